@@ -1,0 +1,182 @@
+"""The walk from ys back to xs that builds gradients.
+
+First the tensors that xs reach are marked, then the operations that lie between them and ys are found, and these are
+differentiated from the latest built to the earliest: then all gradients of an operation's outputs have arrived when its
+turn comes. The walk is over tensors, without recursion, and linear in what lies between.
+"""
+
+import contextlib
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from aioflow import dtypes, scopes
+from aioflow.aggregation import Gradient, aggregate
+from aioflow.dtypes import ResourceSpec, Spec
+from aioflow.gradient_rules import get_gradient_function, stops
+from aioflow.graph import Graph
+from aioflow.indexed_slices import IndexedSlices, dense
+from aioflow.kernels.constants import identity_n
+from aioflow.node import Operation, Tensor, describe_line
+from aioflow.op import REGISTRY
+
+_KEEPS_SLICES: Final = frozenset({"identity", "read_variable"})
+"""Ops whose gradient is the very gradient of their output: IndexedSlices pass through them as they are."""
+
+
+def expected_of(tensor: Tensor) -> Spec | None:
+    """Dtype and shape of the gradient of `tensor`: of a handle those of what it holds, if that is one thing."""
+    if tensor.dtype is not dtypes.resource:
+        return tensor.spec
+    spec = tensor.spec
+    return spec.items[0] if isinstance(spec, ResourceSpec) and len(spec.items) == 1 else None
+
+
+def _carries(tensor: Tensor) -> bool:
+    """Whether tensors of its dtype have gradients."""
+    return tensor.dtype.is_differentiable or tensor.dtype is dtypes.resource
+
+
+def reached_from(xs: Sequence[Tensor], ys: Sequence[Tensor], stopped: Collection[Tensor]) -> set[Tensor]:
+    """`xs`, and each tensor that gradients can flow from to one of them; not what was built after all `ys`."""
+    latest = max((y.op.id for y in ys), default=-1)
+    reached = set(xs)
+    waiting = list(reached)
+    seen: set[Operation] = set()
+    while waiting:
+        tensor = waiting.pop()
+        for op in tensor.consumers() if _carries(tensor) else ():
+            if op.id > latest or op in seen:
+                continue
+            seen.add(op)
+            if not stops(op):
+                found = [t for t in op.outputs if t not in reached and _carries(t) and t not in stopped]
+                reached.update(found)
+                waiting.extend(found)
+    return reached
+
+
+def between(ys: Sequence[Tensor], reached: Collection[Tensor], stopped: Collection[Tensor]) -> list[Operation]:
+    """The operations to differentiate, the latest built first: an operation comes after all that use it."""
+    found: set[Operation] = set()
+    waiting = [y for y in ys if y in reached and y not in stopped]
+    while waiting:
+        op = waiting.pop().op
+        if op in found or stops(op):
+            continue
+        inputs = [tensor for tensor in op.inputs if tensor in reached]
+        if inputs:
+            found.add(op)
+            waiting.extend(tensor for tensor in inputs if tensor not in stopped)
+    return sorted(found, key=lambda op: op.id, reverse=True)
+
+
+class Walk:
+    """The gradients that have arrived at each tensor so far."""
+
+    def __init__(self, graph: Graph, reached: Collection[Tensor], method: int, colocate: bool, gate: bool) -> None:
+        self._graph = graph
+        self._reached = reached
+        self._method = method
+        self._colocate = colocate
+        self._gate = gate
+        self._arrived: dict[Tensor, list[Gradient]] = {}
+
+    def seed(self, ys: Sequence[Tensor], grad_ys: Sequence[Gradient]) -> None:
+        """The gradients of `ys` themselves."""
+        for y, gradient in zip(ys, grad_ys, strict=True):
+            if y in self._reached:
+                self._arrived.setdefault(y, []).append(gradient)
+
+    def gradient_of(self, tensor: Tensor) -> Gradient | None:
+        """The sum of the gradients that have arrived at `tensor`, None if there are none."""
+        arrived = self._arrived.get(tensor)
+        if arrived is None:
+            return None
+        if len(arrived) > 1:
+            with scopes.changed(self._graph, origin=tensor.op), self._place_of(tensor.op):
+                arrived[:] = [aggregate(self._graph, arrived, tensor, self._method)]
+        return arrived[0]
+
+    def through(self, op: Operation) -> None:
+        """Differentiate `op`: what arrived at its outputs gives what arrives at its inputs."""
+        arrived = [self.gradient_of(output) for output in op.outputs]
+        if all(gradient is None for gradient in arrived):
+            return
+        rule = get_gradient_function(op)
+        assert rule is not None
+        with self._scope_of(op), self._place_of(op):
+            dys = [self._completed(output, dy) for output, dy in zip(op.outputs, arrived, strict=True)]
+            first = self._graph.version
+            try:
+                dxs = _checked(op, rule(op, *dys), self._reached)
+            except Exception as error:
+                error.add_note(f"in the gradient of {op.name!r} ({op.type}), built at {describe_line(op)}")
+                raise
+            _refine(op, dxs, first)
+            self._send(op, self._gated(dxs) if self._gate else dxs)
+
+    def _scope_of(self, op: Operation) -> contextlib.AbstractContextManager[Any]:
+        return scopes.changed(self._graph, name=self._graph.unique_name(f"{op.name}_grad"), origin=op)
+
+    def _place_of(self, op: Operation) -> contextlib.AbstractContextManager[Any]:
+        return self._graph.colocate_with(op) if self._colocate else contextlib.nullcontext()
+
+    def _completed(self, output: Tensor, dy: Gradient | None) -> Gradient | None:
+        """`dy` as rules take it: dense, and zeros if `output` has a derivative but none arrived."""
+        if dy is None:
+            return REGISTRY["zeros_like"](output) if output.dtype.is_differentiable else None
+        return dy if output.op.type in _KEEPS_SLICES else dense(dy, output)
+
+    def _gated(self, dxs: Sequence[Gradient | None]) -> list[Gradient | None]:
+        """`dxs`, each available only when all are."""
+        if sum(dx is not None for dx in dxs) < 2:
+            return list(dxs)
+        with scopes.changed(self._graph, devices=(), colocation=()):
+            parts = [part.values if isinstance(part, IndexedSlices) else part for part in dxs if part is not None]
+            gated = iter(identity_n(parts))
+        return [None if dx is None else _with_values(dx, next(gated)) for dx in dxs]
+
+    def _send(self, op: Operation, dxs: Sequence[Gradient | None]) -> None:
+        for tensor, dx in zip(op.inputs, dxs, strict=True):
+            if dx is not None and tensor in self._reached:
+                self._arrived.setdefault(tensor, []).append(dx)
+
+
+def _with_values(gradient: Gradient, values: Tensor) -> Gradient:
+    if isinstance(gradient, Tensor):
+        return values
+    return IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+
+def _checked(op: Operation, result: Any, reached: Collection[Tensor]) -> Sequence[Gradient | None]:
+    """One gradient or None per input, each of its input's dtype and of a shape that its input may have."""
+    dxs = result if isinstance(result, (list, tuple)) else (result,)
+    if len(dxs) != len(op.inputs):
+        raise ValueError(f"{len(dxs)} gradients were built for the {len(op.inputs)} inputs of {op.name!r}")
+    for index, (tensor, dx) in enumerate(zip(op.inputs, dxs, strict=True)):
+        if dx is not None and tensor in reached:
+            _check(f"input {index} of {op.name!r}", tensor, dx)
+    return dxs
+
+
+def _check(what: str, tensor: Tensor, dx: Any) -> None:
+    if not isinstance(dx, (Tensor, IndexedSlices)):
+        raise TypeError(f"the gradient of {what} is neither a Tensor nor IndexedSlices: {dx!r}")
+    expected = expected_of(tensor)
+    if expected is None:
+        return
+    if dx.dtype is not expected.dtype or not dx.shape.is_compatible_with(expected.shape):
+        raise ValueError(f"{what} is {expected}, and its gradient is {Spec(dx.dtype, dx.shape)}")
+
+
+def _refine(op: Operation, dxs: Sequence[Gradient | None], first: int) -> None:
+    """Tell new gradients that they have their inputs' very shapes.
+
+    Only those that this operation's gradient made: what it passes on may be wider than the input it is passed to.
+    """
+    for tensor, dx in zip(op.inputs, dxs, strict=True):
+        expected = expected_of(tensor)
+        if not isinstance(dx, Tensor) or dx.op.id < first or expected is None or dx.shape is expected.shape:
+            continue
+        whole = expected.shape.merge_with(dx.shape)
+        dx.spec = Spec(dx.dtype, expected.shape if whole == expected.shape else whole)

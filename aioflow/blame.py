@@ -1,0 +1,54 @@
+"""From what a kernel raised to the error the user sees: which node, which line of the program, which shapes."""
+
+import asyncio
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow import errors
+from aioflow.dtypes import Array, spec_of
+from aioflow.node import describe_line
+from aioflow.passes.flow import Node
+
+Finder = Callable[[BaseException], tuple[Node, Sequence[Array]]]
+"""Which node of several raised, and its inputs."""
+
+
+def located(error: BaseException, find: Finder | None, node: Node, inputs: Sequence[Array]) -> BaseException:
+    """`error` as an OpError that says where; as it is if it is a cancellation of this task or ends the program."""
+    if not isinstance(error, Exception) and not _own_cancellation(error):
+        return error
+    if find is not None:
+        node, inputs = find(error)
+    shapes = [_describe(value) for value in inputs]
+    made = errors.from_exception(_unwrapped(error))
+    made.at(
+        node.name,
+        node.definition.name,
+        line=describe_line(node.operation),
+        device=node.operation.device or None,
+        shapes=shapes,
+    )
+    traceback.clear_frames(error.__traceback__)  # the frames hold the step's tensors
+    return made
+
+
+def _own_cancellation(error: BaseException) -> bool:
+    """Whether a kernel raised asyncio.CancelledError by itself, though nobody cancelled this task."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """Coroutines turn StopIteration into RuntimeError: the one that was raised."""
+    if isinstance(error, asyncio.CancelledError):
+        return errors.CancelledError("the kernel raised asyncio.CancelledError")
+    cause = error.__cause__
+    return cause if isinstance(error, RuntimeError) and isinstance(cause, StopIteration | StopAsyncIteration) else error
+
+
+def _describe(value: Any) -> str:
+    try:
+        return str(spec_of(value))
+    except TypeError:
+        return type(value).__name__

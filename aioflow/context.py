@@ -1,0 +1,37 @@
+"""All that one kernel call may see besides its inputs."""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from aioflow.dtypes import Namespace
+from aioflow.resources import Resources
+
+
+class StepView(Protocol):
+    """What kernels may know of the step they run in."""
+
+    id: int
+
+    def times_run(self, name: str) -> int:
+        """How often the operation ran in this session before this step began."""
+
+    def check(self) -> None:
+        """CancelledError if the step has ended: what a kernel on a thread asks before it commits a change."""
+
+    async def fed(self, index: int) -> Any:
+        """The value of a feed, once the caller has given it: in a partial run that may be later."""
+
+    async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of `function`, run on a thread of its own with the caller's context variables."""
+
+
+class Context:
+    """The device's array namespace, the named state of the device, and the step; `due` ends the slice of time."""
+
+    __slots__ = ("due", "resources", "step", "xp")
+
+    def __init__(self, xp: Namespace, resources: Resources, step: StepView, due: float = 0.0) -> None:
+        self.due = due
+        self.xp: Final = xp
+        self.resources: Final = resources
+        self.step: Final = step

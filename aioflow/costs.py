@@ -1,0 +1,100 @@
+"""What a node costs, estimated from shapes; measurements of earlier runs replace the estimate where they exist."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from aioflow.dtypes import Array, Spec
+from aioflow.op import Op
+
+
+class Costed(Protocol):
+    """A node, as far as its cost goes."""
+
+    @property
+    def definition(self) -> Op[Any]:
+        """Its op."""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Its attributes."""
+
+    @property
+    def output_specs(self) -> Sequence[Spec]:
+        """What it makes."""
+
+
+PER_NODE: Final = 0.7e-6
+"""Seconds for calling a kernel at all."""
+BYTES_PER_SECOND: Final = 6e9
+OPERATIONS_PER_SECOND: Final = 60e9
+"""Rates of one CPU with two cores; only their order of magnitude matters."""
+_GUESS: Final = 32
+"""The size assumed for an axis whose size is open."""
+
+
+def seconds(node: Costed, inputs: Sequence[Spec], outputs: Sequence[Spec] | None = None) -> float:
+    """The estimated time of one execution, for inputs of these Specs."""
+    results = node.output_specs if outputs is None else outputs
+    moved = sum(elements(spec) * spec.dtype.size for spec in (*inputs, *results))
+    rule = node.definition.cost_rule
+    operations = rule(inputs, results, node.attrs) if rule is not None else 0.0
+    return PER_NODE + moved / BYTES_PER_SECOND + operations / OPERATIONS_PER_SECOND
+
+
+def elements(spec: Spec) -> int:
+    """How many elements, with a guess for what is open."""
+    count = 1
+    for size in spec.sizes or ():
+        count *= _GUESS if size is None else size
+    return count
+
+
+Estimate = Callable[[Sequence[Array]], tuple[float, bool]]
+"""Seconds for concrete inputs, and whether most of them are spent in kernels worth a thread."""
+HEAVY: Final = 100e-6
+"""Seconds: what takes longer leaves the loop."""
+_BIG_KERNEL: Final = 20e-6
+"""Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
+_STEP: Final = 0.1
+
+
+class RegionCost:
+    """What a group of nodes costs, by the size of its inputs: estimated at first, then measured.
+
+    Measurements move the figure by a fixed fraction towards themselves, which makes it follow their median: one run that
+    the machine interrupted does not count.
+    """
+
+    __slots__ = ("_estimate", "_known")
+
+    def __init__(self, estimate: Estimate) -> None:
+        self._estimate = estimate
+        self._known: dict[int, tuple[float, bool]] = {}
+
+    def heavy(self, inputs: Sequence[Array]) -> bool:
+        """Whether it would hold the loop too long."""
+        size = 0
+        for value in inputs:
+            size += getattr(value, "size", 1)
+        found = self._known.get(size.bit_length())
+        if found is None:
+            found = self._known[size.bit_length()] = self._estimate(inputs)
+        return found[1] and found[0] > HEAVY
+
+    def learn(self, inputs: Sequence[Array], measured: float) -> None:
+        """Take a measured execution into account."""
+        size = 0
+        for value in inputs:
+            size += getattr(value, "size", 1)
+        bucket = size.bit_length()
+        estimate, threads = self._known.get(bucket, (measured, False))
+        self._known[bucket] = (estimate * (1 + _STEP if measured > estimate else 1 - _STEP), threads)
+
+
+def total(each: Sequence[float]) -> tuple[float, bool]:
+    """The sum of several kernels' seconds, and whether the big ones among them make up most of it."""
+    whole = sum(each)
+    return whole, sum(part for part in each if part > _BIG_KERNEL) > whole / 2
+
+
+__all__ = ["HEAVY", "Costed", "Estimate", "RegionCost", "elements", "seconds", "total"]

@@ -1,0 +1,72 @@
+"""Device names: `/job:worker/replica:0/task:1/device:GPU:0`, whole or in part, and how nested scopes merge."""
+
+import dataclasses
+import functools
+import re
+from typing import Final
+
+_PART: Final = re.compile(
+    r"/(?:job:(?P<job>[A-Za-z][\w.-]*|\*)|replica:(?P<replica>\d+|\*)|task:(?P<task>\d+|\*)"
+    r"|device:(?P<type>[A-Za-z]\w*|\*)(?::(?P<index>\d+|\*))?|(?P<legacy>cpu|gpu)(?::(?P<legacy_index>\d+|\*))?)",
+    re.IGNORECASE,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """A device name in parts; None where the name leaves it open."""
+
+    job: str | None = None
+    replica: int | None = None
+    task: int | None = None
+    device_type: str | None = None
+    device_index: int | None = None
+
+    @classmethod
+    def from_string(cls, name: str) -> "DeviceSpec":
+        """Parse a name. ValueError naming the part that is malformed."""
+        return _parse(name)
+
+    def merge(self, inner: "DeviceSpec") -> "DeviceSpec":
+        """This spec with every part that `inner` states replaced by it: what nested `device()` scopes mean."""
+        stated = {field.name: getattr(inner, field.name) for field in dataclasses.fields(inner)}
+        return dataclasses.replace(self, **{key: value for key, value in stated.items() if value is not None})
+
+    def to_string(self) -> str:
+        """The canonical name, in the order job, replica, task, device."""
+        parts = [("job", self.job), ("replica", self.replica), ("task", self.task)]
+        text = "".join(f"/{key}:{value}" for key, value in parts if value is not None)
+        if self.device_type is None and self.device_index is None:
+            return text
+        index = "*" if self.device_index is None else self.device_index
+        return f"{text}/device:{self.device_type or '*'}:{index}"
+
+    def __str__(self) -> str:
+        return self.to_string()
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None or text == "*" else int(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse(name: str) -> DeviceSpec:
+    position = 0
+    found: dict[str, str] = {}
+    while position < len(name):
+        match = _PART.match(name, position)
+        if match is None:
+            raise ValueError(
+                f"malformed device name {name!r} at {name[position:]!r}; "
+                "write /job:J/replica:R/task:T/device:TYPE:ID or a part of it, as /device:GPU:0"
+            )
+        found |= {key: value for key, value in match.groupdict().items() if value is not None}
+        position = match.end()
+    kind = found.get("type") or found.get("legacy") or "*"
+    return DeviceSpec(
+        job=None if found.get("job", "*") == "*" else found["job"],
+        replica=_number(found.get("replica")),
+        task=_number(found.get("task")),
+        device_type=None if kind == "*" else kind.upper(),
+        device_index=_number(found.get("index", found.get("legacy_index"))),
+    )

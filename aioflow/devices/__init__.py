@@ -1,0 +1,1 @@
+"""The devices that kernels run on."""

@@ -1,0 +1,204 @@
+"""The errors a run can end with, one class each.
+
+    OpError
+    ├── CancelledError            the run was ended by close() or by a peer; never asyncio's own
+    ├── UnknownError              a kernel raised something that has no class here
+    ├── InvalidArgumentError      the values, shapes or dtypes given cannot work
+    ├── DeadlineExceededError     a limit in seconds passed (also a TimeoutError)
+    ├── NotFoundError             a named thing does not exist
+    ├── AlreadyExistsError        a named thing exists already
+    ├── PermissionDeniedError     the caller may not do this
+    ├── UnauthenticatedError      the caller is not known
+    ├── ResourceExhaustedError    memory, disk or a bound is used up
+    ├── FailedPreconditionError   the state is not ready, as an uninitialised variable
+    ├── AbortedError              given up in favour of something else; try again
+    ├── OutOfRangeError           the input has ended
+    ├── UnimplementedError        there is no such operation or kernel
+    ├── InternalError             a broken invariant: a fault of aioflow itself
+    ├── UnavailableError          a peer cannot be reached
+    └── DataLossError             stored or sent data is damaged
+
+Building a graph wrongly raises ValueError or TypeError instead, before anything runs.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Self
+
+Fault = Literal["caller", "environment", "aioflow"]
+
+
+class OpError(Exception):
+    """A run ended with this. Everything a handler may want to know is a field, never text to search.
+
+    Attributes:
+        message: what went wrong, in one sentence, without place or shapes.
+        op: name of the operation, None when no single one is to blame.
+        op_type: its type, as `matmul`.
+        device: the device it ran on.
+        task: the task it ran in, as `/job:worker/replica:0/task:1`.
+        line: the user's line that built the operation, as `model.py:12 in build`.
+        shapes: dtype and shape of each input it was given, as `float32[2, 3]`.
+        fault: whose fault it was.
+    """
+
+    fault: Fault = "caller"
+    code: ClassVar[str] = "unknown"
+
+    def __init__(self, message: str, *, op: str | None = None, task: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.op = op
+        self.task = task
+        self.op_type: str | None = None
+        self.device: str | None = None
+        self.line: str | None = None
+        self.shapes: tuple[str, ...] = ()
+
+    def at(self, op: str, op_type: str, *, line: str | None, device: str | None, shapes: Sequence[str]) -> Self:
+        """Say where it happened, unless a kernel nearer to the cause has said so. Returns the error."""
+        if self.op is None:
+            self.op, self.op_type, self.line, self.device = op, op_type, line, device
+            self.shapes = tuple(shapes)
+        return self
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.op is not None:
+            kind = f" ({self.op_type})" if self.op_type else ""
+            where = " on " + self.device if self.device else ""
+            lines.append(f"  op: {self.op!r}{kind}{where}")
+        if self.shapes:
+            lines.append("  inputs: " + ", ".join(self.shapes))
+        if self.line:
+            lines.append(f"  built at: {self.line}")
+        return "\n".join(lines)
+
+
+class CancelledError(OpError):
+    """The run was ended by `close()` or by a peer, not by cancelling the task that awaited it."""
+
+    code = "cancelled"
+
+
+class UnknownError(OpError):
+    """A kernel, often a `py_func`, raised an exception that has no class of its own here."""
+
+    code = "unknown"
+
+
+class InvalidArgumentError(OpError):
+    """The values, shapes or dtypes an operation was given cannot work."""
+
+    code = "invalid_argument"
+
+
+class DeadlineExceededError(OpError, TimeoutError):
+    """A limit in seconds passed: `RunOptions(timeout=)` or `Config(operation_timeout=)`."""
+
+    code = "deadline_exceeded"
+    fault = "environment"
+
+
+class NotFoundError(OpError):
+    """A named thing (a resource, a file, a kernel) does not exist."""
+
+    code = "not_found"
+
+
+class AlreadyExistsError(OpError):
+    """A named thing that was to be made exists already."""
+
+    code = "already_exists"
+
+
+class PermissionDeniedError(OpError):
+    """The caller is known and may not do this."""
+
+    code = "permission_denied"
+
+
+class UnauthenticatedError(OpError):
+    """The caller did not show a valid credential."""
+
+    code = "unauthenticated"
+
+
+class ResourceExhaustedError(OpError):
+    """Memory, disk or a configured bound is used up."""
+
+    code = "resource_exhausted"
+    fault = "environment"
+
+
+class FailedPreconditionError(OpError):
+    """The state is not ready for the operation, as a variable that was never initialised."""
+
+    code = "failed_precondition"
+
+
+class AbortedError(OpError):
+    """Given up in favour of something else, as a restarted worker; trying again may succeed."""
+
+    code = "aborted"
+    fault = "environment"
+
+
+class OutOfRangeError(OpError):
+    """The input has ended, as a closed and empty queue."""
+
+    code = "out_of_range"
+
+
+class UnimplementedError(OpError):
+    """There is no such operation, or no kernel of it for this device and these dtypes."""
+
+    code = "unimplemented"
+
+
+class InternalError(OpError):
+    """An invariant of aioflow is broken: please report it."""
+
+    code = "internal"
+    fault = "aioflow"
+
+
+class UnavailableError(OpError):
+    """A peer cannot be reached now."""
+
+    code = "unavailable"
+    fault = "environment"
+
+
+class DataLossError(OpError):
+    """Stored or sent data is damaged beyond repair."""
+
+    code = "data_loss"
+    fault = "environment"
+
+
+_BY_EXCEPTION: tuple[tuple[type[BaseException], type[OpError]], ...] = (
+    (TimeoutError, DeadlineExceededError),
+    (FileNotFoundError, NotFoundError),
+    (FileExistsError, AlreadyExistsError),
+    (PermissionError, PermissionDeniedError),
+    (ConnectionError, UnavailableError),
+    (NotImplementedError, UnimplementedError),
+    (MemoryError, ResourceExhaustedError),
+    (StopIteration, OutOfRangeError),
+    (StopAsyncIteration, OutOfRangeError),
+    (EOFError, OutOfRangeError),
+    (ValueError, InvalidArgumentError),
+    (TypeError, InvalidArgumentError),
+    (IndexError, InvalidArgumentError),
+)
+
+
+def from_exception(error: BaseException) -> OpError:
+    """The OpError for whatever a kernel raised; one that is an OpError already is returned itself."""
+    if isinstance(error, OpError):
+        return error
+    kind = next((ours for theirs, ours in _BY_EXCEPTION if isinstance(error, theirs)), UnknownError)
+    text = str(error)
+    made = kind(text if kind is InvalidArgumentError and text else f"{type(error).__name__}: {text}".removesuffix(": "))
+    made.__cause__ = error
+    return made

@@ -1,0 +1,354 @@
+"""What a graph is: operations in the order they were built, and the scopes they are built in. Never runs one.
+
+A graph only grows. Adding is thread-safe, and transactional: a construction that raises leaves the graph as it was.
+"""
+
+import contextlib
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from aioflow import scopes
+from aioflow.device_spec import DeviceSpec
+from aioflow.dtypes import Spec
+from aioflow.node import Attrs, Operation, Tensor
+from aioflow.scopes import Controls, DeviceFunction, Scope, scope_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Definition(Protocol):
+    """What a graph needs to know of an op: see `op.Op`."""
+
+    name: str
+
+
+_graph_ids = itertools.count()
+
+
+class Graph:
+    """A computation under description: operations in the order they were built.
+
+    Any number of tasks and threads may add to it and run it at the same time.
+    """
+
+    def __init__(self) -> None:
+        self.key = next(_graph_ids)
+        self.seed: int | None = None
+        self._operations: list[Operation] = []
+        self._by_name: dict[str, Operation] = {}
+        self._used: dict[str, int] = {}
+        self._collections: dict[str, list[Any]] = {}
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Operation] = set()
+        self._lock = threading.RLock()
+        self._journal: list[Callable[[], object]] | None = None
+        self._finalized = False
+
+    # Reading
+
+    @property
+    def version(self) -> int:
+        """Grows with every operation added."""
+        return len(self._operations)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether `finalize` was called."""
+        return self._finalized
+
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order they were built."""
+        return list(self._operations)
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The operation of that name. KeyError if there is none."""
+        element = self.as_graph_element(name, allow_tensor=False)
+        assert isinstance(element, Operation)
+        return element
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor `op:index`. KeyError if there is none, ValueError if the name is no tensor's."""
+        element = self.as_graph_element(name, allow_operation=False)
+        assert isinstance(element, Tensor)
+        return element
+
+    def as_graph_element(
+        self, value: object, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Tensor | Operation:
+        """The tensor or operation that `value` (itself, its name, or an object with `_as_graph_element`) stands for.
+
+        Raises:
+            KeyError: there is no such name here.
+            ValueError: it belongs to another graph, or a name is malformed.
+            TypeError: it stands for neither, or for the kind that is not allowed.
+        """
+        stands_for = getattr(value, "_as_graph_element", None)
+        element = stands_for() if stands_for is not None else value
+        if isinstance(element, (str, bytes)):
+            element = self._by_text(element.decode() if isinstance(element, bytes) else element, allow_operation)
+        if not isinstance(element, (Tensor, Operation)):
+            raise TypeError(f"{value!r} of type {type(value).__name__} is neither a tensor nor an operation")
+        if element.graph is not self:
+            raise ValueError(f"{element!r} is not an element of this graph")
+        if not (allow_tensor if isinstance(element, Tensor) else allow_operation):
+            wanted = "an operation" if isinstance(element, Tensor) else "a tensor"
+            raise TypeError(f"{element!r} is not {wanted}")
+        return element
+
+    def _by_text(self, name: str, allow_operation: bool) -> Tensor | Operation:
+        operation, colon, index = name.partition(":")
+        found = self._by_name.get(operation)
+        if found is None:
+            raise KeyError(f"the graph has no operation {operation!r}" + (f" (asked for {name!r})" if colon else ""))
+        if not colon:
+            if not allow_operation:
+                raise ValueError(f"{name!r} names an operation; a tensor's name is '{name}:0'")
+            return found
+        if not index.isdecimal():
+            raise ValueError(f"{name!r} is not a tensor's name; write op:index")
+        if int(index) >= len(found.outputs):
+            raise KeyError(f"{operation!r} has {len(found.outputs)} outputs; there is no {name!r}")
+        return found.outputs[int(index)]
+
+    # Adding
+
+    def add(
+        self, definition: Definition, inputs: tuple[Tensor, ...], attrs: Attrs, specs: Sequence[Spec], name: str | None
+    ) -> Operation:
+        """Append an operation in the present scope; `name` ending in "/" is taken as it is, without the slash."""
+        with self._lock:
+            self._check_open()
+            scope = scope_of(self)
+            full = self._full_name(scope, name or definition.name)
+            operation = Operation(self, definition, full, inputs, attrs, specs, scope)
+            if scope.devices:
+                operation.device = _device(scope.devices, operation)
+            self._append(operation, scope)
+            return operation
+
+    def _full_name(self, scope: Scope, name: str) -> str:
+        if name[-1:] == "/":
+            return self.unique_name(name[:-1], False)
+        full = f"{scope.name}/{name}" if scope.name else name
+        if scopes.VALID_NAME.fullmatch(full) is None:
+            raise ValueError(f"{name!r} is not a valid operation name: letters, digits and _ . \\ - / only")
+        return self.unique_name(full, False)
+
+    def _append(self, operation: Operation, scope: Scope) -> None:
+        operation.id = len(self._operations)
+        self._operations.append(operation)
+        self._by_name[operation.name] = operation
+        for tensor in operation.inputs:
+            tensor._consumers.append(operation)
+        for block in scope.controls:
+            block.inside.add(operation.id)
+        if self._journal is not None:
+            self._journal.append(functools.partial(self._remove, operation, scope))
+
+    def _remove(self, operation: Operation, scope: Scope) -> None:
+        self._operations.pop()
+        del self._by_name[operation.name]
+        for tensor in operation.inputs:
+            tensor._consumers.pop()
+        for block in scope.controls:
+            block.inside.discard(operation.id)
+
+    def adopt(self, tensor: Tensor) -> Tensor:
+        """`tensor` for use as an input here. ValueError if it belongs to another graph."""
+        if tensor.graph is not self:
+            raise ValueError(f"{tensor!r} belongs to another graph")
+        return tensor
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Inside the block no other thread adds; if it raises, the graph is as it was before."""
+        with self._lock:
+            outer, self._journal = self._journal, []
+            try:
+                yield
+            except BaseException:
+                for undo in reversed(self._journal):
+                    undo()
+                self._journal = outer
+                raise
+            if outer is not None:
+                outer.extend(self._journal)
+            self._journal = outer
+
+    def finalize(self) -> None:
+        """Nothing can be added from here on: adding raises RuntimeError."""
+        self._finalized = True
+
+    def _check_open(self) -> None:
+        if self._finalized:
+            raise RuntimeError("the graph is finalized: build everything before finalize() or the first training run")
+
+    def unique_name(self, name: str, in_scope: bool = True) -> str:
+        """`name`, in the present scope, with `_1`, `_2` … if it is taken (whatever the case of its letters)."""
+        scope = scope_of(self).name if in_scope else ""
+        base = f"{scope}/{name}" if scope else name
+        with self._lock:
+            unique, key = base, base.lower()
+            count = self._used.get(key, 0)
+            if count:
+                while (taken := f"{base}_{count}").lower() in self._used:
+                    count += 1
+                unique = taken
+                self._use(unique.lower(), 1)
+            self._use(key, count + 1)
+            return unique
+
+    def _use(self, key: str, count: int) -> None:
+        if self._journal is not None:
+            before = self._used.get(key)
+            put_back = functools.partial(self._used.__setitem__, key, before or 0)
+            self._journal.append(put_back if before else functools.partial(self._used.pop, key, None))
+        self._used[key] = count
+
+    # Scopes
+
+    def as_default(self) -> contextlib.AbstractContextManager["Graph"]:
+        """Inside the block it is the default graph of this task."""
+        return scopes.default_graph(self)
+
+    @contextlib.contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Names of operations built inside begin with the scope's, which is what the block is given, with a slash.
+
+        A name that ends in "/" re-enters that very scope; None or "" leaves all scopes.
+        """
+        if not name:
+            full = ""
+        elif name.endswith("/"):
+            full = name[:-1]
+        else:
+            scopes.check_scope_name(name, scope_of(self).name)
+            full = self.unique_name(name)
+        with scopes.changed(self, name=full):
+            yield full + "/" if full else ""
+
+    @contextlib.contextmanager
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+        """Operations built inside run after these; None clears all such blocks around."""
+        if control_inputs is None:
+            with scopes.changed(self, controls=()):
+                yield
+            return
+        elements = [self.as_graph_element(value) for value in control_inputs]
+        operations = tuple(dict.fromkeys(e.op if isinstance(e, Tensor) else e for e in elements))
+        block = Controls(operations, set())
+        with scopes.changed(self, controls=(*scope_of(self).controls, block)):
+            yield
+
+    @contextlib.contextmanager
+    def device(self, device: "str | DeviceSpec | DeviceFunction | None") -> Iterator[None]:
+        """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
+        if isinstance(device, str):
+            DeviceSpec.from_string(device)
+        entry = str(device) if isinstance(device, DeviceSpec) else device
+        with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
+            yield
+
+    @contextlib.contextmanager
+    def container(self, container: str) -> Iterator[str]:
+        """State of operations built inside lives in that container."""
+        with scopes.changed(self, container=container):
+            yield container
+
+    @contextlib.contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """Operations built inside share the device of `op`; device scopes around are left."""
+        element = self.as_graph_element(op)
+        operation = element.op if isinstance(element, Tensor) else element
+        outer = () if ignore_existing else scope_of(self).colocation
+        names = tuple(dict.fromkeys((*outer, *(operation.colocation or (operation.name,)))))
+        with scopes.changed(self, colocation=names, devices=()):
+            yield
+
+    @contextlib.contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Operations of these types built inside use the gradient registered under the given name."""
+        merged = {**scope_of(self).gradient_overrides, **op_type_map}
+        with scopes.changed(self, gradient_overrides=merged):
+            yield
+
+    # Collections and marks
+
+    def add_to_collection(self, name: str, value: object) -> None:
+        """Append to a named list of the graph."""
+        with self._lock:
+            self._check_open()
+            self._collections.setdefault(name, []).append(value)
+            if self._journal is not None:
+                self._journal.append(self._collections[name].pop)
+
+    def add_to_collections(self, names: Iterable[str], value: object) -> None:
+        """Append to each of several named lists, once."""
+        for name in dict.fromkeys([names] if isinstance(names, str) else names):
+            self.add_to_collection(name, value)
+
+    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
+        """A copy of a named list; with `scope`, only of what has a name that begins with it."""
+        values = self._collections.get(name, [])
+        return [v for v in values if scope is None or str(getattr(v, "name", "")).startswith(scope)]
+
+    def get_collection_ref(self, name: str) -> list[Any]:
+        """The named list itself."""
+        return self._collections.setdefault(name, [])
+
+    def get_all_collection_keys(self) -> list[str]:
+        """The names of all lists that hold something."""
+        return [name for name, values in self._collections.items() if values]
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Feeding it is an error from here on."""
+        self._unfeedable.add(tensor)
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """Whether it may be fed."""
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, operation: Operation) -> None:
+        """Fetching it is an error from here on."""
+        self._unfetchable.add(operation)
+
+    def is_fetchable(self, element: Tensor | Operation) -> bool:
+        """Whether it may be fetched."""
+        return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
+
+    def __repr__(self) -> str:
+        return f"<af.Graph of {len(self._operations)} operations>"
+
+
+def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> str:
+    """Outer to inner: each string refines what is there, each function sees the operation and refines it too."""
+    spec = DeviceSpec()
+    for entry in stack:
+        if not isinstance(entry, str):
+            operation.device = str(spec)
+            entry = entry(operation) or ""
+        spec = spec.merge(DeviceSpec.from_string(str(entry)))
+    return str(spec)
+
+
+def transactional(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that builds nodes in the default graph: if it raises, the graph is as it was."""
+
+    @functools.wraps(function)
+    def build(*args: P.args, **kwargs: P.kwargs) -> R:
+        with scopes.get_default_graph().transaction():
+            return function(*args, **kwargs)
+
+    return build
+
+
+def same_graph(*values: object) -> Graph:
+    """The graph of the first tensor or operation among the values, else the default one."""
+    for value in values:
+        if isinstance(value, (Tensor, Operation)):
+            return value.graph
+    return scopes.get_default_graph()

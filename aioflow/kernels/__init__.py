@@ -1,0 +1,1 @@
+"""The ops: one family per file, in it each op whole."""

@@ -1,0 +1,449 @@
+"""One op, whole, in one place: shape rule, docstring, gradient or the reason why not, kernels, cost.
+
+An op is declared from its shape rule, an ordinary function on Specs whose parameters are the op's own:
+
+    @op
+    def matmul(a: T, b: T, transpose_a: bool = False) -> Spec: ...
+
+A parameter annotated with a Spec (or a sequence of them) is data, every other an attribute. The declared object is also
+what users call: `matmul(x, w)` adds a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)` and
+`@matmul.cost` follow it in the same file.
+"""
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, Generic, Protocol, TypeVar, overload
+
+import numpy as np
+
+from aioflow import dtypes, scopes
+from aioflow.convert import constant_value, convert_to_tensor
+from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec, TensorShape, as_dtype, as_shape
+from aioflow.graph import Graph
+from aioflow.node import Attrs, Operation, Tensor, user_line
+
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Like:
+    """Marks data whose Python literals take the dtype of the tensors in the same group."""
+
+    group: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prefer:
+    """Marks data whose Python literals have this dtype."""
+
+    dtype: DType
+
+
+T = Annotated[Spec, Like("T")]
+"""Data of the dtype that all `T` of the op share."""
+Ints = Annotated[Spec, Prefer(dtypes.int32)]
+"""Data of integers: sizes, indices, axes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of an op."""
+
+    name: str
+    role: typing.Literal["tensor", "list", "attr"]
+    marker: Like | Prefer | None = None
+    convert: Callable[[Any], Any] | None = None
+
+
+class NodeView(Protocol):
+    """What a kernel may know of its node before a run: see `Kernel.bind`."""
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+
+    @property
+    def attrs(self) -> Attrs:
+        """Its attributes."""
+
+    @property
+    def input_specs(self) -> Sequence[Spec]:
+        """The Specs of its inputs."""
+
+    @property
+    def output_specs(self) -> Sequence[Spec]:
+        """The Specs of its outputs."""
+
+    def constant(self, index: int) -> Array | None:
+        """The value of an input, if the plan knows it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kernel:
+    """How an op is computed on one kind of device.
+
+    Attributes:
+        out: it can write its result into `out=`, an array of the result's shape and dtype that may be an input.
+        fresh: its results never share memory with its inputs, and it keeps no reference to them.
+        binds: the function takes (xp, node) and returns the function of the inputs.
+        context: its first parameter is the Context of the call instead of the array namespace.
+        asynchronous: it is an `async def`.
+    """
+
+    function: Callable[..., Any]
+    kind: DeviceKind
+    out: bool
+    fresh: bool
+    binds: bool
+    dtypes: frozenset[DType] | None
+    priority: int
+
+    @property
+    def context(self) -> bool:
+        """Whether its first parameter is the Context of the call."""
+        return self.function.__code__.co_varnames[:1] == ("ctx",)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it is an `async def`."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
+        """The function of the inputs alone (after the Context, if it takes one), for this node."""
+        if self.binds:
+            return op.grouped(self.function(xp, node))
+        wanted = inspect.getfullargspec(self.function).kwonlyargs
+        attrs = {name: node.attrs[name] for name in wanted if name in node.attrs}
+        if "node" in wanted:
+            attrs["node"] = node
+        if self.context:
+            return op.grouped(functools.partial(self.function, **attrs) if attrs else self.function, skip=1)
+        return op.grouped(functools.partial(self.function, xp, **attrs))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flags:
+    """What is true of every node of an op; see `op`."""
+
+    stateful: bool = False
+    observes: bool = False
+    counted: bool = False
+    waits: bool = False
+    commutative: bool = False
+
+
+class Op(Generic[R]):
+    """One op. Calling it adds a node to the graph and returns its output, a tuple of outputs, or the operation."""
+
+    def __init__(self, rule: Callable[..., Any], name: str, flags: Flags) -> None:
+        self.rule = rule
+        self.name = name
+        self.stateful: Final = flags.stateful or flags.waits or flags.observes or flags.counted
+        self.waits: Final = flags.waits
+        self.observes: Final = flags.observes
+        self.counted: Final = flags.counted
+        self.commutative: Final = flags.commutative
+        self.__doc__ = rule.__doc__
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = rule.__module__
+        self.params: Final = _params(rule)
+        self.signature: Final = inspect.signature(rule)
+        self.kernels: Final[dict[DeviceKind, list[Kernel]]] = {}
+        self.gradient_rule: Callable[..., Any] | None = None
+        self.gradient_reason: str | None = None
+        self.cost_rule: Callable[..., float] | None = None
+        self._names = [param.name for param in self.params]
+        self._defaults = {p.name: p.default for p in self.signature.parameters.values() if p.default is not p.empty}
+        self._lists = sum(param.role == "list" for param in self.params)
+        self._singles = sum(param.role == "tensor" for param in self.params)
+
+    # Declaring
+
+    def gradient(self, rule: F) -> F:
+        """Declare the gradient: (operation, one gradient per output) -> one gradient or None per input."""
+        self.gradient_rule = rule
+        return rule
+
+    def no_gradient(self, reason: str) -> None:
+        """Declare that there is none, and why; gradients stop here."""
+        self.gradient_reason = reason
+
+    def cost(self, rule: Callable[..., float]) -> Callable[..., float]:
+        """Declare the number of arithmetic operations: (input specs, output specs, attributes) -> count."""
+        self.cost_rule = rule
+        return rule
+
+    def kernel(
+        self,
+        *kinds: DeviceKind,
+        out: bool = False,
+        fresh: bool = False,
+        binds: bool = False,
+        only: Iterable[DType] | None = None,
+        priority: int = 0,
+    ) -> Callable[[F], F]:
+        """Declare a kernel for these kinds of device; see `Kernel` for what the flags promise."""
+
+        def declare(function: F) -> F:
+            types = None if only is None else frozenset(only)
+            for kind in kinds:
+                made = Kernel(function, kind, out, fresh or out, binds, types, priority)
+                self.kernels.setdefault(kind, []).append(made)
+                self.kernels[kind].sort(key=lambda kernel: -kernel.priority)
+            return function
+
+        return declare
+
+    def kernel_for(self, kind: DeviceKind, specs: Sequence[Spec]) -> Kernel | None:
+        """The kernel of highest priority for that kind of device and these input dtypes."""
+        for kernel in self.kernels.get(kind, ()):
+            if kernel.dtypes is None or all(spec.dtype in kernel.dtypes for spec in specs):
+                return kernel
+        return None
+
+    # Building
+
+    def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> R:
+        values = self._arguments(args, kwargs)
+        graph = _graph_of(values)
+        tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
+        if all(type(value) is Tensor for value in tensors):
+            return self._build(graph, values, name)
+        with graph.transaction():
+            return self._build(graph, self._converted(graph, values), name)
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        given = dict(zip(self._names, args, strict=False))
+        if len(args) > len(self._names) or not given.keys().isdisjoint(kwargs):
+            self._reject(args, kwargs)
+        given.update(kwargs)
+        values = []
+        for param in self.params:
+            if param.name in given:
+                value = given.pop(param.name)
+            elif param.name in self._defaults:
+                value = self._defaults[param.name]
+            else:
+                self._reject(args, kwargs)
+            if param.role == "attr":
+                value = _attribute(param, value)
+            values.append(value)
+        if given:
+            self._reject(args, kwargs)
+        return values
+
+    def _reject(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> typing.NoReturn:
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self.signature}: {error}") from None
+        raise TypeError(f"{self.name}{self.signature}: cannot take {args} {kwargs}")
+
+    def _converted(self, graph: Graph, values: list[Any]) -> list[Any]:
+        hints: dict[str, DType] = {}
+        for param, value in zip(self.params, values, strict=True):
+            if isinstance(param.marker, Like) and param.marker.group not in hints:
+                found = _dtype_of(value)
+                if found is not None:
+                    hints[param.marker.group] = found
+        with graph.as_default():
+            return [self._convert(p, v, hints) for p, v in zip(self.params, values, strict=True)]
+
+    def _convert(self, param: Param, value: Any, hints: Mapping[str, DType]) -> Any:
+        if param.role == "attr":
+            return value
+        hint = hints.get(param.marker.group) if isinstance(param.marker, Like) else None
+        prefer = param.marker.dtype if isinstance(param.marker, Prefer) else None
+        try:
+            if param.role == "list":
+                return [convert_to_tensor(item, hint, preferred_dtype=prefer) for item in _sequence(value)]
+            return convert_to_tensor(value, hint, preferred_dtype=prefer)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.name}: argument {param.name!r}: {error}{_built_at()}") from error
+
+    def _build(self, graph: Graph, values: list[Any], name: str | None) -> R:
+        inputs: list[Tensor] = []
+        attrs: Attrs = {}
+        arguments: list[Any] = []
+        for param, value in zip(self.params, values, strict=True):
+            if param.role == "tensor":
+                tensor = value if value.op.graph is graph else graph.adopt(value)
+                inputs.append(tensor)
+                arguments.append(tensor.spec)
+            elif param.role == "list":
+                tensors = [graph.adopt(item) for item in value]
+                inputs.extend(tensors)
+                arguments.append([item.spec for item in tensors])
+            else:
+                attrs[param.name] = value
+                arguments.append(value)
+        specs, result = self._infer(arguments, inputs, name)
+        operation = graph.add(self, tuple(inputs), attrs, specs, name)
+        if result is Spec:
+            return operation.outputs[0]  # type: ignore[return-value]
+        return operation.outputs if result is tuple else operation  # type: ignore[return-value]
+
+    def _infer(self, arguments: list[Any], inputs: Sequence[Tensor], name: str | None) -> tuple[Sequence[Spec], type]:
+        try:
+            result = self.rule(*arguments)
+        except (TypeError, ValueError) as error:
+            raise type(error)(self._explain(error, inputs, name)) from error
+        if isinstance(result, Spec):
+            return (result,), Spec
+        return ((), Operation) if result is None else (result, tuple)
+
+    def _explain(self, error: Exception, inputs: Sequence[Tensor], name: str | None) -> str:
+        given = ", ".join(f"{tensor.name} {tensor.spec}" for tensor in inputs)
+        label = f" {name!r}" if name else ""
+        return f"{self.name}{label}: {error}" + (f"\n  inputs: {given}" if given else "") + _built_at()
+
+    # Reuse by graphdef, planning and kernels
+
+    def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> Sequence[Spec]:
+        """The output Specs for flat input Specs."""
+        grouped = iter(self.regroup(list(inputs)))
+        arguments = [attrs[p.name] if p.role == "attr" else next(grouped) for p in self.params]
+        result = self.rule(*arguments)
+        return (result,) if isinstance(result, Spec) else () if result is None else result
+
+    def regroup(self, flat: Sequence[Any]) -> list[Any]:
+        """Flat inputs as the op's own parameters: singles, and sequences of equal length."""
+        if not self._lists:
+            return list(flat)
+        length = (len(flat) - self._singles) // self._lists
+        grouped: list[Any] = []
+        position = 0
+        for param in self.params:
+            if param.role == "tensor":
+                grouped.append(flat[position])
+                position += 1
+            elif param.role == "list":
+                grouped.append(flat[position : position + length])
+                position += length
+        return grouped
+
+    def grouped(self, function: Callable[..., Any], skip: int = 0) -> Callable[..., Any]:
+        """`function` of the op's parameters, as a function of flat inputs."""
+        if not self._lists:
+            return function
+        if self._lists == 1 and not self._singles and not skip:
+            return lambda *flat, **out: function(flat, **out)
+        return lambda *flat, **out: function(*flat[:skip], *self.regroup(flat[skip:]), **out)
+
+    def __repr__(self) -> str:
+        return f"<af.Op {self.name}{self.signature}>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self.signature
+
+
+REGISTRY: Final[dict[str, Op[Any]]] = {}
+"""Every op by name. Closed: a graph that comes from a file or a peer may only name these."""
+
+
+@overload
+def op(rule: Callable[..., Spec]) -> Op[Tensor]: ...
+@overload
+def op(rule: Callable[..., tuple[Spec, ...]]) -> Op[tuple[Tensor, ...]]: ...
+@overload
+def op(rule: Callable[..., None]) -> Op[Operation]: ...
+@overload
+def op(
+    *, name: str | None = ..., stateful: bool = ..., observes: bool = ..., counted: bool = ...,
+    waits: bool = ..., commutative: bool = ...,
+) -> "_Declare": ...
+def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **flags: bool) -> Any:
+    """Declare an op from its shape rule.
+
+    Args:
+        rule: the shape rule; its name is the op's, its docstring the op's.
+        name: the op's name, where it cannot be the rule's.
+        **flags: `stateful`: running it twice is not running it once; never merged or folded. `observes`: stateful, but
+            it changes nothing: two in a row may change places. `counted`: stateful, it asks how often it ran. `waits`: it may suspend. `commutative`: its two
+            inputs may be swapped.
+    """
+
+    def declare(rule: Callable[..., Any]) -> Op[Any]:
+        made: Op[Any] = Op(rule, name or rule.__name__, Flags(**flags))
+        if made.name in REGISTRY:
+            raise ValueError(f"op {made.name!r} is declared twice")
+        REGISTRY[made.name] = made
+        return made
+
+    return declare if rule is None else declare(rule)
+
+
+class _Declare(Protocol):
+    @overload
+    def __call__(self, rule: Callable[..., Spec]) -> Op[Tensor]: ...
+    @overload
+    def __call__(self, rule: Callable[..., tuple[Spec, ...]]) -> Op[tuple[Tensor, ...]]: ...
+    @overload
+    def __call__(self, rule: Callable[..., None]) -> Op[Operation]: ...
+
+
+# Parameters
+
+
+def _params(rule: Callable[..., Any]) -> tuple[Param, ...]:
+    hints = typing.get_type_hints(rule, include_extras=True)
+    return tuple(_param(name, hints[name]) for name in inspect.signature(rule).parameters)
+
+
+def _param(name: str, hint: Any) -> Param:
+    inner, role = hint, "tensor"
+    if typing.get_origin(hint) is Sequence:
+        inner, role = typing.get_args(hint)[0], "list"
+    base, *markers = typing.get_args(inner) if typing.get_origin(inner) is Annotated else (inner,)
+    if base is Spec:
+        return Param(name, "list" if role == "list" else "tensor", markers[0] if markers else None)
+    return Param(name, "attr", convert={DType: as_dtype, TensorShape: as_shape}.get(hint))
+
+
+def _attribute(param: Param, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        known = constant_value(value)
+        if known is None:
+            raise TypeError(f"attribute {param.name!r} must be known when the graph is built, and is not: {value!r}")
+        value = known.tolist()
+    return _plain(value if param.convert is None else param.convert(value))
+
+
+def _plain(value: Any) -> Any:
+    """Lists as tuples and NumPy numbers as Python's, so that attributes can be hashed, compared and sent."""
+    if isinstance(value, (list, tuple)):
+        return tuple([_plain(item) for item in value])
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _sequence(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        return value
+    raise TypeError(f"a list or tuple of tensors is needed, not {type(value).__name__}")
+
+
+def _built_at() -> str:
+    line = user_line()
+    return "" if line is None else f"\n  built at: {line[0]}:{line[1]} in {line[2]}"
+
+
+def _graph_of(values: list[Any]) -> Graph:
+    for value in values:
+        if type(value) is Tensor:
+            return value.op.graph
+        if type(value) is list or type(value) is tuple:
+            for item in value:
+                if type(item) is Tensor:
+                    return item.op.graph
+    return next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), scopes.get_default_graph())
+
+
+def _dtype_of(value: Any) -> DType | None:
+    if isinstance(value, (list, tuple)):
+        return next((found for item in value if (found := _dtype_of(item)) is not None), None)
+    return value.dtype if isinstance(getattr(value, "dtype", None), DType) else None

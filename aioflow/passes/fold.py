@@ -1,0 +1,71 @@
+"""Constant folding: what depends on constants alone is computed once, when the call is planned."""
+
+from typing import Any
+
+import numpy as np
+
+from aioflow import costs, dtypes
+from aioflow.dtypes import DeviceKind, spec_of
+from aioflow.passes.flow import Flow, Node, Replacement, Value, rewrite
+
+LARGEST_RESULT = 10 * 2**20
+"""Bytes: larger results are computed in every run."""
+LONGEST = 0.01
+"""Seconds: what is estimated to take longer is computed in every run, for planning must not block the loop."""
+
+
+def fold(flow: Flow) -> Flow:
+    """The Flow with constants in place of all that can be known."""
+
+    def visit(node: Node) -> Replacement:
+        if not node.pure or node.definition.name == "constant":
+            return node
+        values = _known(node)
+        if values is None:
+            values = _computed(node)
+        if values is None:
+            return node
+        controls = tuple(dict.fromkeys([*node.controls, *[c for v in node.inputs for c in v.node.controls]]))
+        return tuple([Value(node.as_constant(i, value, controls), 0) for i, value in enumerate(values)])
+
+    return rewrite(flow, visit)
+
+
+def _known(node: Node) -> list[Any] | None:
+    """What shape rules found out, as for the shape of a tensor whose sizes are all known."""
+    known = [spec.known for spec in node.output_specs]
+    if not known or any(value is None or (isinstance(value, tuple) and None in value) for value in known):
+        return None
+    return [np.asarray(value, spec.dtype.np) for value, spec in zip(known, node.output_specs, strict=True)]
+
+
+def _computed(node: Node) -> list[Any] | None:
+    constants = [node.constant(index) for index in range(len(node.inputs))]
+    if not node.output_specs or any(value is None for value in constants) or not _worth(node):
+        return None
+    kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
+    if kernel is None or kernel.context or kernel.asynchronous:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            result = kernel.bind(node.definition, node, np)(*constants)
+    except Exception:  # noqa: BLE001: the run raises it, with the place in the graph
+        return None
+    results = [result] if len(node.output_specs) == 1 else list(result)
+    if sum(np.asarray(value).nbytes for value in results) > LARGEST_RESULT:
+        return None
+    return [_as_constant(value) for value in results]
+
+
+def _worth(node: Node) -> bool:
+    sizes = [spec.bytes for spec in node.output_specs]
+    return all((size or 0) <= LARGEST_RESULT for size in sizes) and costs.seconds(node, node.input_specs) < LONGEST
+
+
+def _as_constant(value: Any) -> Any:
+    array = np.array(value, copy=True, order="C", dtype=object if spec_of(value).dtype is dtypes.string else None)
+    array.flags.writeable = False
+    return array
+
+
+__all__ = ["LARGEST_RESULT", "fold"]

@@ -1,0 +1,185 @@
+"""What never waits, compiled: a run of nodes becomes the source of one coroutine, in the order the user built them.
+
+The source holds generated names only (`t3`, `k5`): kernels and constants are handed in by position, so nothing a user, a
+file or a peer named or wrote is ever compiled. A value is dropped after its last use, and a kernel that can write into a
+given buffer is given one of its own inputs if nobody else will look at it again.
+
+    async def region(ctx, a0, a1):
+        t0 = k0(a0, a1)
+        t1 = k1(t0, out=t0)
+        del t0
+        return (t1,)
+
+A long region looks at the clock now and then and lets the loop turn when its slice of time is used up.
+"""
+
+import dataclasses
+import itertools
+import time
+import types
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final
+
+from aioflow import costs
+from aioflow.blame import Finder
+from aioflow.context import Context
+from aioflow.dtypes import Array
+from aioflow.op import Kernel
+from aioflow.passes.flow import Node, Value
+
+SLICE: Final = 0.002
+"""Seconds of inline work after which the loop gets a turn."""
+_CHECK_EVERY: Final = 100e-6
+"""Estimated seconds between two looks at the clock."""
+_serial = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """A node with the kernel chosen for it: `call` takes the inputs, after the Context if `kernel.context`."""
+
+    node: Node
+    kernel: Kernel
+    call: Callable[..., Any]
+
+
+@types.coroutine
+def pause(ctx: Context) -> Generator[None, None, None]:
+    """Let the loop (or the compute thread's driver) turn, and begin a new slice of time."""
+    yield
+    ctx.due = time.perf_counter() + SLICE
+
+
+def compile_region(
+    bound: Sequence[Bound], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
+) -> tuple[Callable[..., Any], Finder]:
+    """The coroutine function (context, *inputs) -> outputs of a region, and which node an error in it came from.
+
+    Args:
+        bound: the region's nodes, sources first.
+        inputs: values made outside.
+        outputs: values wanted outside.
+        literals: values known now: constants, handles.
+    """
+    writer = _Writer(bound, inputs, outputs, literals)
+    writer.write()
+    filename = f"<aioflow region {next(_serial)}>"
+    namespace: dict[str, Any] = {**writer.names, "now": time.perf_counter, "pause": pause}
+    exec(compile("\n".join(writer.lines), filename, "exec"), namespace)
+    return namespace["region"], writer.finder(filename)
+
+
+class _Writer:
+    """Writes the source of one region."""
+
+    def __init__(
+        self, bound: Sequence[Bound], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
+    ) -> None:
+        self._bound = bound
+        self._outputs = outputs
+        self._wanted = set(outputs)
+        self.names: dict[str, Any] = {}
+        self._text: dict[Value, str] = {value: f"a{index}" for index, value in enumerate(inputs)}
+        self._last_use = self._last_uses()
+        self._reusable = self._find_reusable()
+        self._nodes: dict[int, Bound] = {}
+        arguments = "".join(f", {self._text[value]}" for value in inputs)
+        self.lines = [f"async def region(ctx{arguments}):"]
+        for value, literal in literals.items():
+            self._text[value] = self._name("c", literal)
+
+    def _name(self, kind: str, value: Any) -> str:
+        name = f"{kind}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def _last_uses(self) -> dict[Value, int]:
+        """For each value that is not wanted outside, the position of the last node that reads it."""
+        last = {value: position for position, b in enumerate(self._bound) for value in b.node.inputs}
+        for value in self._outputs:
+            last.pop(value, None)
+        return last
+
+    def _find_reusable(self) -> set[Value]:
+        """Values in memory that this region made and that nothing else refers to, now or later."""
+        made = {Value(b.node, 0) for b in self._bound if b.kernel.fresh and len(b.node.output_specs) == 1}
+        shared = {value for b in self._bound if not b.kernel.fresh for value in b.node.inputs}
+        return made - shared - self._wanted
+
+    def write(self) -> None:
+        """Write all statements."""
+        unseen = 0.0
+        for position, b in enumerate(self._bound):
+            self._nodes[len(self.lines) + 1] = b
+            self._write_call(position, b)
+            self._write_drops(position, b)
+            unseen += costs.seconds(b.node, b.node.input_specs)
+            if unseen > _CHECK_EVERY and position + 1 < len(self._bound):
+                self.lines.append("    if now() > ctx.due: await pause(ctx)")
+                unseen = 0.0
+        results = "".join(f"{self._text[value]}, " for value in self._outputs)
+        self.lines.append(f"    return ({results})")
+
+    def _write_call(self, position: int, b: Bound) -> None:
+        node = b.node
+        arguments = [self._text[value] for value in node.inputs]
+        if b.kernel.context:
+            arguments.insert(0, "ctx")
+        buffer = self._buffer(position, b)
+        if buffer is not None:
+            arguments.append(f"out={buffer}")
+        targets = [self._target(Value(node, index)) for index in range(len(node.output_specs))]
+        call = f"{self._name('k', b.call)}({', '.join(arguments)})"
+        used = any(target != "_" for target in targets)
+        self.lines.append(f"    {', '.join(targets)} = {call}" if used else f"    {call}")
+
+    def _target(self, value: Value) -> str:
+        if value not in self._last_use and value not in self._wanted:
+            return "_"
+        name = f"t{len(self._text)}"
+        self._text[value] = name
+        return name
+
+    def _buffer(self, position: int, b: Bound) -> str | None:
+        """An input that dies here and has surely the shape and dtype of the result."""
+        if not b.kernel.out or len(b.node.output_specs) != 1:
+            return None
+        wanted = b.node.output_specs[0]
+        for value in b.node.inputs:
+            mine = value.spec
+            if (
+                value in self._reusable
+                and self._last_use.get(value) == position
+                and mine.dtype is wanted.dtype
+                and wanted.rank
+                and (mine.shape is wanted.shape or (mine.shape.is_fully_defined() and mine.shape == wanted.shape))
+            ):
+                return self._text[value]
+        return None
+
+    def _write_drops(self, position: int, b: Bound) -> None:
+        dead = [
+            self._text[value] for value in dict.fromkeys(b.node.inputs)
+            if self._last_use.get(value) == position and not self._text[value].startswith("c")
+        ]  # fmt: skip
+        if dead:
+            self.lines.append(f"    del {', '.join(dead)}")
+
+    def finder(self, filename: str) -> Finder:
+        """From an exception to the node whose statement raised it."""
+        nodes, text = self._nodes, self._text
+        names = self.names
+
+        def find(error: BaseException) -> tuple[Node, Sequence[Array]]:
+            entry = error.__traceback__
+            while entry is not None and entry.tb_frame.f_code.co_filename != filename:
+                entry = entry.tb_next
+            if entry is None:
+                return next(iter(nodes.values())).node, ()
+            b, scope = nodes[entry.tb_lineno], {**names, **entry.tb_frame.f_locals}
+            return b.node, [scope.get(text[value]) for value in b.node.inputs]
+
+        return find
+
+
+__all__ = ["SLICE", "Bound", "compile_region", "pause"]

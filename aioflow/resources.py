@@ -1,0 +1,175 @@
+"""Containers: named state that outlives a step.
+
+A container maps (kind, name) to a live object: a variable, a queue. Each session has a default container of its own; a
+named container is shared by all sessions of the process until it is reset [P15 section 4.7].
+"""
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.dtypes import Array, Spec
+
+_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
+
+
+class Resource(Protocol):
+    """A live object in a container."""
+
+    def release(self) -> None:
+        """The container was reset or its session closed: let go of memory, fail who waits."""
+
+
+R = TypeVar("R", bound=Resource)
+
+
+class Container:
+    """Live objects by kind and name. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[type, str], Resource] = {}
+        self._lock = threading.Lock()
+
+    def lookup_or_create(self, kind: type[R], name: str, make: Callable[[], R]) -> R:
+        """The object of that kind and name, made now if there is none."""
+        with self._lock:
+            found = self._objects.get((kind, name))
+            if found is None:
+                found = self._objects[kind, name] = make()
+            return found  # type: ignore[return-value]
+
+    def lookup(self, kind: type[R], name: str) -> R:
+        """The object of that kind and name. NotFoundError if there is none."""
+        found = self._objects.get((kind, name))
+        if found is None:
+            raise errors.NotFoundError(f"there is no {kind.__name__} named {name!r} in the container")
+        return found  # type: ignore[return-value]
+
+    def objects(self) -> dict[tuple[type, str], Any]:
+        """What is alive, by kind and name."""
+        with self._lock:
+            return dict(self._objects)
+
+    def clear(self) -> None:
+        """Release everything and forget it."""
+        with self._lock:
+            objects, self._objects = list(self._objects.values()), {}
+        for resource in objects:
+            resource.release()
+
+
+_shared: Final[dict[str, Container]] = {}
+_shared_lock: Final = threading.Lock()
+
+
+def shared_container(name: str) -> Container:
+    """The process's container of that name, made if there is none. ValueError if the name is malformed."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is not a valid container name: letters, digits and _ . - / only")
+    with _shared_lock:
+        return _shared.setdefault(name, Container())
+
+
+def drop_shared(names: Iterable[str] | None) -> list[Container]:
+    """Forget these shared containers (all, if None) and return them; their owner clears them."""
+    with _shared_lock:
+        chosen = list(_shared) if names is None else [name for name in names if name in _shared]
+        return [_shared.pop(name) for name in chosen]
+
+
+class Resources:
+    """The containers one session can reach: its own default one, and the process's by name."""
+
+    def __init__(self) -> None:
+        self._own = Container()
+        self._used: dict[str, Container] = {}
+
+    def container(self, name: str) -> Container:
+        """The container of that name; the session's own for an empty name."""
+        if not name:
+            return self._own
+        found = self._used.get(name)
+        if found is None:
+            found = self._used[name] = shared_container(name)
+        return found
+
+    def uses(self, container: Container) -> bool:
+        """Whether the session has reached that container."""
+        return any(container is used for used in self._used.values())
+
+    def clear(self) -> None:
+        """Release the session's own state; what is shared stays."""
+        self._own.clear()
+        self._used.clear()
+
+
+_ONLY_OURS: Final = 3
+"""What `sys.getrefcount` says of a value that only the variable holds: its attribute, a local name, the argument."""
+
+
+class VariableState:
+    """The value of a variable, or none yet. Reads and updates are atomic, from any thread.
+
+    What a read returned never changes: an update writes in place only if nobody else holds the array.
+    """
+
+    __slots__ = ("_lock", "_value", "name", "spec")
+
+    def __init__(self, name: str, spec: Spec) -> None:
+        self.name = name
+        self.spec = spec
+        self._value: Array = None
+        self._lock = threading.Lock()
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it has a value."""
+        return self._value is not None
+
+    def read(self) -> Array:
+        """The present value. FailedPreconditionError if there is none."""
+        value = self._value
+        if value is None:
+            raise errors.FailedPreconditionError(
+                f"variable {self.name!r} is not initialized: run its initializer or af.global_variables_initializer()"
+            )
+        return value
+
+    def assign(self, value: Array) -> Array:
+        """Replace the value by a copy of `value`. InvalidArgumentError for a shape the variable cannot have."""
+        if not self.spec.shape.is_compatible_with(np.shape(value)):
+            raise errors.InvalidArgumentError(
+                f"a value of shape {list(np.shape(value))} cannot be assigned to variable {self.name!r} of {self.spec}"
+            )
+        copied = value.copy() if hasattr(value, "shape") and np.ndim(value) else np.array(value)
+        with self._lock:
+            self._value = copied
+        return copied
+
+    def update(self, change: Callable[[Array, Array | None], Array]) -> Array:
+        """Replace the value by `change(value, out)`, where `out` is the value itself if it may be overwritten."""
+        with self._lock:
+            value = self.read()
+            alone = sys.getrefcount(value) <= _ONLY_OURS and _counts_are_exact()
+            changed = change(value, value if alone else None)
+            if changed is not value:
+                self._value = changed if isinstance(changed, np.ndarray) or hasattr(changed, "device") else np.asarray(changed)
+            return self._value
+
+    def release(self) -> None:
+        """Forget the value."""
+        self._value = None
+
+    def __repr__(self) -> str:
+        return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"
+
+
+def _counts_are_exact() -> bool:
+    """Whether reference counts say who else holds a value: not in free-threaded Python."""
+    gil = getattr(sys, "_is_gil_enabled", None)
+    return gil is None or gil()

@@ -1,0 +1,302 @@
+"""One step over the local devices: what all runs of a session share, and what one of them needs.
+
+`Local` owns the state, the threads and the plans of one session. `run_step` takes a plan and fed values and returns the
+fetched ones; whatever ends it, nothing of the step is left, except kernels still inside C code, which are counted.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Self
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.assembly import assemble
+from aioflow.blame import located
+from aioflow.config import Config, RunOptions
+from aioflow.context import Context
+from aioflow.devices.cpu import Threads
+from aioflow.dtypes import Array
+from aioflow.executor import Execution, Outputs, Program, Unit, UnitCoroutine
+from aioflow.numerics import check_finite
+from aioflow.plan import Plan, Signature, make_plan
+from aioflow.regions import SLICE
+from aioflow.resources import Resources
+from aioflow.tracing import RunMetadata, Trace
+
+CPU_NAME: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
+DEFAULT: Final = RunOptions()
+_clock: Final = time.perf_counter
+
+
+class Slice:
+    """The slice of time that inline work on one loop has left: shared by all sessions of the loop."""
+
+    __slots__ = ("__weakref__", "due")
+    _of_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Slice]" = weakref.WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        self.due = 0.0
+
+    @classmethod
+    def of(cls, loop: asyncio.AbstractEventLoop) -> Self:
+        """The one of that loop."""
+        found = cls._of_loop.get(loop)
+        if found is None:
+            found = cls._of_loop[loop] = cls()
+        return found  # type: ignore[return-value]
+
+
+class Planned:
+    """A plan with its programs, assembled when first needed."""
+
+    __slots__ = ("fused", "lone", "plan", "plain", "streamed")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan: Final = plan
+        self.fused: Program | None = None
+        self.plain: Program | None = None
+        self.streamed: Program | None = None
+        self.lone: Unit | None = None
+        """The only unit of the fused program, if it never waits and its inputs and outputs are the call's."""
+
+
+class Local:
+    """What the steps of one local session share."""
+
+    def __init__(self, config: Config) -> None:
+        self.config: Final = config
+        self.resources: Final = Resources()
+        self.compute: Final = Threads("aioflow-compute", config.compute_threads)
+        self.python: Final = Threads("aioflow-py_func", 32)
+        self.steps: set[Step] = set()
+        self.step_count = 0
+        self.counts: dict[str, int] = {}
+        self.slice = Slice()
+        self._drained: asyncio.Future[None] | None = None
+        self._plans: OrderedDict[Signature, Planned] = OrderedDict()
+        self._unbound = Context(np, self.resources, None)  # type: ignore[arg-type]  # no step: for handles alone
+
+    def planned(self, signature: Signature) -> Planned:
+        """The plan of a signature, made if it is new; the least recently used one makes room."""
+        found = self._plans.get(signature)
+        if found is None:
+            found = self._plans[signature] = Planned(make_plan(signature, self.config.optimize))
+            if len(self._plans) > self.config.plan_cache_size:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(signature)
+        return found
+
+    @property
+    def plans(self) -> list[Signature]:
+        """The signatures whose plans are kept, the least recently used first."""
+        return list(self._plans)
+
+    def program(self, planned: Planned, options: RunOptions) -> Program:
+        """The program for a run with these options."""
+        if self.config.executor == "tokens" or options.trace or options.check_numerics:
+            if planned.plain is None:
+                planned.plain = assemble(planned.plan.flow, self._unbound, fused=False, stream=False)
+            return planned.plain
+        if planned.fused is None:
+            planned.fused = assemble(planned.plan.flow, self._unbound, fused=True, stream=False)
+            planned.lone = _lone_unit(planned.fused)
+        return planned.fused
+
+    def streamed_program(self, planned: Planned) -> Program:
+        """The program of a partial run, whose feeds arrive while it runs."""
+        if planned.streamed is None:
+            fused = self.config.executor != "tokens"
+            planned.streamed = assemble(planned.plan.flow, self._unbound, fused=fused, stream=True)
+        return planned.streamed
+
+    async def abort(self, error: errors.OpError) -> None:
+        """End every step with `error` and wait until none is left, up to `Config(close_timeout=)` seconds."""
+        for step in list(self.steps):
+            step.abort(error)
+        if self.steps:
+            self._drained = asyncio.get_running_loop().create_future()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.config.close_timeout):
+                    await self._drained
+
+    def ended(self, step: "Step") -> None:
+        """A step is over."""
+        self.steps.discard(step)
+        if not self.steps and self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    async def close(self) -> list[str]:
+        """Release state and threads. Returns what still runs in C code after the limit."""
+        limit = self.config.close_timeout
+        left = [*await self.compute.close(limit), *await self.python.close(limit)]
+        self.resources.clear()
+        self._plans.clear()
+        return left
+
+
+def _lone_unit(program: Program) -> Unit | None:
+    if len(program.units) != 1:
+        return None
+    unit = program.units[0]
+    return unit if not unit.waits and unit.inputs == program.feeds and unit.outputs == program.fetches else None
+
+
+class Step:
+    """One run. It is the `Host` of its execution and the `StepView` of its kernels."""
+
+    __slots__ = ("_counts", "_local", "_numerics", "_task", "_trace", "context", "ended", "error", "id")
+
+    def __init__(self, local: Local, plan: Plan, trace: Trace | None = None, numerics: bool = False) -> None:
+        self._local = local
+        self._trace = trace
+        self._numerics = numerics
+        self._task: asyncio.Task[Any] | None = None
+        self.id = local.step_count = local.step_count + 1
+        self.context = Context(np, local.resources, self, local.slice.due)
+        self.ended = False
+        self.error: errors.OpError | None = None
+        self._counts = _taken(local.counts, plan.counted) if plan.counted else None
+
+    # What kernels see
+
+    def times_run(self, name: str) -> int:
+        """How often the operation ran in this session before this step began."""
+        return 0 if self._counts is None else self._counts[name]
+
+    def check(self) -> None:
+        """CancelledError if the step has ended."""
+        if self.ended:
+            raise errors.CancelledError("the step has ended; its state changes are not committed")
+
+    async def fed(self, index: int) -> Array:
+        """Only in a partial run do kernels wait for feeds."""
+        raise errors.InternalError(f"feed {index} is waited for in a run that was given all feeds")
+
+    async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of `function`, run on a thread with the caller's context variables."""
+        call = functools.partial(contextvars.copy_context().run, function, *args)
+        return await self._local.python.run(call, getattr(function, "__qualname__", repr(function)))
+
+    # What the executor needs
+
+    clock = staticmethod(_clock)
+
+    async def pause(self) -> None:
+        """Let the loop turn if the slice of time is used up."""
+        if _clock() > self._local.slice.due:
+            await asyncio.sleep(0)
+            self._local.slice.due = self.context.due = _clock() + SLICE
+
+    async def offload(self, unit: Unit, inputs: Outputs, coroutine: UnitCoroutine) -> Outputs:
+        """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
+        drive = functools.partial(self._drive, unit, inputs, coroutine)
+        try:
+            return await self._local.compute.run(drive, repr(unit))
+        finally:
+            if inspect.getcoroutinestate(coroutine) != inspect.CORO_RUNNING:  # else its thread closes it: see _drive
+                coroutine.close()
+
+    def _drive(self, unit: Unit, inputs: Outputs, coroutine: UnitCoroutine) -> Outputs:
+        start = _clock()
+        try:
+            while True:
+                coroutine.send(None)
+                if self.ended:
+                    coroutine.close()
+                    self.check()
+        except StopIteration as done:
+            unit.cost.learn(inputs, _clock() - start)
+            outputs: Outputs = done.value
+            return outputs
+
+    def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+        """Trace the unit and look at its outputs, if the run asked for it."""
+        node = unit.nodes[0] if unit.nodes else None
+        if self._trace is not None and node is not None:
+            self._trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
+        if self._numerics and node is not None:
+            check_finite(node, inputs, outputs)
+
+    # Its life
+
+    def abort(self, error: errors.OpError) -> None:
+        """End it with `error`, from outside the task that runs it."""
+        if self._task is not None and self.error is None:
+            self.error = error
+            self._task.cancel()
+
+    async def run(self, program: Program, feeds: Outputs, timeout: float | None) -> list[Array]:
+        """Execute the program. Cancelling the caller's task ends the step and leaves nothing of it."""
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        execution = Execution(program, self)
+        self._local.steps.add(self)
+        try:
+            async with asyncio.timeout(timeout):
+                return await execution.run(feeds)
+        except asyncio.CancelledError:
+            if self.error is not None and task.uncancel() <= cancelling:
+                raise self.error from None
+            raise
+        except TimeoutError as late:
+            if isinstance(late, errors.OpError):
+                raise
+            raise _deadline(timeout, late) from late
+        finally:
+            self.ended = True
+            self._local.ended(self)
+
+
+def _taken(counts: dict[str, int], names: Sequence[str]) -> dict[str, int]:
+    taken = {name: counts.get(name, 0) for name in names}
+    counts.update({name: count + 1 for name, count in taken.items()})
+    return taken
+
+
+def _deadline(timeout: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
+    cause = late.__cause__ or late.__context__
+    notes = "; ".join(getattr(cause, "__notes__", [])) or "the run was computing"
+    where = "/job:localhost/replica:0/task:0"
+    return errors.DeadlineExceededError(f"the run took longer than {timeout} s on {where}: {notes}", task=where)
+
+
+async def run_step(
+    local: Local, planned: Planned, feeds: Outputs, options: RunOptions = DEFAULT, metadata: RunMetadata | None = None
+) -> Sequence[Array]:
+    """The fetched values of one run, in the order of the plan's signature."""
+    if options is DEFAULT and planned.lone is not None and not planned.lone.cost.heavy(feeds):
+        return await _run_light(local, planned, planned.lone, feeds)
+    program = local.program(planned, options)
+    trace = Trace(metadata, CPU_NAME) if options.trace and metadata is not None else None
+    step = Step(local, planned.plan, trace, options.check_numerics)
+    if metadata is not None:
+        metadata.step_id = step.id
+    timeout = local.config.operation_timeout if options.timeout is None else options.timeout
+    return await step.run(program, feeds, timeout)
+
+
+async def _run_light(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Sequence[Array]:
+    """A run of one light unit: in place, without the executor."""
+    step = Step(local, planned.plan)
+    start = _clock()
+    try:
+        outputs: Sequence[Array] = await unit.begin(step.context, *feeds)
+    except BaseException as error:
+        made = located(error, unit.find, unit.nodes[0], feeds)
+        raise made from made.__cause__
+    end = _clock()
+    unit.cost.learn(feeds, end - start)
+    if end > local.slice.due:
+        await asyncio.sleep(0)
+        local.slice.due = _clock() + SLICE
+    return outputs

@@ -1,0 +1,44 @@
+import asyncio
+import importlib.util
+import os
+
+import pytest
+from hypothesis import settings
+from pytest_asyncio import is_async_test
+
+from aioflow.testing import VirtualTimeLoop, no_leaks, no_pending_tasks
+
+settings.register_profile("aioflow", deadline=None, max_examples=50, derandomize="CI" in os.environ)
+settings.load_profile("aioflow")
+
+
+def pytest_asyncio_loop_factories(config, item):
+    if item.get_closest_marker("real"):
+        return {"asyncio": asyncio.SelectorEventLoop, "uvloop": _uvloop}
+    return {"virtual": VirtualTimeLoop}
+
+
+def _uvloop():
+    return pytest.importorskip("uvloop", reason="uvloop is not installed").new_event_loop()
+
+
+def pytest_itemcollected(item):
+    if is_async_test(item):  # inside the check of the process, outside all that the test asks for
+        item.fixturenames.insert(item.fixturenames.index("process_is_left_clean") + 1, "loop_is_left_clean")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu") and not importlib.util.find_spec("cupy"):
+        pytest.skip("CuPy is not installed")
+
+
+@pytest.fixture(autouse=True)
+def process_is_left_clean():
+    with no_leaks():
+        yield
+
+
+@pytest.fixture
+async def loop_is_left_clean():
+    with no_pending_tasks():
+        yield

@@ -1,0 +1,170 @@
+"""What holds for the whole of `aioflow/`: the size of its files, what they may call and import, what importing does."""
+
+import ast
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import aioflow.testing
+
+HOUSE = Path(aioflow.testing.__file__).parents[1]
+FILES = sorted(HOUSE.rglob("*.py"))
+
+# Where each third-party package may be imported: in a folder, in a file, or, as NumPy, everywhere.
+MAY_IMPORT = {
+    "aiohttp": ("net", "serving"),
+    "cupy": ("devices",),
+    "ml_dtypes": (".",),
+    "msgpack": ("net", "serving", "graphdef.py"),
+    "numpy": (".",),
+    "safetensors": ("checkpoint",),
+    "uvloop": ("cli.py", "launch"),
+}
+LAZY = MAY_IMPORT.keys() - {"ml_dtypes", "numpy"}
+DESERIALISERS = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
+COMPILERS = {"compile", "eval", "exec"}
+
+
+def place(file):
+    return file.relative_to(HOUSE)
+
+
+@cache
+def tree(file):
+    return ast.parse(file.read_text())
+
+
+def imports(file):
+    """The full name of each module that the file imports, at its top or later."""
+    for node in ast.walk(tree(file)):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=module, level=0):
+                yield module
+            case ast.Call(args=[ast.Constant(value=str(module)), *_]) if called(node) == "importlib.import_module":
+                yield module
+
+
+def calls(file):
+    return [node for node in ast.walk(tree(file)) if isinstance(node, ast.Call)]
+
+
+def called(call):
+    return ast.unparse(call.func)
+
+
+def everywhere(offences):
+    """Each offence of each file, as `file: offence`: an assertion shows them all."""
+    return [f"{place(file)}: {offence}" for file in FILES for offence in offences(file)]
+
+
+def test_no_file_is_longer_than_500_lines():
+    assert everywhere(lambda file: file.read_text().splitlines()[500:]) == []
+
+
+def test_third_party_packages_are_imported_only_where_the_design_allows():
+    def offences(file):
+        for module in imports(file):
+            package = module.partition(".")[0]
+            allowed = (HOUSE / part for part in MAY_IMPORT.get(package, ()))
+            if package not in sys.stdlib_module_names | {"aioflow"} and not any(map(file.is_relative_to, allowed)):
+                yield module
+
+    assert everywhere(offences) == []
+
+
+def test_modules_import_each_other_by_module():
+    def offences(file):
+        for node in ast.walk(tree(file)):
+            match node:
+                case ast.Import(names=names):
+                    yield from (name.name for name in names if name.name == "aioflow")
+                case ast.ImportFrom(module="aioflow", names=names):
+                    modules = {path.stem for path in HOUSE.iterdir()}
+                    yield from (name.name for name in names if name.name not in modules)
+
+    assert everywhere(offences) == []
+
+
+def test_nothing_deserialises_code():
+    assert everywhere(lambda file: DESERIALISERS.intersection(imports(file))) == []
+
+
+def test_only_regions_compile():
+    def offences(file):
+        return COMPILERS.intersection(map(called, calls(file))) if place(file) != Path("regions.py") else ()
+
+    assert everywhere(offences) == []
+
+
+def test_no_module_is_imported_by_a_name_that_is_computed():
+    def offences(file):
+        for call in calls(file):
+            if called(call).endswith(("__import__", "import_module")) and not isinstance(call.args[0], ast.Constant):
+                yield ast.unparse(call)
+
+    assert everywhere(offences) == []
+
+
+def test_nothing_waits_with_wait_for():
+    assert everywhere(lambda file: {"asyncio.wait_for", "wait_for"}.intersection(map(called, calls(file)))) == []
+
+
+def test_arrays_are_loaded_without_objects():
+    def offences(file):
+        for call in calls(file):
+            if called(call) == "np.load" and "allow_pickle=False" not in map(ast.unparse, call.keywords):
+                yield ast.unparse(call)
+
+    assert everywhere(offences) == []
+
+
+IMPORTING = """
+import asyncio, json, signal, sys, threading
+
+loops = []
+asyncio.set_event_loop = asyncio.events.set_event_loop = loops.append
+handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+import aioflow
+import aioflow.testing
+
+print(json.dumps({
+    "threads": [thread.name for thread in threading.enumerate()],
+    "handlers": [number for number in handlers if signal.getsignal(number) != handlers[number]],
+    "loops": len(loops),
+    "modules": [*sys.modules],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """What a fresh process holds after importing aioflow and its testing tools."""
+    run = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, check=True, text=True)
+    return json.loads(run.stdout)
+
+
+def test_importing_starts_no_thread(fresh):
+    assert fresh["threads"] == ["MainThread"]
+
+
+def test_importing_installs_no_signal_handler(fresh):
+    assert fresh["handlers"] == []
+
+
+def test_importing_sets_no_event_loop(fresh):
+    assert fresh["loops"] == 0
+
+
+def test_importing_leaves_alone_what_a_local_session_does_not_need(fresh):
+    assert LAZY.intersection(fresh["modules"]) == set()
+
+
+def test_importing_the_testing_tools_does_not_need_pytest(fresh):
+    assert "pytest" not in fresh["modules"]
