@@ -6,8 +6,10 @@ from typing import Final, TypeAlias
 from aioflow import dtypes
 from aioflow.graph import Graph
 from aioflow.indexed_slices import IndexedSlices, dense
+from aioflow.kernels.arithmetic import add_n
+from aioflow.kernels.casting import cast
+from aioflow.kernels.joining import concat
 from aioflow.node import Tensor
-from aioflow.op import REGISTRY
 
 Gradient: TypeAlias = Tensor | IndexedSlices
 
@@ -15,8 +17,8 @@ Gradient: TypeAlias = Tensor | IndexedSlices
 class AggregationMethod:
     """How the gradients of several uses of one tensor are added.
 
-    ADD_N (the DEFAULT) adds them at once, per device first. EXPERIMENTAL_TREE adds one after the other, so that each is
-    released early. EXPERIMENTAL_ACCUMULATE_N adds them as they come, where their shape is known.
+    ADD_N (the DEFAULT) adds them at once, per device first. EXPERIMENTAL_TREE and EXPERIMENTAL_ACCUMULATE_N add one
+    after the other, so that each is released early.
     """
 
     ADD_N: Final = 0
@@ -43,20 +45,16 @@ def aggregate(graph: Graph, gradients: Sequence[Gradient], of: Tensor, method: i
         return _concatenated(slices)
     like = next(gradient for gradient in gradients if isinstance(gradient, Tensor))
     tensors = [dense(gradient, like) for gradient in gradients]
-    if method == AggregationMethod.ADD_N:
-        return _by_device(graph, tensors)
-    if method == AggregationMethod.EXPERIMENTAL_ACCUMULATE_N and len(tensors) > 2 and of.shape.is_fully_defined():
-        return _add("accumulate_n", tensors)
-    return _one_by_one(graph, tensors, of)
+    return _by_device(graph, tensors) if method == AggregationMethod.ADD_N else _one_by_one(graph, tensors, of)
 
 
 def _concatenated(slices: Sequence[IndexedSlices]) -> IndexedSlices:
     indices = [part.indices for part in slices]
     if len({index.dtype for index in indices}) > 1:
-        indices = [REGISTRY["cast"](index, dtypes.int64) for index in indices]
+        indices = [cast(index, dtypes.int64) for index in indices]
     sizes = next((part.dense_shape for part in slices if part.dense_shape is not None), None)
     values = [part.values for part in slices]
-    return IndexedSlices(REGISTRY["concat"](values, 0), REGISTRY["concat"](indices, 0), sizes)
+    return IndexedSlices(concat(values, 0), concat(indices, 0), sizes)
 
 
 def _by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
@@ -65,22 +63,17 @@ def _by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
     for tensor in tensors:
         groups.setdefault(tensor.device, []).append(tensor)
     if len(groups) == 1:
-        return _add("add_n", tensors)
+        return add_n(tensors)
     sums = []
     for _, group in sorted(groups.items()):
         with graph.colocate_with(group[0].op, ignore_existing=True):
-            sums.append(group[0] if len(group) == 1 else _add("add_n", group))
-    return _add("add_n", sums)
+            sums.append(group[0] if len(group) == 1 else add_n(group))
+    return add_n(sums)
 
 
 def _one_by_one(graph: Graph, tensors: Sequence[Tensor], of: Tensor) -> Tensor:
     with graph.name_scope(f"{of.op.name}_gradient_sum"):
         total = tensors[0]
         for tensor in tensors[1:]:
-            total = _add("add_n", [total, tensor])
+            total = add_n([total, tensor])
     return total
-
-
-def _add(op: str, tensors: Sequence[Tensor]) -> Tensor:
-    result: Tensor = REGISTRY[op](list(tensors))
-    return result

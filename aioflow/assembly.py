@@ -8,8 +8,6 @@ that does not depend on it. Regions of more than LONGEST nodes are cut, because 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from aioflow import costs, dtypes, errors
 from aioflow.context import Context
 from aioflow.dtypes import Array, DeviceKind, ResourceSpec, Spec, spec_of
@@ -153,11 +151,17 @@ class _Assembly:
             begin = _alone(bound[0], [self._literals.get(value) for value in group.nodes[0].inputs], outputs)
             return Unit(index, group.nodes, tuple(flat), places[1], begin, group.waits, cost)
         literals = {v: self._literals[v] for v in [*reads, *outputs] if v in self._literals}
-        compiled, find = compile_region(bound, inputs, outputs, literals)
-        return Unit(index, group.nodes, *places, compiled, False, cost, find if group.nodes else None)
+        compiled, find, still = compile_region(bound, inputs, outputs, literals)
+        return Unit(index, group.nodes, *places, compiled, False, cost, find if group.nodes else None, still)
 
     def _estimate(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
+        """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""
+        known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
+        fixed = costs.total([costs.seconds(node, node.input_specs) for node in nodes]) if known else None
+
         def estimate(arrays: Sequence[Array]) -> tuple[float, bool]:
+            if fixed is not None:
+                return fixed
             specs = {value: _spec(array, value) for value, array in zip(inputs, arrays, strict=True)}
             return costs.total([_seconds(node, specs) for node in nodes])
 
@@ -188,8 +192,7 @@ def _alone(bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Val
 
     async def unit(ctx: Context, *inputs: Array) -> Sequence[Array]:
         arguments = _merged(literals, inputs) if whole else inputs
-        with np.errstate(all="ignore"):
-            result = call(ctx, *arguments) if takes_context else call(*arguments)
+        result = call(ctx, *arguments) if takes_context else call(*arguments)
         if asynchronous:
             result = await result
         results = (result,) if single else result

@@ -16,8 +16,8 @@ from aioflow.gradient_rules import get_gradient_function, stops
 from aioflow.graph import Graph
 from aioflow.indexed_slices import IndexedSlices, dense
 from aioflow.kernels.constants import identity_n
+from aioflow.kernels.filling import zeros_like
 from aioflow.node import Operation, Tensor, describe_line
-from aioflow.op import REGISTRY
 
 _KEEPS_SLICES: Final = frozenset({"identity", "read_variable"})
 """Ops whose gradient is the very gradient of their output: IndexedSlices pass through them as they are."""
@@ -93,9 +93,16 @@ class Walk:
         if arrived is None:
             return None
         if len(arrived) > 1:
-            with scopes.changed(self._graph, origin=tensor.op), self._place_of(tensor.op):
-                arrived[:] = [aggregate(self._graph, arrived, tensor, self._method)]
+            arrived[:] = [self._sum(tensor, arrived)]
         return arrived[0]
+
+    def _sum(self, tensor: Tensor, arrived: Sequence[Gradient]) -> Gradient:
+        with scopes.changed(self._graph, origin=tensor.op), self._place_of(tensor.op):
+            total = aggregate(self._graph, arrived, tensor, self._method)
+        expected = expected_of(tensor)
+        if isinstance(total, Tensor) and any(expected and part.shape is expected.shape for part in arrived):
+            _take_shape(total, tensor)
+        return total
 
     def through(self, op: Operation) -> None:
         """Differentiate `op`: what arrived at its outputs gives what arrives at its inputs."""
@@ -124,7 +131,7 @@ class Walk:
     def _completed(self, output: Tensor, dy: Gradient | None) -> Gradient | None:
         """`dy` as rules take it: dense, and zeros if `output` has a derivative but none arrived."""
         if dy is None:
-            return REGISTRY["zeros_like"](output) if output.dtype.is_differentiable else None
+            return zeros_like(output) if output.dtype.is_differentiable else None
         return dy if output.op.type in _KEEPS_SLICES else dense(dy, output)
 
     def _gated(self, dxs: Sequence[Gradient | None]) -> list[Gradient | None]:
@@ -175,8 +182,13 @@ def _refine(op: Operation, dxs: Sequence[Gradient | None], first: int) -> None:
     Only those that this operation's gradient made: what it passes on may be wider than the input it is passed to.
     """
     for tensor, dx in zip(op.inputs, dxs, strict=True):
-        expected = expected_of(tensor)
-        if not isinstance(dx, Tensor) or dx.op.id < first or expected is None or dx.shape is expected.shape:
-            continue
-        whole = expected.shape.merge_with(dx.shape)
-        dx.spec = Spec(dx.dtype, expected.shape if whole == expected.shape else whole)
+        if isinstance(dx, Tensor) and dx.op.id >= first:
+            _take_shape(dx, tensor)
+
+
+def _take_shape(gradient: Tensor, tensor: Tensor) -> None:
+    """`gradient` has what is known of the shape of `tensor`: the very object, if that is all that is known."""
+    expected = expected_of(tensor)
+    if expected is not None and gradient.shape is not expected.shape:
+        whole = expected.shape.merge_with(gradient.shape)
+        gradient.spec = Spec(gradient.dtype, expected.shape if whole == expected.shape else whole)

@@ -1,24 +1,22 @@
 """What users pass for a tensor, made one."""
 
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from aioflow.dtypes import DType, as_dtype
-from aioflow.node import Tensor
+from aioflow.node import OPERATORS, Tensor
 
 TensorLike: TypeAlias = Any
 """What `convert_to_tensor` takes: a tensor, a variable, an array, numbers, text, or nested lists of these."""
 
 
-class Converter(Protocol):
-    """Makes a tensor of a value."""
-
-    def __call__(self, value: Any, dtype: DType | None) -> Tensor: ...
-
+Converter: TypeAlias = Callable[[Any, DType | None], Tensor]
+"""Makes a tensor of a value, of that dtype if one is given."""
 
 CONVERTERS: Final[dict[type, Converter]] = {}
-"""How a class is made a tensor; subclasses too. `object` is the default, which makes a constant."""
+"""How a class is made a tensor; subclasses too. `list` is for nested lists that hold such values, or tensors."""
 
 
 def convert_to_tensor(
@@ -39,17 +37,16 @@ def convert_to_tensor(
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Tensor):
         return _checked(value, wanted)
-    converter = next((CONVERTERS[c] for c in type(value).__mro__ if c in CONVERTERS and c is not object), None)
+    converter = _converter(value)
     if converter is not None:
         return _checked(converter(value, wanted), wanted)
-    if isinstance(value, (list, tuple)) and _holds_tensor(value):
-        return _checked(CONVERTERS[list](value, wanted), wanted)
+    constant = OPERATORS["constant"]
     if wanted is None and preferred_dtype is not None and not isinstance(value, (np.ndarray, np.generic)):
         try:
-            return CONVERTERS[object](value, as_dtype(preferred_dtype))
+            return constant(value, as_dtype(preferred_dtype), name=name)
         except TypeError:
-            return CONVERTERS[object](value, None)
-    return CONVERTERS[object](value, wanted)
+            return constant(value, None, name=name)
+    return constant(value, wanted, name=name)
 
 
 def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
@@ -58,10 +55,24 @@ def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
     return tensor
 
 
-def _holds_tensor(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(_holds_tensor(item) for item in value)
-    return type(value) is Tensor or type(value) in CONVERTERS
+def _converter(value: Any) -> Converter | None:
+    """What makes a tensor of `value`; None if that is a constant."""
+    if isinstance(value, (list, tuple)) and _of_class(type(value)) is None:
+        return CONVERTERS[list] if _holds_tensor(value) else None
+    return _of_class(type(value))
+
+
+def _of_class(kind: type) -> Converter | None:
+    found = next((base for base in kind.__mro__ if base in CONVERTERS), object)
+    return None if found in (list, tuple, object) else CONVERTERS[found]
+
+
+def _holds_tensor(items: Iterable[Any]) -> bool:
+    kinds = set(map(type, items))
+    if any(issubclass(kind, Tensor) or _of_class(kind) is not None for kind in kinds):
+        return True
+    nested = any(issubclass(kind, (list, tuple)) for kind in kinds)
+    return nested and any(_holds_tensor(item) for item in items if isinstance(item, (list, tuple)))
 
 
 def constant_value(tensor: Tensor) -> Any:

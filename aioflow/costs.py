@@ -71,23 +71,23 @@ class RegionCost:
         self._estimate = estimate
         self._known: dict[int, tuple[float, bool]] = {}
 
-    def heavy(self, inputs: Sequence[Array]) -> bool:
-        """Whether it would hold the loop too long."""
+    def bucket(self, inputs: Sequence[Array]) -> int:
+        """The size class of these inputs."""
         size = 0
         for value in inputs:
             size += getattr(value, "size", 1)
-        found = self._known.get(size.bit_length())
+        return size.bit_length()
+
+    def heavy(self, bucket: int, inputs: Sequence[Array]) -> bool:
+        """Whether it would hold the loop too long."""
+        found = self._known.get(bucket)
         if found is None:
-            found = self._known[size.bit_length()] = self._estimate(inputs)
+            found = self._known[bucket] = self._estimate(inputs)
         return found[1] and found[0] > HEAVY
 
-    def learn(self, inputs: Sequence[Array], measured: float) -> None:
+    def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account."""
-        size = 0
-        for value in inputs:
-            size += getattr(value, "size", 1)
-        bucket = size.bit_length()
-        estimate, threads = self._known.get(bucket, (measured, False))
+        estimate, threads = self._known[bucket]
         self._known[bucket] = (estimate * (1 + _STEP if measured > estimate else 1 - _STEP), threads)
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 _PART: Final = re.compile(
     r"/(?:job:(?P<job>[A-Za-z][\w.-]*|\*)|replica:(?P<replica>\d+|\*)|task:(?P<task>\d+|\*)"
-    r"|device:(?P<type>[A-Za-z]\w*|\*)(?::(?P<index>\d+|\*))?|(?P<legacy>cpu|gpu)(?::(?P<legacy_index>\d+|\*))?)",
-    re.IGNORECASE,
+    r"|device:(?P<type>[A-Za-z]\w*|\*)(?::(?P<index>\d+|\*))?|(?P<legacy_type>cpu|gpu)(?::(?P<legacy_index>\d+|\*))?)",
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -60,13 +60,16 @@ def _parse(name: str) -> DeviceSpec:
                 f"malformed device name {name!r} at {name[position:]!r}; "
                 "write /job:J/replica:R/task:T/device:TYPE:ID or a part of it, as /device:GPU:0"
             )
-        found |= {key: value for key, value in match.groupdict().items() if value is not None}
+        stated = {key.removeprefix("legacy_"): value for key, value in match.groupdict().items() if value is not None}
+        if not found.keys().isdisjoint(stated):
+            raise ValueError(f"device name {name!r} states {', '.join(sorted(found.keys() & stated))} twice")
+        found |= stated
         position = match.end()
-    kind = found.get("type") or found.get("legacy") or "*"
+    kind = found.get("type", "*")
     return DeviceSpec(
         job=None if found.get("job", "*") == "*" else found["job"],
         replica=_number(found.get("replica")),
         task=_number(found.get("task")),
         device_type=None if kind == "*" else kind.upper(),
-        device_index=_number(found.get("index", found.get("legacy_index"))),
+        device_index=_number(found.get("index")),
     )

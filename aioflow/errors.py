@@ -65,8 +65,9 @@ class OpError(Exception):
         lines = [self.message]
         if self.op is not None:
             kind = f" ({self.op_type})" if self.op_type else ""
-            where = " on " + self.device if self.device else ""
-            lines.append(f"  op: {self.op!r}{kind}{where}")
+            device = self.device or ""
+            where = device if self.task is None or "/task:" in device else self.task + device
+            lines.append(f"  op: {self.op!r}{kind}" + (f" on {where}" if where else ""))
         if self.shapes:
             lines.append("  inputs: " + ", ".join(self.shapes))
         if self.line:

@@ -10,6 +10,7 @@ while something else can.
 """
 
 import asyncio
+import contextlib
 import functools
 import heapq
 import types
@@ -18,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from aioflow.blame import Finder, located
 from aioflow.context import Context
+from aioflow.costs import RegionCost
 from aioflow.dtypes import Array
 from aioflow.passes.flow import Node
 
@@ -37,9 +39,10 @@ class Unit:
         waits: whether the coroutine may suspend for something other than its slice of time.
         cost: what it costs.
         find: which of its nodes an error came from, if it has several.
+        still: whether the coroutine never suspends at all.
     """
 
-    __slots__ = ("begin", "cost", "find", "index", "inputs", "nodes", "outputs", "waits")
+    __slots__ = ("begin", "cost", "find", "index", "inputs", "nodes", "outputs", "still", "waits")
 
     def __init__(
         self,
@@ -49,10 +52,12 @@ class Unit:
         outputs: tuple[int, ...],
         begin: Callable[..., UnitCoroutine],
         waits: bool,
-        cost: "Cost",
+        cost: RegionCost,
         find: Finder | None = None,
+        still: bool = False,
     ) -> None:
         self.find: Final = find
+        self.still: Final = still
         self.index: Final = index
         self.nodes: Final = nodes
         self.inputs: Final = inputs
@@ -64,16 +69,6 @@ class Unit:
     def __repr__(self) -> str:
         names = ", ".join(node.name for node in self.nodes[:3])
         return f"<Unit {self.index}: {names}{' …' if len(self.nodes) > 3 else ''}>"
-
-
-class Cost(Protocol):
-    """What a unit costs, by the size of its inputs."""
-
-    def heavy(self, inputs: Sequence[Array]) -> bool:
-        """Whether it would hold the loop too long."""
-
-    def learn(self, inputs: Sequence[Array], seconds: float) -> None:
-        """Take a measured execution into account."""
 
 
 class Program:
@@ -118,7 +113,10 @@ class Host(Protocol):
     async def pause(self) -> None:
         """Let the loop turn if the slice of time is used up."""
 
-    def offload(self, unit: Unit, inputs: Outputs, coroutine: UnitCoroutine) -> UnitCoroutine:
+    async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
+        """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
+
+    def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> UnitCoroutine:
         """Drive a coroutine that never waits on a compute thread."""
 
     def clock(self) -> float:
@@ -167,24 +165,29 @@ class Execution:
     async def _advance(self, unit: Unit) -> None:
         inputs = self._take(unit)
         start = self._host.clock()
-        coroutine = unit.begin(self._host.context, *inputs)
-        heavy = not unit.waits and unit.cost.heavy(inputs)
-        if heavy:
-            coroutine = self._host.offload(unit, inputs, coroutine)
-        if (heavy or unit.waits) and (self._ready or self._tasks):
+        coroutine, waits = self._begin(unit, inputs)
+        if waits and (self._ready or self._tasks):
             self._spawn(unit, inputs, start, coroutine)
             return
-        self._lone = unit if heavy or unit.waits else None
+        self._lone = unit if waits else None
         try:
             outputs = await coroutine
         except BaseException as error:
             made = located(error, unit.find, unit.nodes[0], inputs)
             raise made from made.__cause__
         self._lone = None
-        if not (heavy or unit.waits):
-            unit.cost.learn(inputs, self._host.clock() - start)
         self._finish(unit, inputs, outputs, start)
         await self._host.pause()
+
+    def _begin(self, unit: Unit, inputs: Outputs) -> tuple[UnitCoroutine, bool]:
+        """The unit's coroutine, driven where it belongs, and whether it may suspend for long."""
+        coroutine = unit.begin(self._host.context, *inputs)
+        if unit.waits:
+            return coroutine, True
+        bucket = unit.cost.bucket(inputs)
+        if unit.cost.heavy(bucket, inputs):
+            return self._host.offload(unit, bucket, coroutine), True
+        return self._host.inline(unit, bucket, coroutine), False
 
     def _spawn(self, unit: Unit, inputs: Outputs, start: float, coroutine: UnitCoroutine) -> None:
         """Begin the unit; give it a Task if it suspends."""
@@ -247,11 +250,15 @@ class Execution:
                 heapq.heappush(self._ready, index)
 
     async def _stop(self) -> None:
-        """Cancel and await every task that is left."""
+        """Cancel and await every task that is left, also if the caller is cancelled once more meanwhile."""
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        while pending := [task for task in self._tasks if not task.done()]:
+            with contextlib.suppress(asyncio.CancelledError):  # the first one is on its way to the caller already
+                await asyncio.wait(pending)
+        for task in self._tasks:
+            if not task.cancelled():
+                task.exception()  # the first error is the one raised; those that followed are seen by this
         self._tasks.clear()
 
 
@@ -277,4 +284,4 @@ def _note(error: BaseException, units: list[Unit]) -> None:
         error.add_note(f"aioflow: the run was waiting for {names}")
 
 
-__all__ = ["Cost", "Execution", "Host", "Program", "Unit"]
+__all__ = ["Execution", "Host", "Program", "Unit"]

@@ -1,47 +1,93 @@
 """What a run is fed: values checked and converted once, before anything runs."""
 
-from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from aioflow import dtypes
-from aioflow.dtypes import Array, Sizes
+from aioflow.composites import Composite, composite_of
+from aioflow.dtypes import Array, Known, Sizes, Spec
 from aioflow.graph import Graph
-from aioflow.node import Tensor, describe_line
-from aioflow.structure import COMPOSITES
+from aioflow.node import Operation, Tensor, describe_line
 from aioflow.values import as_array
 
 
-def parse_feeds(graph: Graph, feeds: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None) -> dict[Tensor, Any]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """What a value is given for: one tensor, or an object that stands for several."""
+
+    value: Any
+    tensors: Sequence[Tensor]
+    composite: Composite | None = None
+
+    def split(self, value: Any) -> Sequence[Any]:
+        """What each tensor is fed. TypeError or ValueError if the value does not have as many parts."""
+        if self.composite is None:
+            return (value,)
+        try:
+            parts = self.composite.split(self.value, value)
+        except TypeError as error:
+            raise TypeError(f"{self.value!r} cannot be fed {value!r}: {error}") from None
+        if len(parts) != len(self.tensors):
+            names = ", ".join(tensor.name for tensor in self.tensors)
+            raise ValueError(f"{self.value!r} stands for {names} and was fed {len(parts)} values")
+        return parts
+
+
+def parse_feeds(graph: Graph, feeds: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
     """Fed tensors with the values given for them, in the order of the graph.
 
     Raises:
-        TypeError: a key is no tensor.
+        TypeError: the feeds are no mapping, or a key is no tensor.
         ValueError: a key is not in the graph, may not be fed, or is there twice.
     """
-    found: dict[Tensor, Any] = {}
-    pairs = feeds.items() if isinstance(feeds, Mapping) else feeds or ()
-    for key, value in pairs:
-        for tensor, part in _parts(graph, key, value):
-            if tensor in found:
-                raise ValueError(f"{tensor.name!r} is fed twice")
-            found[tensor] = part
-    return found if len(found) < 2 else dict(sorted(found.items(), key=lambda item: (item[0].op.id, item[0].index)))
+    if feeds is None:
+        return {}
+    if not isinstance(feeds, Mapping):
+        raise TypeError(f"feeds are a dict from tensors, or their names, to values, not a {type(feeds).__name__}")
+    keys = [feed_key(graph, key) for key in feeds]
+    check_distinct(keys)
+    given = {t: v for key, value in zip(keys, feeds.values(), strict=True) for t, v in _pairs(key, value)}
+    return given if len(given) < 2 else {tensor: given[tensor] for tensor in in_order(given)}
 
 
-def _parts(graph: Graph, key: Any, value: Any) -> Iterable[tuple[Tensor, Any]]:
-    composite = COMPOSITES.get(type(key))
+def _pairs(key: Key, value: Any) -> Iterable[tuple[Tensor, Any]]:
+    return zip(key.tensors, key.split(value), strict=True)
+
+
+def in_order(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The tensors in the order of the graph."""
+    return sorted(tensors, key=lambda tensor: (tensor.op.id, tensor.index))
+
+
+def check_distinct(keys: Iterable[Key]) -> None:
+    """ValueError if two keys stand for the same tensor."""
+    seen: set[Tensor] = set()
+    for key in keys:
+        for tensor in key.tensors:
+            if tensor in seen:
+                raise ValueError(f"{tensor.name!r} is fed twice{_at(tensor)}")
+            seen.add(tensor)
+
+
+def feed_key(graph: Graph, key: Any) -> Key:
+    """What `key` stands for. TypeError or ValueError, with the mend, if it cannot be fed."""
+    if type(key) is Tensor:
+        return Key(key, (_feedable(graph, key),))
+    composite = composite_of(key)
     if composite is None:
-        return [(feedable(graph, key), value)]
-    tensors = [feedable(graph, tensor) for tensor in composite.split(key)]
-    return list(zip(tensors, composite.feed(key, value), strict=True))
+        return Key(key, (_feedable(graph, key),))
+    return Key(key, [_feedable(graph, tensor) for tensor in composite.tensors(key)], composite)
 
 
-def feedable(graph: Graph, key: Any) -> Tensor:
-    """The tensor that `key` names. TypeError or ValueError, with the mend, if it cannot be fed."""
+def _feedable(graph: Graph, key: Any) -> Tensor:
     if hasattr(key, "_as_graph_element"):
         raise TypeError(f"a variable cannot be fed: {key!r}; assign to it, or use af.placeholder_with_default")
+    if isinstance(key, Operation):
+        outputs = ", ".join(repr(tensor.name) for tensor in key.outputs) or "none"
+        raise TypeError(f"cannot feed the operation {key.name!r}; feed one of its outputs: {outputs}")
     try:
         tensor = graph.as_graph_element(key, allow_operation=False)
     except TypeError as error:
@@ -49,8 +95,10 @@ def feedable(graph: Graph, key: Any) -> Tensor:
     except (KeyError, ValueError) as error:
         raise ValueError(f"cannot feed {key!r}: {error.args[0]}") from None
     assert isinstance(tensor, Tensor)
-    if not graph.is_feedable(tensor) or tensor.dtype is dtypes.resource:
-        raise ValueError(f"{tensor!r} may not be fed")
+    if tensor.dtype is dtypes.resource:
+        raise ValueError(f"{tensor.name!r} is a handle and cannot be fed; feed what is read from it{_at(tensor)}")
+    if not graph.is_feedable(tensor):
+        raise ValueError(f"{tensor.name!r} may not be fed: the graph prevents it{_at(tensor)}")
     return tensor
 
 
@@ -59,15 +107,15 @@ def converter(tensor: Tensor) -> Callable[[Any], Array]:
 
     It raises TypeError for a value the dtype cannot hold and ValueError, naming both, for a shape that cannot be.
     """
-    wanted, sizes, known = tensor.dtype.np, tensor.shape.sizes, tensor.spec.known
-    scalar = tensor.dtype.np.type if tensor.dtype.is_numeric and sizes == () else None
-    number = {"floating": float, "complex": complex}.get(tensor.dtype.family)
-    plain = known is None and wanted.kind != "O"
+    wanted, sizes = tensor.dtype.np, tensor.shape.sizes
+    plain = tensor.spec.known is None and wanted.kind != "O"
+    limit = float(np.finfo(wanted).max) if wanted.kind == "f" and sizes == () else None
+    scalar = wanted.type
 
     def convert(value: Any) -> Array:
         if plain and type(value) is np.ndarray and value.dtype is wanted and _fits(value.shape, sizes):
             return value
-        if scalar is not None and number is not None and type(value) is number:
+        if limit is not None and type(value) is float and -limit <= value <= limit:  # NumPy warns of what is beyond
             return scalar(value)
         return _converted(tensor, value)
 
@@ -79,37 +127,51 @@ def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
         return True
     if len(shape) != len(sizes):
         return False
-    for given, size in zip(shape, sizes):  # noqa: B905 (equal lengths; the hot path of every call)
+    for given, size in zip(shape, sizes, strict=True):  # noqa: SIM110 (all() is slower, and this is in every call)
         if size is not None and size != given:
             return False
     return True
 
 
 def _converted(tensor: Tensor, value: Any) -> Array:
-    if isinstance(value, Tensor):
-        raise TypeError(f"{tensor.name!r} cannot be fed the tensor {value!r}; feed a value, such as a NumPy array{_at(tensor)}")
+    if isinstance(value, (Tensor, Operation)) or hasattr(value, "_as_graph_element"):
+        mend = f"which a graph holds; feed a value, such as a NumPy array{_at(tensor)}"
+        raise TypeError(f"{tensor.name!r} cannot be fed {value!r}, {mend}")
     try:
         array = as_array(value, tensor.dtype)
     except (TypeError, ValueError) as error:
         raise type(error)(f"cannot feed {tensor.name!r} of {tensor.spec}: {error}{_at(tensor)}") from None
     if not _fits(array.shape, tensor.shape.sizes):
-        raise ValueError(
-            f"cannot feed a value of shape {list(array.shape)} for {tensor.name!r}, which has shape {tensor.shape}{_at(tensor)}"
-        )
-    if not _agrees(array, tensor.spec.known):
+        shapes = f"a value of shape {list(array.shape)} for {tensor.name!r}, which has shape {tensor.shape}"
+        raise ValueError(f"cannot feed {shapes}{_at(tensor)}")
+    if not _agrees(array, tensor.spec.known) and _is_built_upon(tensor):
         raise ValueError(
             f"cannot feed {value!r} for {tensor.name!r}: shapes in the graph were built from its value "
-            f"{tensor.spec.known}{_at(tensor)}"
+            f"{tensor.spec.known}; build them from a placeholder instead{_at(tensor)}"
         )
     return array
 
 
-def _agrees(array: Any, known: dtypes.Known) -> bool:
+def _agrees(array: Any, known: Known) -> bool:
     if known is None:
         return True
     if isinstance(known, int):
         return bool(array == known)
     return all(size is None or size == given for size, given in zip(known, array.tolist(), strict=True))
+
+
+def _is_built_upon(tensor: Tensor) -> bool:
+    """Whether an operation would be another one, had the value of `tensor` not been known when it was built."""
+    return any(_inferred(op) != _inferred(op, unknown=tensor) for op in tensor.consumers())
+
+
+def _inferred(operation: Operation, unknown: Tensor | None = None) -> list[Any] | None:
+    specs = [Spec(t.dtype, t.shape) if t is unknown else t.spec for t in operation.inputs]
+    try:
+        outputs = operation.definition.infer(specs, operation.attrs)
+    except (TypeError, ValueError):
+        return None
+    return [(spec.sizes, spec.known) for spec in outputs]
 
 
 def _at(tensor: Tensor) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 from aioflow import backward
 from aioflow.aggregation import Gradient, check_method
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import Graph
+from aioflow.graph import Graph, get_default_graph
 from aioflow.indexed_slices import IndexedSlices, dense
+from aioflow.kernels.filling import ones_like, zeros_like
+from aioflow.kernels.joining import stack
+from aioflow.kernels.shapes import reshape
 from aioflow.node import Tensor
-from aioflow.op import REGISTRY
-from aioflow.scopes import get_default_graph
 
 
 class UnconnectedGradients(enum.Enum):
@@ -73,7 +74,7 @@ def gradients(
         for op in backward.between(ends, reached, stopped):
             walk.through(op)
         found = [walk.gradient_of(x) for x in starts]
-        return [_zeros(x) if g is None and missing is UnconnectedGradients.ZERO else g
+        return [zeros_like(x) if g is None and missing is UnconnectedGradients.ZERO else g
                 for g, x in zip(found, sources, strict=True)]  # fmt: skip
 
 
@@ -104,14 +105,13 @@ def _hessian(gradient: Gradient, x: Any, options: tuple[bool, bool, int | None])
     count = x.shape.num_elements()
     if count is None:
         raise ValueError(f"a Hessian needs an x of fully known shape, not {x!r}")
-    flat = REGISTRY["reshape"](dense(gradient), [-1])
+    flat = reshape(dense(gradient), [-1])
     sizes = [*x.shape.as_list(), *x.shape.as_list()]
     rows = []
     for index in range(count):
         (row,) = gradients(flat[index], x, None, "row", *options, unconnected_gradients=UnconnectedGradients.ZERO)
         rows.append(dense(row))
-    whole: Tensor = REGISTRY["reshape"](REGISTRY["stack"](rows) if rows else flat, sizes)
-    return whole
+    return reshape(stack(rows) if rows else flat, sizes)
 
 
 # Arguments
@@ -142,11 +142,6 @@ def _differentiated(x: Any) -> Tensor:
     return tensor
 
 
-def _zeros(x: Any) -> Tensor:
-    zeros: Tensor = REGISTRY["zeros_like"](convert_to_tensor(x))
-    return zeros
-
-
 def _seeds(ys: Sequence[Tensor], given: Any) -> list[Gradient]:
     grad_ys = [None] * len(ys) if given is None else _as_list(given)
     if len(grad_ys) != len(ys):
@@ -160,8 +155,7 @@ def _ones(index: int, y: Tensor) -> Tensor:
         raise TypeError(f"the gradient of a complex tensor needs grad_ys: {y!r}")
     if not y.dtype.is_numeric:
         raise TypeError(f"{y!r} of dtype {y.dtype.name} has no gradient")
-    ones: Tensor = REGISTRY["ones_like"](y, name=f"grad_ys_{index}")
-    return ones
+    return ones_like(y, name=f"grad_ys_{index}")
 
 
 def _seed(index: int, y: Tensor, given: TensorLike | IndexedSlices) -> Gradient:

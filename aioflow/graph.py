@@ -6,9 +6,10 @@ A graph only grows. Adding is thread-safe, and transactional: a construction tha
 import contextlib
 import functools
 import itertools
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from aioflow import scopes
 from aioflow.device_spec import DeviceSpec
@@ -25,6 +26,9 @@ class Definition(Protocol):
 
     name: str
 
+
+METHODS: Final[dict[str, Callable[..., Any]]] = {}
+"""What methods of Graph call in modules above this one, which fill it at import: {"as_graph_def": ...}."""
 
 _graph_ids = itertools.count()
 
@@ -89,17 +93,18 @@ class Graph:
         stands_for = getattr(value, "_as_graph_element", None)
         element = stands_for() if stands_for is not None else value
         if isinstance(element, (str, bytes)):
-            element = self._by_text(element.decode() if isinstance(element, bytes) else element, allow_operation)
+            name = element if isinstance(element, str) else element.decode()
+            return self._by_text(name, allow_tensor, allow_operation)
         if not isinstance(element, (Tensor, Operation)):
             raise TypeError(f"{value!r} of type {type(value).__name__} is neither a tensor nor an operation")
-        if element.graph is not self:
+        if element.graph is not self or (element.op if isinstance(element, Tensor) else element).id < 0:
             raise ValueError(f"{element!r} is not an element of this graph")
         if not (allow_tensor if isinstance(element, Tensor) else allow_operation):
             wanted = "an operation" if isinstance(element, Tensor) else "a tensor"
             raise TypeError(f"{element!r} is not {wanted}")
         return element
 
-    def _by_text(self, name: str, allow_operation: bool) -> Tensor | Operation:
+    def _by_text(self, name: str, allow_tensor: bool, allow_operation: bool) -> Tensor | Operation:
         operation, colon, index = name.partition(":")
         found = self._by_name.get(operation)
         if found is None:
@@ -110,6 +115,8 @@ class Graph:
             return found
         if not index.isdecimal():
             raise ValueError(f"{name!r} is not a tensor's name; write op:index")
+        if not allow_tensor:
+            raise ValueError(f"{name!r} names a tensor; its operation's name is {operation!r}")
         if int(index) >= len(found.outputs):
             raise KeyError(f"{operation!r} has {len(found.outputs)} outputs; there is no {name!r}")
         return found.outputs[int(index)]
@@ -120,9 +127,12 @@ class Graph:
         self, definition: Definition, inputs: tuple[Tensor, ...], attrs: Attrs, specs: Sequence[Spec], name: str | None
     ) -> Operation:
         """Append an operation in the present scope; `name` ending in "/" is taken as it is, without the slash."""
-        with self._lock:
+        scope = scope_of(self)
+        with self.transaction() if scope.devices else self._lock:
             self._check_open()
-            scope = scope_of(self)
+            for tensor in inputs:
+                if tensor.op.id < 0:
+                    raise ValueError(f"{tensor!r} was built in a block that failed: it is not in the graph")
             full = self._full_name(scope, name or definition.name)
             operation = Operation(self, definition, full, inputs, attrs, specs, scope)
             if scope.devices:
@@ -131,12 +141,15 @@ class Graph:
             return operation
 
     def _full_name(self, scope: Scope, name: str) -> str:
-        if name[-1:] == "/":
-            return self.unique_name(name[:-1], False)
-        full = f"{scope.name}/{name}" if scope.name else name
+        exact = name[-1:] == "/"
+        full = name[:-1] if exact else f"{scope.name}/{name}" if scope.name else name
         if scopes.VALID_NAME.fullmatch(full) is None:
             raise ValueError(f"{name!r} is not a valid operation name: letters, digits and _ . \\ - / only")
-        return self.unique_name(full, False)
+        if not exact or full in self._by_name:
+            return self._unique(full)
+        if full.lower() not in self._used:
+            self._use(full.lower(), 1)
+        return full
 
     def _append(self, operation: Operation, scope: Scope) -> None:
         operation.id = len(self._operations)
@@ -156,9 +169,10 @@ class Graph:
             tensor._consumers.pop()
         for block in scope.controls:
             block.inside.discard(operation.id)
+        operation.id = -1
 
     def adopt(self, tensor: Tensor) -> Tensor:
-        """`tensor` for use as an input here. ValueError if it belongs to another graph."""
+        """`tensor`, for use as an input here. ValueError if it belongs to another graph."""
         if tensor.graph is not self:
             raise ValueError(f"{tensor!r} belongs to another graph")
         return tensor
@@ -179,6 +193,12 @@ class Graph:
                 outer.extend(self._journal)
             self._journal = outer
 
+    def on_failure(self, undo: Callable[[], object]) -> None:
+        """`undo` is called if the transaction around fails; nothing happens where there is none."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.append(undo)
+
     def finalize(self) -> None:
         """Nothing can be added from here on: adding raises RuntimeError."""
         self._finalized = True
@@ -187,19 +207,22 @@ class Graph:
         if self._finalized:
             raise RuntimeError("the graph is finalized: build everything before finalize() or the first training run")
 
-    def unique_name(self, name: str, in_scope: bool = True) -> str:
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name`, in the present scope, with `_1`, `_2` … if it is taken (whatever the case of its letters)."""
-        scope = scope_of(self).name if in_scope else ""
-        base = f"{scope}/{name}" if scope else name
+        scope = scope_of(self).name
+        return self._unique(f"{scope}/{name}" if scope else name, mark_as_used)
+
+    def _unique(self, full: str, mark_as_used: bool = True) -> str:
         with self._lock:
-            unique, key = base, base.lower()
+            unique, key = full, full.lower()
             count = self._used.get(key, 0)
             if count:
-                while (taken := f"{base}_{count}").lower() in self._used:
+                while (unique := f"{full}_{count}").lower() in self._used:
                     count += 1
-                unique = taken
-                self._use(unique.lower(), 1)
-            self._use(key, count + 1)
+            if mark_as_used:
+                self._use(key, count + 1)
+                if unique is not full:
+                    self._use(unique.lower(), 1)
             return unique
 
     def _use(self, key: str, count: int) -> None:
@@ -215,6 +238,10 @@ class Graph:
         """Inside the block it is the default graph of this task."""
         return scopes.default_graph(self)
 
+    def get_name_scope(self) -> str:
+        """The present name scope, without a slash at its end."""
+        return scope_of(self).name
+
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Names of operations built inside begin with the scope's, which is what the block is given, with a slash.
@@ -223,11 +250,10 @@ class Graph:
         """
         if not name:
             full = ""
-        elif name.endswith("/"):
-            full = name[:-1]
         else:
-            scopes.check_scope_name(name, scope_of(self).name)
-            full = self.unique_name(name)
+            again = name.endswith("/")
+            scopes.check_scope_name(name, "" if again else scope_of(self).name)
+            full = name[:-1] if again else self.unique_name(name)
         with scopes.changed(self, name=full):
             yield full + "/" if full else ""
 
@@ -247,27 +273,35 @@ class Graph:
     @contextlib.contextmanager
     def device(self, device: "str | DeviceSpec | DeviceFunction | None") -> Iterator[None]:
         """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
-        if isinstance(device, str):
-            DeviceSpec.from_string(device)
         entry = str(device) if isinstance(device, DeviceSpec) else device
+        if isinstance(entry, str):
+            DeviceSpec.from_string(entry)
         with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
             yield
 
     @contextlib.contextmanager
     def container(self, container: str) -> Iterator[str]:
-        """State of operations built inside lives in that container."""
+        """State of operations built inside lives in that container; the session's own for an empty name."""
+        if container and scopes.VALID_NAME.fullmatch(container) is None:
+            raise ValueError(f"{container!r} is not a valid container name: letters, digits and _ . - / only")
         with scopes.changed(self, container=container):
             yield container
 
     @contextlib.contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Operations built inside share the device of `op`; device scopes around are left."""
+        """Operations built inside share the device of `op`; device scopes around are left.
+
+        With `ignore_existing` they need not share that of blocks around, and `op` may be None: they share nobody's.
+        """
+        outer = () if ignore_existing else scope_of(self).colocation
+        names = outer if op is None and ignore_existing else (*outer, *self._colocation_of(op))
+        with scopes.changed(self, colocation=tuple(dict.fromkeys(names)), devices=()):
+            yield
+
+    def _colocation_of(self, op: Any) -> tuple[str, ...]:
         element = self.as_graph_element(op)
         operation = element.op if isinstance(element, Tensor) else element
-        outer = () if ignore_existing else scope_of(self).colocation
-        names = tuple(dict.fromkeys((*outer, *(operation.colocation or (operation.name,)))))
-        with scopes.changed(self, colocation=names, devices=()):
-            yield
+        return operation.colocation or (operation.name,)
 
     @contextlib.contextmanager
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
@@ -283,8 +317,7 @@ class Graph:
         with self._lock:
             self._check_open()
             self._collections.setdefault(name, []).append(value)
-            if self._journal is not None:
-                self._journal.append(self._collections[name].pop)
+            self.on_failure(self._collections[name].pop)
 
     def add_to_collections(self, names: Iterable[str], value: object) -> None:
         """Append to each of several named lists, once."""
@@ -292,13 +325,22 @@ class Graph:
             self.add_to_collection(name, value)
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """A copy of a named list; with `scope`, only of what has a name that begins with it."""
-        values = self._collections.get(name, [])
-        return [v for v in values if scope is None or str(getattr(v, "name", "")).startswith(scope)]
+        """A copy of a named list; with `scope`, a regular expression, only of what has a name that begins so."""
+        values = list(self._collections.get(name, ()))
+        if scope is None:
+            return values
+        return [value for value in values if hasattr(value, "name") and re.match(scope, value.name)]
 
     def get_collection_ref(self, name: str) -> list[Any]:
         """The named list itself."""
         return self._collections.setdefault(name, [])
+
+    def clear_collection(self, name: str) -> None:
+        """Empty a named list."""
+        with self._lock:
+            self._check_open()
+            removed = self._collections.pop(name, [])
+            self.on_failure(functools.partial(self._collections.__setitem__, name, removed))
 
     def get_all_collection_keys(self) -> list[str]:
         """The names of all lists that hold something."""
@@ -307,6 +349,7 @@ class Graph:
     def prevent_feeding(self, tensor: Tensor) -> None:
         """Feeding it is an error from here on."""
         self._unfeedable.add(tensor)
+        self.on_failure(functools.partial(self._unfeedable.discard, tensor))
 
     def is_feedable(self, tensor: Tensor) -> bool:
         """Whether it may be fed."""
@@ -315,10 +358,15 @@ class Graph:
     def prevent_fetching(self, operation: Operation) -> None:
         """Fetching it is an error from here on."""
         self._unfetchable.add(operation)
+        self.on_failure(functools.partial(self._unfetchable.discard, operation))
 
     def is_fetchable(self, element: Tensor | Operation) -> bool:
         """Whether it may be fetched."""
         return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
+
+    def as_graph_def(self) -> Any:
+        """The graph as plain data, a `GraphDef`, to store or send."""
+        return METHODS["as_graph_def"](self)
 
     def __repr__(self) -> str:
         return f"<af.Graph of {len(self._operations)} operations>"
@@ -335,12 +383,32 @@ def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> st
     return str(spec)
 
 
+_process_graph: list[Graph] = []
+
+
+def get_default_graph() -> Graph:
+    """The innermost `with graph.as_default()` of this task, else the process's graph."""
+    graph = scopes.innermost_graph.get()
+    if graph is not None:
+        return graph
+    if not _process_graph:
+        _process_graph.append(Graph())
+    return _process_graph[0]
+
+
+def reset_default_graph() -> None:
+    """The process's graph is a new, empty one from here on. RuntimeError inside a `with graph.as_default()`."""
+    if scopes.innermost_graph.get() is not None:
+        raise RuntimeError("reset_default_graph() inside `with graph.as_default()`: leave the block first")
+    _process_graph.clear()
+
+
 def transactional(function: Callable[P, R]) -> Callable[P, R]:
     """A function that builds nodes in the default graph: if it raises, the graph is as it was."""
 
     @functools.wraps(function)
     def build(*args: P.args, **kwargs: P.kwargs) -> R:
-        with scopes.get_default_graph().transaction():
+        with get_default_graph().transaction():
             return function(*args, **kwargs)
 
     return build
@@ -351,4 +419,4 @@ def same_graph(*values: object) -> Graph:
     for value in values:
         if isinstance(value, (Tensor, Operation)):
             return value.graph
-    return scopes.get_default_graph()
+    return get_default_graph()

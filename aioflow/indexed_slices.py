@@ -7,7 +7,6 @@ from aioflow.composites import COMPOSITES, Composite
 from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.dtypes import Array, DType, TensorShape
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import REGISTRY
 
 if TYPE_CHECKING:
     from aioflow.graph import Graph
@@ -102,7 +101,7 @@ def dense(value: Tensor | IndexedSlices, like: Tensor | None = None) -> Tensor:
     """
     if isinstance(value, Tensor):
         return value
-    result: Tensor = REGISTRY["unsorted_segment_sum"](value.values, value.indices, _rows(value, like))
+    result = OPERATORS["unsorted_segment_sum"](value.values, value.indices, _rows(value, like))
     result.set_shape(value.shape)
     return result
 
@@ -113,7 +112,7 @@ def _rows(value: IndexedSlices, like: Tensor | None) -> Any:
             return shape[0].value
     sizes = value.dense_shape
     if sizes is None and like is not None:
-        sizes = REGISTRY["shape"](like)
+        sizes = OPERATORS["shape"](like)
     if sizes is None:
         raise ValueError(f"{value!r} cannot be made one dense tensor: its dense_shape is not known")
     return OPERATORS["getitem"](sizes, 0)

@@ -1,5 +1,6 @@
 """The elements of a graph: an operation, and the tensors that are its outputs."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ Attrs = dict[str, Any]
 Line = tuple[str, int, str]
 """A line of the user's program: file, line number, function."""
 
-_PACKAGE: Final = str(Path(__file__).parent) + "/"
+_PACKAGE: Final = str(Path(__file__).parent) + os.sep
 
 OPERATORS: Final[dict[str, Callable[..., "Tensor"]]] = {}
 """What Tensor's operators build: filled by the kernels' modules at import, as {"add": add, ...}."""
@@ -28,6 +29,21 @@ def user_line() -> Line | None:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back  # type: ignore[assignment]
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+Operator = Callable[["Tensor", Any], "Tensor"]
+
+
+def _operator(name: str) -> tuple[Operator, Operator]:
+    """A method of Tensor that builds an op of this tensor and another value, and the same with the two exchanged."""
+
+    def forward(self: "Tensor", other: Any) -> "Tensor":
+        return OPERATORS[name](self, other)
+
+    def reflected(self: "Tensor", other: Any) -> "Tensor":
+        return OPERATORS[name](other, self)
+
+    return forward, reflected
 
 
 class Tensor:
@@ -73,7 +89,10 @@ class Tensor:
 
     def set_shape(self, shape: Any) -> None:
         """Merge in what the caller knows of the shape. ValueError if it contradicts what is known."""
-        self.spec = Spec(self.spec.dtype, self.spec.shape.merge_with(shape), self.spec.known)
+        before, shape = self.spec, self.spec.shape.merge_with(shape)
+        if shape is not before.shape:
+            self.spec = Spec(before.dtype, shape, before.known)
+            self.graph.on_failure(lambda: setattr(self, "spec", before))
 
     def consumers(self) -> "list[Operation]":
         """The operations that have it as an input, each once, in the order they were built."""
@@ -107,25 +126,21 @@ class Tensor:
     def __invert__(self) -> "Tensor":
         return OPERATORS["invert"](self)
 
-
-def _operator(method: str, name: str) -> None:
-    def forward(self: Tensor, other: Any) -> Tensor:
-        return OPERATORS[name](self, other)
-
-    def reflected(self: Tensor, other: Any) -> Tensor:
-        return OPERATORS[name](other, self)
-
-    setattr(Tensor, f"__{method}__", forward)
-    if name not in ("less", "less_equal", "greater", "greater_equal"):
-        setattr(Tensor, f"__r{method}__", reflected)
-
-
-for _method, _name in {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv", "mod": "mod",
-    "pow": "pow", "matmul": "matmul", "and": "bitand", "or": "bitor", "xor": "bitxor",
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-}.items():  # fmt: skip
-    _operator(_method, _name)
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("truediv")
+    __floordiv__, __rfloordiv__ = _operator("floordiv")
+    __mod__, __rmod__ = _operator("mod")
+    __pow__, __rpow__ = _operator("pow")
+    __matmul__, __rmatmul__ = _operator("matmul")
+    __and__, __rand__ = _operator("bitand")
+    __or__, __ror__ = _operator("bitor")
+    __xor__, __rxor__ = _operator("bitxor")
+    __lt__ = _operator("less")[0]
+    __le__ = _operator("less_equal")[0]
+    __gt__ = _operator("greater")[0]
+    __ge__ = _operator("greater_equal")[0]
 
 
 class Operation:

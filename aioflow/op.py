@@ -22,7 +22,7 @@ import numpy as np
 from aioflow import dtypes, scopes
 from aioflow.convert import constant_value, convert_to_tensor
 from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec, TensorShape, as_dtype, as_shape
-from aioflow.graph import Graph
+from aioflow.graph import Graph, get_default_graph
 from aioflow.node import Attrs, Operation, Tensor, user_line
 
 R = TypeVar("R")
@@ -440,7 +440,7 @@ def _graph_of(values: list[Any]) -> Graph:
             for item in value:
                 if type(item) is Tensor:
                     return item.op.graph
-    return next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), scopes.get_default_graph())
+    return next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), get_default_graph())
 
 
 def _dtype_of(value: Any) -> DType | None:

@@ -2,58 +2,62 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.executor import Outputs, Program, Unit
 from aioflow.node import Operation, Tensor
+from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Plan
-from aioflow.step import Local, Step
+from aioflow.step import Local, Step, _deadline
 
 
 class PartialRun(Step):
-    """A step that runs in a task of the session's while the caller feeds it and fetches from it.
+    """A step that runs in a task of its own while callers feed it and fetch from it. Made by `partial_run_setup`.
 
-    Every feed and every fetch is used once. It ends when all are, when a call of it is cancelled, or on an error, which
-    every later call raises.
+    Every feed and every fetch is used once. It is over when all are used, when a call of it is cancelled or takes too
+    long, or on an error, which every later call raises.
     """
 
-    __slots__ = ("_fed", "_fetched", "_places", "_program", "_runner", "_signature", "_values")
+    __slots__ = (
+        "_calls", "_failure", "_fed", "_fetched", "_needs", "_places", "_program", "_timeout", "_values", "local",
+        "runner",
+    )  # fmt: skip
 
-    def __init__(self, local: Local, plan: Plan, program: Program) -> None:
-        super().__init__(local, plan)
+    def __init__(self, local: Local, plan: Plan, program: Program, timeout: float | None = None) -> None:
+        super().__init__(local, plan.counted)
         loop = asyncio.get_running_loop()
+        self.local: Final = local
         self._program: Final = program
-        self._signature: Final = plan.signature
+        self._timeout: Final = timeout
         self._fed = {tensor: loop.create_future() for tensor in plan.signature.feeds}
-        self._values: dict[Tensor, asyncio.Future[Array]] = {}
-        self._fetched: set[Tensor | Operation] = set()
+        self._values = {tensor: loop.create_future() for tensor in plan.signature.fetches}
+        self._fetched: set[Tensor] = set()
+        self._needs = dict(zip(plan.signature.fetches, _needs(plan.flow), strict=True))
         self._places: dict[int, list[Tensor]] = {}
         for tensor, slot in zip(plan.signature.fetches, program.fetches, strict=True):
-            self._values[tensor] = loop.create_future()
             self._places.setdefault(slot, []).append(tensor)
-        self._runner: asyncio.Task[None] | None = None
+        self._calls = 0
+        self._failure: errors.OpError | None = None
+        self.runner: Final = loop.create_task(self._execute())
 
-    def start(self) -> None:
-        """Begin to execute, in a task that `stop` or the end of the run awaits."""
-        self._runner = asyncio.get_running_loop().create_task(self._execute())
+    # The step
 
     async def _execute(self) -> None:
         try:
             await self.run(self._program, (), None)
-        except BaseException as error:
-            failure = errors.CancelledError("the partial run was cancelled") if _cancelled(error) else error
+        except (Exception, asyncio.CancelledError) as error:
+            self._failure = _failure(error)
             for future in self._values.values():
                 if not future.done():
-                    future.set_exception(failure)
+                    future.set_exception(self._failure)
                     future.exception()  # asked for or not, it counts as seen
-            if not isinstance(error, errors.OpError | asyncio.CancelledError):
-                raise
 
     async def fed(self, index: int) -> Array:
         """The value of a feed, once a call has given it."""
-        return await self._fed[self._signature.feeds[index]]
+        value: Array = await list(self._fed.values())[index]
+        return value
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Hand out what is fetched as soon as it is there."""
@@ -63,68 +67,117 @@ class PartialRun(Step):
                 if not self._values[tensor].done():
                     self._values[tensor].set_result(value)
 
-    def feed(self, values: Mapping[Tensor, Array]) -> None:
-        """Give values. InvalidArgumentError, and nothing is given, if one is unknown or was given before."""
-        for tensor in values:
+    # Its calls
+
+    async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> list[Array]:
+        """Give feeds, and return fetches as soon as they are there. Cancelling ends the whole partial run.
+
+        Raises:
+            af.errors.InvalidArgumentError: it is over, or a feed or fetch is not one of its own, was used before, or
+                needs a feed that was not given yet. Then nothing is fed.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._used_up and self.runner.done():
+            raise errors.InvalidArgumentError("the partial run is over: must run partial_run_setup again")
+        self._check_feeds(feeds)
+        tensors = self._checked(fetches, feeds)
+        for tensor, value in feeds.items():
+            self._fed[tensor].set_result(value)
+        self._fetched.update(tensors)
+        self._calls += 1
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._take(tensors)
+        except TimeoutError as late:
+            if isinstance(late, errors.OpError):
+                raise
+            raise _deadline(self._timeout, late) from late
+        finally:
+            self._calls -= 1
+
+    async def _take(self, tensors: Sequence[Tensor]) -> list[Array]:
+        """The values. The call that leaves nothing to do waits for the end of the step, and raises its error."""
+        try:
+            values = [await self._values[tensor] for tensor in tensors]
+            if self._used_up and self._calls == 1:
+                await asyncio.wait([self.runner])
+                if self._failure is not None:
+                    raise self._failure
+        except asyncio.CancelledError as cancelled:
+            await self.stop()
+            for note in getattr(self._failure, "__notes__", ()):
+                cancelled.add_note(note)
+            raise
+        return values
+
+    def _check_feeds(self, feeds: Iterable[Tensor]) -> None:
+        for tensor in feeds:
             if tensor not in self._fed:
                 raise errors.InvalidArgumentError(f"{tensor.name!r} is not among the feeds of this partial run")
             if self._fed[tensor].done():
                 raise errors.InvalidArgumentError(f"{tensor.name!r} has already been fed in this partial run")
-        for tensor, value in values.items():
-            self._fed[tensor].set_result(value)
 
-    def check_fetches(self, fetches: Iterable[Tensor | Operation], also_fed: Iterable[Tensor]) -> None:
-        """InvalidArgumentError if a fetch is unknown, was fetched before, or needs a feed not given yet."""
-        given = {tensor for tensor, future in self._fed.items() if future.done()} | set(also_fed)
+    def _checked(self, fetches: Iterable[Tensor | Operation], feeds: Iterable[Tensor]) -> list[Tensor]:
+        given = {tensor for tensor, future in self._fed.items() if future.done()}.union(feeds)
+        tensors = []
         for element in fetches:
+            if isinstance(element, Operation):
+                raise errors.InvalidArgumentError(
+                    f"{element.name!r} is an operation: it runs as soon as it can, and only tensors can be fetched"
+                )
             if element not in self._values:
                 raise errors.InvalidArgumentError(f"{element.name!r} is not among the fetches of this partial run")
             if element in self._fetched:
                 raise errors.InvalidArgumentError(f"{element.name!r} has already been fetched in this partial run")
-            missing = _unfed(element, self._fed.keys() - given)
-            if missing is not None:
+            missing = [tensor.name for tensor in self._needed(element) if tensor not in given]
+            if missing:
                 raise errors.InvalidArgumentError(
-                    f"{element.name!r} cannot be fetched yet: it depends on {missing.name!r}, which has not been fed"
+                    f"{element.name!r} cannot be fetched yet: it depends on {missing[0]!r}, which has not been fed"
                 )
+            tensors.append(element)
+        return tensors
 
-    async def fetch(self, tensors: Sequence[Tensor]) -> list[Array]:
-        """Values, as soon as they are there. Cancelling ends the whole partial run."""
-        self._fetched.update(tensors)
-        try:
-            return [await self._values[tensor] for tensor in tensors]
-        except BaseException:
-            await self.stop()
-            raise
+    def _needed(self, fetch: Tensor) -> list[Tensor]:
+        return [tensor for place, tensor in enumerate(self._fed) if self._needs[fetch] >> place & 1]
 
     @property
-    def done(self) -> bool:
-        """Whether every feed was given and every fetch taken."""
+    def _used_up(self) -> bool:
+        """Whether every feed was given and every fetch asked for."""
         return len(self._fetched) == len(self._values) and all(future.done() for future in self._fed.values())
 
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left."""
-        if self._runner is not None:
-            if not self.done:
-                self._runner.cancel()
-            await asyncio.gather(self._runner, return_exceptions=True)
+        self.runner.cancel()
+        await asyncio.wait([self.runner])
+
+    def __repr__(self) -> str:
+        given = sum(future.done() for future in self._fed.values())
+        feeds, fetches = f"{given} of {len(self._fed)} fed", f"{len(self._fetched)} of {len(self._values)} fetched"
+        return f"<af.PartialRun {self.id}: {feeds}, {fetches}{', over' if self.runner.done() else ''}>"
 
 
-def _cancelled(error: BaseException) -> bool:
-    return isinstance(error, asyncio.CancelledError)
+def _failure(error: BaseException) -> errors.OpError:
+    """What later calls raise, with the notes that say what was waited for."""
+    if not isinstance(error, asyncio.CancelledError):
+        return errors.from_exception(error)
+    made = errors.CancelledError("the partial run was cancelled: must run partial_run_setup again")
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(note)
+    return made
 
 
-def _unfed(element: Tensor | Operation, unfed: "set[Tensor]") -> Tensor | None:
-    """A feed that `element` depends on and that is not there."""
-    seen: set[Operation] = set()
-    stack: list[Tensor | Operation] = [element]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, Tensor):
-            if current in unfed:
-                return current
-            current = current.op
-        if current not in seen:
-            seen.add(current)
-            stack.extend(current.inputs)
-            stack.extend(current.control_inputs)
-    return None
+def _needs(flow: Flow) -> list[int]:
+    """For each fetch, a bit for every feed that it depends on."""
+    bits = {node: 1 << place for place, node in enumerate(flow.feeds)}
+    for node in flow.nodes:
+        if node not in bits:
+            bits[node] = _all_of(node, bits)
+    return [bits[value.node] for value in flow.fetches]
+
+
+def _all_of(node: Node, bits: Mapping[Node, int]) -> int:
+    found = 0
+    for source in (*[source for source, _ in node.inputs], *node.controls):
+        found |= bits[source]
+    return found

@@ -11,18 +11,37 @@ from collections.abc import Sequence
 from typing import Final
 
 from aioflow import passes
-from aioflow.node import Operation, Tensor
+from aioflow.kernels.constants import missing_feed
+from aioflow.node import Operation, Tensor, describe_line
 from aioflow.passes.flow import Flow
 from aioflow.passes.prune import prune
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Signature:
-    """What makes two calls the same call."""
+    """What makes two calls the same call. Its hash is taken once, for it is looked up in every run."""
 
-    feeds: tuple[Tensor, ...]
-    fetches: tuple[Tensor, ...]
-    targets: tuple[Operation, ...]
+    __slots__ = ("_hash", "feeds", "fetches", "targets")
+
+    def __init__(
+        self, feeds: tuple[Tensor, ...], fetches: tuple[Tensor, ...], targets: tuple[Operation, ...]
+    ) -> None:
+        self.feeds: Final = feeds
+        self.fetches: Final = fetches
+        self.targets: Final = targets
+        self._hash = hash((feeds, fetches, targets))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Signature) and self._parts() == other._parts()
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.feeds, self.fetches, self.targets
+
+    def __repr__(self) -> str:
+        names = [", ".join(element.name for element in part) for part in (self.feeds, self.fetches, self.targets)]
+        return f"<Signature feeds: {names[0] or 'none'}; fetches: {names[1] or 'none'}; runs: {names[2] or 'none'}>"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +55,15 @@ class Plan:
 
 
 def make_plan(signature: Signature, optimize: bool = True) -> Plan:
-    """Plan a call. ValueError or TypeError if the graph is at fault."""
-    flow = passes.order(prune(signature.feeds, signature.fetches, signature.targets))
+    """Plan a call. InvalidArgumentError, before anything runs, if a placeholder that it needs is not fed."""
+    flow = prune(signature.feeds, signature.fetches, signature.targets)
+    for node in flow.nodes:
+        if node.definition.name == "placeholder":
+            line = describe_line(node.operation)
+            raise missing_feed(node).at(node.name, "placeholder", line=line, device=None, shapes=())
+    flow = passes.order(flow)
     if optimize:
         flow = passes.optimise(flow)
     flow = passes.verify(flow)
     return Plan(signature, flow, [node.name for node in flow.nodes if node.definition.counted])
 
-
-__all__: Final = ["Plan", "Signature", "make_plan"]

@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from aioflow import costs
 from aioflow.blame import Finder
-from aioflow.context import Context
 from aioflow.dtypes import Array
 from aioflow.op import Kernel
 from aioflow.passes.flow import Node, Value
@@ -44,16 +43,16 @@ class Bound:
 
 
 @types.coroutine
-def pause(ctx: Context) -> Generator[None, None, None]:
-    """Let the loop (or the compute thread's driver) turn, and begin a new slice of time."""
+def pause() -> Generator[None, None, None]:
+    """Hand back to whoever drives the region: on the loop it lets the loop turn, on a thread it looks for the end."""
     yield
-    ctx.due = time.perf_counter() + SLICE
 
 
 def compile_region(
     bound: Sequence[Bound], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
-) -> tuple[Callable[..., Any], Finder]:
-    """The coroutine function (context, *inputs) -> outputs of a region, and which node an error in it came from.
+) -> tuple[Callable[..., Any], Finder, bool]:
+    """The coroutine function (context, *inputs) -> outputs of a region, whose node an error came from, and whether it is
+    so short that it never looks at the clock.
 
     Args:
         bound: the region's nodes, sources first.
@@ -61,16 +60,20 @@ def compile_region(
         outputs: values wanted outside.
         literals: values known now: constants, handles.
     """
-    writer = _Writer(bound, inputs, outputs, literals)
-    writer.write()
+    source = Source(bound, inputs, outputs, literals)
     filename = f"<aioflow region {next(_serial)}>"
-    namespace: dict[str, Any] = {**writer.names, "now": time.perf_counter, "pause": pause}
-    exec(compile("\n".join(writer.lines), filename, "exec"), namespace)
-    return namespace["region"], writer.finder(filename)
+    namespace: dict[str, Any] = {**source.names, "now": time.perf_counter, "pause": pause}
+    exec(compile(source.text, filename, "exec"), namespace)
+    return namespace["region"], source.finder(filename), source.still
 
 
-class _Writer:
-    """Writes the source of one region."""
+class Source:
+    """The source of one region.
+
+    Attributes:
+        names: what the generated names of kernels and constants stand for.
+        still: whether the coroutine never suspends.
+    """
 
     def __init__(
         self, bound: Sequence[Bound], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
@@ -83,10 +86,17 @@ class _Writer:
         self._last_use = self._last_uses()
         self._reusable = self._find_reusable()
         self._nodes: dict[int, Bound] = {}
+        self.still = True
         arguments = "".join(f", {self._text[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
         for value, literal in literals.items():
             self._text[value] = self._name("c", literal)
+        self._write()
+
+    @property
+    def text(self) -> str:
+        """The source."""
+        return "\n".join(self.lines)
 
     def _name(self, kind: str, value: Any) -> str:
         name = f"{kind}{len(self.names)}"
@@ -106,8 +116,7 @@ class _Writer:
         shared = {value for b in self._bound if not b.kernel.fresh for value in b.node.inputs}
         return made - shared - self._wanted
 
-    def write(self) -> None:
-        """Write all statements."""
+    def _write(self) -> None:
         unseen = 0.0
         for position, b in enumerate(self._bound):
             self._nodes[len(self.lines) + 1] = b
@@ -115,8 +124,8 @@ class _Writer:
             self._write_drops(position, b)
             unseen += costs.seconds(b.node, b.node.input_specs)
             if unseen > _CHECK_EVERY and position + 1 < len(self._bound):
-                self.lines.append("    if now() > ctx.due: await pause(ctx)")
-                unseen = 0.0
+                self.lines.append("    if now() > ctx.due: await pause()")
+                unseen, self.still = 0.0, False
         results = "".join(f"{self._text[value]}, " for value in self._outputs)
         self.lines.append(f"    return ({results})")
 

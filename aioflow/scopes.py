@@ -52,9 +52,8 @@ class Runner(Protocol):
 
 OUTSIDE: Final = Scope()
 _scopes: ContextVar[Mapping["Graph", Scope]] = ContextVar("aioflow_scopes", default={})  # noqa: B039 (never mutated)
-_default_graph: ContextVar["Graph | None"] = ContextVar("aioflow_default_graph", default=None)
+innermost_graph: ContextVar["Graph | None"] = ContextVar("aioflow_default_graph", default=None)
 default_session: ContextVar[Runner | None] = ContextVar("aioflow_default_session", default=None)
-_process_graph: "list[Graph]" = []
 
 
 def scope_of(graph: "Graph") -> Scope:
@@ -76,30 +75,11 @@ def changed(graph: "Graph", **changes: Any) -> Iterator[Scope]:
 @contextlib.contextmanager
 def default_graph(graph: "Graph") -> "Iterator[Graph]":
     """Inside the block, `graph` is the default graph of this task."""
-    token = _default_graph.set(graph)
+    token = innermost_graph.set(graph)
     try:
         yield graph
     finally:
-        _default_graph.reset(token)
-
-
-def get_default_graph() -> "Graph":
-    """The innermost `with graph.as_default()` of this task, else the process's graph."""
-    graph = _default_graph.get()
-    if graph is not None:
-        return graph
-    if not _process_graph:
-        from aioflow.graph import Graph  # the cycle between a graph and its scopes is closed only here
-
-        _process_graph.append(Graph())
-    return _process_graph[0]
-
-
-def reset_default_graph() -> None:
-    """The process's graph is a new, empty one from here on. RuntimeError inside a `with graph.as_default()`."""
-    if _default_graph.get() is not None:
-        raise RuntimeError("reset_default_graph() inside `with graph.as_default()`: leave the block first")
-    _process_graph.clear()
+        innermost_graph.reset(token)
 
 
 def current_session() -> Runner:

@@ -1,7 +1,11 @@
 """The user's face of a step: fetches, feeds, callables."""
 
 import asyncio
+import collections
 import contextlib
+import threading
+import warnings
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
@@ -10,14 +14,15 @@ import numpy as np
 
 from aioflow import errors, scopes
 from aioflow.config import Config, RunOptions
-from aioflow.dtypes import Array
-from aioflow.feeds import converter, parse_feeds
-from aioflow.graph import Graph
-from aioflow.node import Operation, Tensor
+from aioflow.dtypes import Array, DeviceKind
+from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
+from aioflow.graph import Graph, get_default_graph
+from aioflow.node import Operation, Tensor, describe_line
 from aioflow.partial import PartialRun
-from aioflow.passes.flow import Value
-from aioflow.plan import Signature
-from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, Slice, run_step
+from aioflow.passes.flow import Flow, Node
+from aioflow.plan import Plan, Signature
+from aioflow.resources import Container, drop_shared
+from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, Slice, run_step, run_still
 from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
 
@@ -27,41 +32,77 @@ _running_loop: Final = asyncio._get_running_loop
 class _Call:
     """A call signature made ready: conversions for its feeds, its plan, and the way back to the fetch structure."""
 
-    __slots__ = ("converters", "direct", "fetches", "finish", "local", "planned", "signature")
+    __slots__ = ("converters", "fetches", "finish", "given", "local", "planned", "signature")
 
-    def __init__(self, local: Local, graph: Graph, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
+    def __init__(self, local: Local, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
         self.local = local
         self.fetches = fetches
-        fed = set(feeds)
-        computed = tuple([tensor for tensor in fetches.tensors if tensor not in fed])
-        targets = fetches.operations
-        self.signature = Signature(tuple(feeds), computed, targets)
-        self.planned: Planned = local.planned(self.signature)
         self.converters = [converter(tensor) for tensor in feeds]
-        self.finish = [_finisher(value) for value in self.planned.plan.flow.fetches]
-        self.direct = {tensor: feeds.index(tensor) for tensor in fetches.tensors if tensor in fed}
+        computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
+        self.signature = Signature(tuple(feeds), computed, fetches.operations)
+        self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
+        self.prepare(local.planned(self.signature))
+
+    def prepare(self, planned: Planned) -> None:
+        """Call this plan from here on."""
+        _check_fed(planned.plan)
+        self.planned = planned
+        self.finish = _finishers(planned.plan.flow)
 
     async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
         """Check and convert the feeds, run, and shape the result."""
         given = [convert(value) for convert, value in zip(self.converters, values, strict=True)]
-        planned = self.local.planned(self.signature)
-        outputs = await run_step(self.local, planned, given, options, metadata)
+        local = self.local
+        planned = local.planned(self.signature)
+        if planned is not self.planned:
+            self.prepare(planned)
+        lone = planned.lone
+        outputs = None
+        if lone is not None and options is DEFAULT and metadata is None:
+            outputs = run_still(local, planned, lone, given)
+        if outputs is None:
+            outputs = await run_step(local, planned, given, options, metadata)
+        else:
+            await local.pause()
         results = [finish(value) for finish, value in zip(self.finish, outputs, strict=True)]
-        return self.fetches.build(self._with_fed(results, given) if self.direct else results)
+        return self.fetches.build(results if self.given is None else self._with_given(results, given))
 
-    def _with_fed(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
+    def _with_given(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
+        """The results with copies of what was both fed and fetched, which nothing had to compute."""
+        assert self.given is not None
         computed = iter(results)
-        places = [self.direct.get(tensor) for tensor in self.fetches.tensors]
-        return [_scalar(given[place]) if place is not None else next(computed) for place in places]
+        return [next(computed) if place is None else _copied(given[place]) for place in self.given]
 
 
-def _finisher(value: Value) -> Callable[[Array], Any]:
-    """What makes a fetched value the caller's own: a copy, unless the kernel just made it for nobody else."""
-    definition = value.node.definition
-    kernel = definition.kernel_for("CPU", value.node.input_specs)  # type: ignore[arg-type]
-    if kernel is not None and kernel.fresh:
-        return _scalar
-    return _copied
+def _places(wanted: Sequence[Tensor], among: Sequence[Tensor]) -> list[int | None]:
+    """Where each of the tensors stands among others, None if nowhere."""
+    places = {tensor: place for place, tensor in enumerate(among)}
+    return [places.get(tensor) for tensor in wanted]
+
+
+def _check_fed(plan: Plan) -> None:
+    """InvalidArgumentError, before anything runs, if the plan needs a placeholder that is not fed."""
+    for node in plan.flow.nodes:
+        if node.definition.name == "placeholder":
+            spec = node.output_specs[0]
+            raise errors.InvalidArgumentError(
+                f"placeholder {node.name!r} must be fed a value of {spec}: pass feeds={{{node.name}: ...}}"
+            ).at(node.name, "placeholder", line=describe_line(node.operation), device=None, shapes=())
+
+
+def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
+    """What makes each fetched value the caller's own: a copy, unless its kernel has just made it for nobody else."""
+    fetched = collections.Counter(flow.fetches)
+    readers = [(node, value) for node in flow.nodes for value in node.inputs if value in fetched]
+    held = {value for node, value in readers if not _is_fresh(node)}
+    alone = [fetched[value] == 1 and value not in held and _is_fresh(value.node) for value in flow.fetches]
+    return [_scalar if mine else _copied for mine in alone]
+
+
+def _is_fresh(node: Node) -> bool:
+    """Whether the kernel's results are new, and it keeps none of its inputs."""
+    kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
+    return kernel is not None and kernel.fresh
 
 
 def _scalar(value: Array) -> Any:
@@ -75,8 +116,8 @@ def _copied(value: Array) -> Any:
 class Session:
     """Runs parts of a graph, with state that lives as long as the session.
 
-    Belongs to one event loop, the first it is used on. It may be entered, used and closed in different tasks of that loop.
-    Any number of tasks may run at the same time; they share variables.
+    Belongs to one event loop, the first it is used on. It may be entered, used and closed in different tasks of that
+    loop. Any number of tasks may run at the same time; they share variables.
 
         async with af.Session(graph=graph) as session:
             await session.run(init)
@@ -88,16 +129,20 @@ class Session:
         config: how it works.
     """
 
+    _closed = True  # until it is made: `__del__` looks, whatever `__init__` raised
+
     def __init__(self, target: str = "", graph: Graph | None = None, config: Config | None = None) -> None:
         if target:
             raise ValueError(f"target {target!r}: only the local session, target '', can be opened")
-        self.graph: Final = scopes.get_default_graph() if graph is None else graph
+        self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
         self._local = Local(self.config)
         self._calls: dict[Any, _Call] = {}
         self._partial: set[PartialRun] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        with _sessions_lock:
+            _sessions.add(self)
 
     async def __aenter__(self) -> Self:
         self._check()
@@ -142,7 +187,7 @@ class Session:
             af.errors.OpError: the run failed; the error names the operation and the user's line that built it.
         """
         self._check()
-        given = parse_feeds(self.graph, feeds) if feeds else {}
+        given = {} if feeds is None else parse_feeds(self.graph, feeds)
         call = self._call(fetches, tuple(given))
         return await call.run(tuple(given.values()), options or DEFAULT, metadata)
 
@@ -152,17 +197,20 @@ class Session:
         What does not depend on the values is checked and planned here, once.
         """
         self._check_open()
-        tensors = list(parse_feeds(self.graph, [(feed, None) for feed in feeds]))
-        places = _places(self.graph, feeds, tensors)
-        call = _Call(self._local, self.graph, parse_fetches(self.graph, fetches), tensors)
-        names = [tensor.name for tensor in tensors]
+        keys = [feed_key(self.graph, feed) for feed in feeds]
+        check_distinct(keys)
+        flat = [tensor for key in keys for tensor in key.tensors]
+        ordered = in_order(flat)
+        call = _Call(self._local, parse_fetches(self.graph, fetches), ordered)
+        arrange = _arrangement(keys, [flat.index(tensor) for tensor in ordered])
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
             self._check()
-            if len(values) != len(names):
-                raise TypeError(f"the callable takes {len(names)} values, for {names}, and was given {len(values)}")
-            ordered = values if places is None else [values[place] for place in places]
-            return await call.run(ordered, options or DEFAULT, metadata)
+            if len(values) != len(keys):
+                names = [getattr(key.value, "name", key.value) for key in keys]
+                raise TypeError(f"the callable takes {len(keys)} values, for {names}, and was given {len(values)}")
+            given = values if arrange is None else arrange(values)
+            return await call.run(given, options or DEFAULT, metadata)
 
         return run
 
@@ -170,26 +218,32 @@ class Session:
         key = _key(fetches), feeds
         found = self._calls.get(key) if key[0] is not None else None
         if found is None:
-            found = _Call(self._local, self.graph, parse_fetches(self.graph, fetches), feeds)
+            found = _Call(self._local, parse_fetches(self.graph, fetches), feeds)
             if key[0] is not None:
                 if len(self._calls) >= self.config.plan_cache_size:
                     self._calls.pop(next(iter(self._calls)))
                 self._calls[key] = found
         return found
 
-    async def partial_run_setup(self, fetches: Any, feeds: Iterable[Any] = ()) -> PartialRun:
+    async def partial_run_setup(
+        self, fetches: Any, feeds: Iterable[Any] = (), options: RunOptions | None = None
+    ) -> PartialRun:
         """Begin a step whose feeds will be given, and whose fetches will be taken, by calls of `partial_run`.
 
-        What needs no feed begins to run at once.
+        What needs no feed begins to run at once. The time limit, of `options` or else of the session, is for each call
+        of `partial_run`.
         """
         self._check()
-        tensors = list(parse_feeds(self.graph, [(feed, None) for feed in feeds]))
+        keys = [feed_key(self.graph, feed) for feed in feeds]
+        check_distinct(keys)
         parsed = parse_fetches(self.graph, fetches)
-        signature = Signature(tuple(tensors), parsed.tensors, parsed.operations)
-        planned = self._local.planned(signature)
-        handle = PartialRun(self._local, planned.plan, self._local.streamed_program(planned))
+        tensors = in_order(tensor for key in keys for tensor in key.tensors)
+        planned = self._local.planned(Signature(tuple(tensors), parsed.tensors, parsed.operations))
+        _check_fed(planned.plan)
+        limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
+        handle = PartialRun(self._local, planned.plan, self._local.streamed_program(planned), limit)
         self._partial.add(handle)
-        handle.start()
+        handle.runner.add_done_callback(lambda runner: self._partial.discard(handle))
         return handle
 
     async def partial_run(self, handle: PartialRun, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
@@ -198,24 +252,17 @@ class Session:
         Each feed and fetch is used once; after the last the handle is dead. Cancelling ends that partial run alone.
 
         Raises:
-            af.errors.InvalidArgumentError: the handle is dead, a feed or fetch is not of this run or was used before, or
-                a fetch needs a feed that was not given yet.
+            af.errors.InvalidArgumentError: the handle is dead, a feed or fetch is not of this run or was used before,
+                or a fetch needs a feed that was not given yet.
+            af.errors.DeadlineExceededError: the limit passed; the partial run has ended.
+            af.errors.OpError: the step failed, now or in an earlier call.
         """
         self._check()
-        if handle not in self._partial:
-            raise errors.InvalidArgumentError("the partial run is over: must run partial_run_setup again")
-        given = {t: converter(t)(value) for t, value in parse_feeds(self.graph, feeds).items()}
+        if not isinstance(handle, PartialRun) or handle.local is not self._local:
+            raise errors.InvalidArgumentError(f"{handle!r} is no partial run of this session; see partial_run_setup")
+        given = {tensor: converter(tensor)(value) for tensor, value in parse_feeds(self.graph, feeds).items()}
         parsed = parse_fetches(self.graph, fetches)
-        handle.check_fetches([*parsed.tensors, *parsed.operations], given)
-        handle.feed(given)
-        try:
-            values = await handle.fetch(parsed.tensors)
-        except BaseException:
-            self._partial.discard(handle)
-            raise
-        if handle.done:
-            self._partial.discard(handle)
-            await handle.stop()
+        values = await handle.call([*parsed.operations, *parsed.tensors], given)
         return parsed.build([_copied(value) for value in values])
 
     async def close(self) -> None:
@@ -227,11 +274,12 @@ class Session:
             return
         self._check()
         self._closed = True
-        await self._local.abort(errors.CancelledError("the session was closed while the run went on"))
-        await asyncio.gather(*[handle.stop() for handle in self._partial], return_exceptions=True)
-        self._partial.clear()
-        self._calls.clear()
-        await self._local.close()
+        try:
+            await self._local.abort(errors.CancelledError("the session was closed while the run went on"))
+            await asyncio.gather(*[handle.stop() for handle in self._partial])
+        finally:
+            self._calls.clear()
+            await self._local.close()
 
     def list_devices(self) -> list[str]:
         """The names of the devices it can use."""
@@ -246,6 +294,19 @@ class Session:
     def detached_kernels(self) -> list[str]:
         """Kernels that still run in C code although their run was cancelled."""
         return [*self._local.compute.detached, *self._local.python.detached]
+
+    async def _leave(self, containers: Iterable[Container]) -> None:
+        """Close it if it uses one of the containers, on its own loop if that runs."""
+        if self._closed or not any(map(self._local.resources.uses, containers)):
+            return
+        loop = self._loop
+        if loop is None or loop is _running_loop():
+            await self.close()
+        elif loop.is_running():
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), loop))
+        else:
+            self._closed = True
+            self._local.resources.clear()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -265,6 +326,11 @@ class Session:
         self._loop = loop
         self._local.slice = Slice.of(loop)
 
+    def __del__(self) -> None:
+        if not self._closed and self._loop is not None:
+            text = f"{self!r} was never closed: use `async with af.Session()`"
+            warnings.warn(text, ResourceWarning, stacklevel=1, source=self)
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._local.steps)} steps running"
         return f"<af.Session of {self.graph!r}, {state}>"
@@ -279,8 +345,35 @@ def _key(fetches: Any) -> Any:
     return None
 
 
-def _places(graph: Graph, feeds: Sequence[Any], tensors: Sequence[Tensor]) -> list[int] | None:
-    """Where the plan's feeds stand among the caller's, None if in the same order."""
-    asked = [graph.as_graph_element(feed) for feed in feeds]
-    places = [asked.index(tensor) for tensor in tensors]
-    return None if places == list(range(len(places))) else places
+def _arrangement(keys: Sequence[Key], places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    """What puts the caller's values into the order of the plan's feeds, whose places it is given; None if they are."""
+    if all(key.composite is None for key in keys):
+        in_place = list(places) == list(range(len(places)))
+        return None if in_place else lambda values: [values[place] for place in places]
+
+    def arrange(values: Sequence[Any]) -> Sequence[Any]:
+        flat = [part for key, value in zip(keys, values, strict=True) for part in key.split(value)]
+        return [flat[place] for place in places]
+
+    return arrange
+
+
+_sessions: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
+_sessions_lock: Final = threading.Lock()
+
+
+async def reset(containers: Iterable[str] | None = None) -> None:
+    """The named containers, all by default, are gone: what they held is released, sessions that used them are closed.
+
+    A later session that names one of them finds it empty. Sessions of other loops are closed there.
+    """
+    if isinstance(containers, str):
+        raise TypeError(f"containers are a list of names, not {containers!r}")
+    dropped = drop_shared(containers)
+    with _sessions_lock:
+        sessions = list(_sessions)
+    try:
+        await asyncio.gather(*[session._leave(dropped) for session in sessions])
+    finally:
+        for container in dropped:
+            container.clear()

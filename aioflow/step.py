@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import contextvars
 import functools
-import inspect
 import time
 import weakref
 from collections import OrderedDict
@@ -65,7 +64,7 @@ class Planned:
         self.plain: Program | None = None
         self.streamed: Program | None = None
         self.lone: Unit | None = None
-        """The only unit of the fused program, if it never waits and its inputs and outputs are the call's."""
+        """The only unit of the fused program, if it never suspends and its inputs and outputs are the call's."""
 
 
 class Local:
@@ -78,8 +77,10 @@ class Local:
         self.python: Final = Threads("aioflow-py_func", 32)
         self.steps: set[Step] = set()
         self.step_count = 0
-        self.counts: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self.slice = Slice()
+        self.quiet: Final = _quiet_context()
+        self.still: Final = Step(self, ())
         self._drained: asyncio.Future[None] | None = None
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
         self._unbound = Context(np, self.resources, None)  # type: ignore[arg-type]  # no step: for handles alone
@@ -94,6 +95,18 @@ class Local:
         else:
             self._plans.move_to_end(signature)
         return found
+
+    def take_counts(self, names: Sequence[str]) -> dict[str, int]:
+        """How often these operations ran before; from here on they ran once more."""
+        taken = {name: self._counts.get(name, 0) for name in names}
+        self._counts.update({name: count + 1 for name, count in taken.items()})
+        return taken
+
+    async def pause(self) -> None:
+        """Let the loop turn if inline work has used up its slice of time."""
+        if _clock() > self.slice.due:
+            await asyncio.sleep(0)
+            self.slice.due = _clock() + SLICE
 
     @property
     def plans(self) -> list[Signature]:
@@ -147,7 +160,7 @@ def _lone_unit(program: Program) -> Unit | None:
     if len(program.units) != 1:
         return None
     unit = program.units[0]
-    return unit if not unit.waits and unit.inputs == program.feeds and unit.outputs == program.fetches else None
+    return unit if unit.still and unit.inputs == program.feeds and unit.outputs == program.fetches else None
 
 
 class Step:
@@ -155,7 +168,9 @@ class Step:
 
     __slots__ = ("_counts", "_local", "_numerics", "_task", "_trace", "context", "ended", "error", "id")
 
-    def __init__(self, local: Local, plan: Plan, trace: Trace | None = None, numerics: bool = False) -> None:
+    def __init__(
+        self, local: Local, counted: Sequence[str], trace: Trace | None = None, numerics: bool = False
+    ) -> None:
         self._local = local
         self._trace = trace
         self._numerics = numerics
@@ -164,13 +179,19 @@ class Step:
         self.context = Context(np, local.resources, self, local.slice.due)
         self.ended = False
         self.error: errors.OpError | None = None
-        self._counts = _taken(local.counts, plan.counted) if plan.counted else None
+        self._counts = local.take_counts(counted)
+
+    def renew(self, counted: Sequence[str]) -> None:
+        """Become the next step."""
+        self.id = self._local.step_count = self._local.step_count + 1
+        if counted:
+            self._counts = self._local.take_counts(counted)
 
     # What kernels see
 
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""
-        return 0 if self._counts is None else self._counts[name]
+        return self._counts[name]
 
     def check(self) -> None:
         """CancelledError if the step has ended."""
@@ -192,20 +213,29 @@ class Step:
 
     async def pause(self) -> None:
         """Let the loop turn if the slice of time is used up."""
-        if _clock() > self._local.slice.due:
-            await asyncio.sleep(0)
-            self._local.slice.due = self.context.due = _clock() + SLICE
+        await self._local.pause()
+        self.context.due = self._local.slice.due
 
-    async def offload(self, unit: Unit, inputs: Outputs, coroutine: UnitCoroutine) -> Outputs:
+    async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
+        """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
+        spent = 0.0
+        while True:
+            start = _clock()
+            try:
+                self._local.quiet.run(coroutine.send, None)
+            except StopIteration as done:
+                unit.cost.learn(bucket, spent + _clock() - start)
+                outputs: Outputs = done.value
+                return outputs
+            spent += _clock() - start
+            await self.pause()
+
+    async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
-        drive = functools.partial(self._drive, unit, inputs, coroutine)
-        try:
-            return await self._local.compute.run(drive, repr(unit))
-        finally:
-            if inspect.getcoroutinestate(coroutine) != inspect.CORO_RUNNING:  # else its thread closes it: see _drive
-                coroutine.close()
+        drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
+        return await self._local.compute.run(drive, repr(unit), coroutine.close)
 
-    def _drive(self, unit: Unit, inputs: Outputs, coroutine: UnitCoroutine) -> Outputs:
+    def _drive(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         start = _clock()
         try:
             while True:
@@ -214,7 +244,7 @@ class Step:
                     coroutine.close()
                     self.check()
         except StopIteration as done:
-            unit.cost.learn(inputs, _clock() - start)
+            unit.cost.learn(bucket, _clock() - start)
             outputs: Outputs = done.value
             return outputs
 
@@ -257,12 +287,6 @@ class Step:
             self._local.ended(self)
 
 
-def _taken(counts: dict[str, int], names: Sequence[str]) -> dict[str, int]:
-    taken = {name: counts.get(name, 0) for name in names}
-    counts.update({name: count + 1 for name, count in taken.items()})
-    return taken
-
-
 def _deadline(timeout: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
     cause = late.__cause__ or late.__context__
     notes = "; ".join(getattr(cause, "__notes__", [])) or "the run was computing"
@@ -274,29 +298,44 @@ async def run_step(
     local: Local, planned: Planned, feeds: Outputs, options: RunOptions = DEFAULT, metadata: RunMetadata | None = None
 ) -> Sequence[Array]:
     """The fetched values of one run, in the order of the plan's signature."""
-    if options is DEFAULT and planned.lone is not None and not planned.lone.cost.heavy(feeds):
-        return await _run_light(local, planned, planned.lone, feeds)
     program = local.program(planned, options)
     trace = Trace(metadata, CPU_NAME) if options.trace and metadata is not None else None
-    step = Step(local, planned.plan, trace, options.check_numerics)
+    step = Step(local, planned.plan.counted, trace, options.check_numerics)
     if metadata is not None:
         metadata.step_id = step.id
     timeout = local.config.operation_timeout if options.timeout is None else options.timeout
     return await step.run(program, feeds, timeout)
 
 
-async def _run_light(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Sequence[Array]:
-    """A run of one light unit: in place, without the executor."""
-    step = Step(local, planned.plan)
+def run_still(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Outputs | None:
+    """The fetched values of a run that is one light unit which never suspends; None if it is heavy for these feeds.
+
+    It needs no task, no timeout and no step of its own, for nothing else can happen before it is done.
+    """
+    bucket = unit.cost.bucket(feeds)
+    if unit.cost.heavy(bucket, feeds):
+        return None
+    step = local.still
+    step.renew(planned.plan.counted)
     start = _clock()
+    coroutine = unit.begin(step.context, *feeds)
     try:
-        outputs: Sequence[Array] = await unit.begin(step.context, *feeds)
+        local.quiet.run(coroutine.send, None)
+    except StopIteration as done:
+        unit.cost.learn(bucket, _clock() - start)
+        outputs: Outputs = done.value
+        return outputs
     except BaseException as error:
         made = located(error, unit.find, unit.nodes[0], feeds)
         raise made from made.__cause__
-    end = _clock()
-    unit.cost.learn(feeds, end - start)
-    if end > local.slice.due:
-        await asyncio.sleep(0)
-        local.slice.due = _clock() + SLICE
-    return outputs
+    raise errors.InternalError(f"{unit!r} suspended, though it never waits")
+
+
+def _quiet_context() -> contextvars.Context:
+    """A context in which NumPy says nothing of overflow or division by zero: values say it, and checks if asked for.
+
+    Kernels are driven inside it; entering np.errstate in every step would cost more than a small step.
+    """
+    context = contextvars.Context()
+    context.run(np.errstate(all="ignore").__enter__)
+    return context

@@ -1,26 +1,17 @@
 """What a run returns, in the shape the caller asked for it: any nesting of lists, tuples, dicts and records."""
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any
 
+from aioflow import dtypes
+from aioflow.composites import composite_of
 from aioflow.graph import Graph
-from aioflow.node import Operation, Tensor
+from aioflow.node import Operation, Tensor, describe_line
 
 Build = Callable[[Sequence[Any]], Any]
 """From the fetched values, one per element, to what the caller gets."""
-
-
-class Composite(NamedTuple):
-    """How a value made of several tensors is fetched and fed."""
-
-    split: Callable[[Any], Sequence[Tensor]]
-    join: Callable[[Sequence[Any]], Any]
-    feed: Callable[[Any, Any], Sequence[Any]]
-
-
-COMPOSITES: Final[dict[type, Composite]] = {}
-"""Classes of values made of several tensors, as IndexedSlices: filled by their modules at import."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,32 +53,42 @@ def _direct(fetches: Any, tensors: Sequence[Tensor], operations: Sequence[Operat
 
 
 def _parse(graph: Graph, fetches: Any, elements: dict[Tensor | Operation, int]) -> Build:
+    composite = composite_of(fetches)
+    if composite is not None:
+        parts = [_parse(graph, tensor, elements) for tensor in composite.tensors(fetches)]
+        return lambda values: composite.join(fetches, [part(values) for part in parts])
     if isinstance(fetches, (list, tuple)):
         parts = [_parse(graph, item, elements) for item in fetches]
-        make = _maker(fetches)
+        make = getattr(type(fetches), "_make", type(fetches))
         return lambda values: make([part(values) for part in parts])
     if isinstance(fetches, Mapping):
         named = {key: _parse(graph, item, elements) for key, item in fetches.items()}
-        kind = type(fetches) if type(fetches) is not dict else dict
-        return lambda values: kind((key, part(values)) for key, part in named.items())  # type: ignore[call-arg]
-    if dataclasses.is_dataclass(fetches) and not isinstance(fetches, type) and type(fetches) not in COMPOSITES:
-        fields = {f.name: _parse(graph, getattr(fetches, f.name), elements) for f in dataclasses.fields(fetches)}
-        record = type(fetches)
-        return lambda values: record(**{name: part(values) for name, part in fields.items()})
-    composite = COMPOSITES.get(type(fetches))
-    if composite is not None:
-        parts = [_parse(graph, tensor, elements) for tensor in composite.split(fetches)]
-        return lambda values: composite.join([part(values) for part in parts])
+        return lambda values: _like(fetches, {key: part(values) for key, part in named.items()})
+    fields = _fields(fetches)
+    if fields is not None:
+        record, items = type(fetches), [(to, _parse(graph, getattr(fetches, name), elements)) for name, to in fields]
+        return lambda values: record(**{to: part(values) for to, part in items})
     place = elements.setdefault(fetchable(graph, fetches), len(elements))
     return lambda values: values[place]
 
 
-def _maker(fetches: Any) -> Callable[[list[Any]], Any]:
-    kind = type(fetches)
-    if hasattr(kind, "_make"):
-        make: Callable[[list[Any]], Any] = kind._make
-        return make
-    return kind if kind is not list else list
+def _like(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
+    """A dict of the mapping's class, `defaultdict` and `OrderedDict` included; a plain one for what is no dict."""
+    if type(mapping) is dict or not isinstance(mapping, dict):
+        return values
+    made = copy.copy(mapping)
+    made.update(values)
+    return made
+
+
+def _fields(value: Any) -> list[tuple[str, str]] | None:
+    """Of a record (a dataclass, an object of attrs): each attribute that its class is called with, and as what."""
+    if isinstance(value, type):
+        return None
+    if dataclasses.is_dataclass(value):
+        return [(field.name, field.name) for field in dataclasses.fields(value) if field.init]
+    attributes = getattr(type(value), "__attrs_attrs__", None)
+    return None if attributes is None else [(a.name, a.alias) for a in attributes if a.init]
 
 
 def fetchable(graph: Graph, value: Any) -> Tensor | Operation:
@@ -100,6 +101,11 @@ def fetchable(graph: Graph, value: Any) -> Tensor | Operation:
         raise TypeError(f"cannot fetch {value!r}: {error}") from None
     except (KeyError, ValueError) as error:
         raise ValueError(f"cannot fetch {value!r}: {error.args[0]}") from None
+    operation = element.op if isinstance(element, Tensor) else element
     if not graph.is_fetchable(element):
-        raise ValueError(f"{element!r} may not be fetched")
-    return element
+        why = "may not be fetched: the graph prevents it"
+    elif isinstance(element, Tensor) and element.dtype is dtypes.resource:
+        why = "is a handle and has no value; fetch what is read from it"
+    else:
+        return element
+    raise ValueError(f"{element.name!r} {why}\n  built at: {describe_line(operation)}")

@@ -10,7 +10,9 @@ from aioflow.dtypes import DType
 
 AnyArray = npt.NDArray[Any]
 _DEFAULTS: Final = {"b": dtypes.bool_, "f": dtypes.float32, "c": dtypes.complex128}
-_as_bytes: Final = np.frompyfunc(lambda item: item.encode() if isinstance(item, str) else item, 1, 1)
+_as_bytes: Final = np.frompyfunc(
+    lambda item: item.encode() if isinstance(item, str) else bytes(item) if isinstance(item, bytes) else item, 1, 1
+)
 
 
 def as_array(value: Any, dtype: DType | None = None) -> AnyArray:
@@ -28,17 +30,15 @@ def as_array(value: Any, dtype: DType | None = None) -> AnyArray:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{value!r} cannot be made into one array: {error}") from None
-    except OverflowError:
-        raise TypeError(f"{value!r} does not fit any integer dtype") from None
+        raise ValueError(f"{_short(value)} cannot be made into one array: {error}") from None
     if array.dtype.kind in "USO" or dtype is dtypes.string:
         return _strings(value, dtype)
-    return _convert_python(array, dtype, value)
+    return _convert_python(array, dtype, value) if _is_python(value) else _convert_array(array, dtype, value)
 
 
 def _convert_python(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
     if dtype is None:
-        return array.astype(_python_dtype(array, value).np)
+        return _cast(array, _python_dtype(array), value)
     kind = array.dtype.kind
     fits = (
         array.size == 0
@@ -48,19 +48,15 @@ def _convert_python(array: AnyArray, dtype: DType | None, value: Any) -> AnyArra
         or (dtype.is_complex and kind in "iufc")
     )
     if not fits:
-        raise TypeError(f"{value!r} is not a value of dtype {dtype.name}")
+        raise TypeError(f"{_short(value)} is not a value of dtype {dtype.name}")
     return _cast(array, dtype, value)
 
 
-def _python_dtype(array: AnyArray, value: Any) -> DType:
+def _python_dtype(array: AnyArray) -> DType:
     if array.dtype.kind in _DEFAULTS:
-        return _DEFAULTS[array.dtype.kind] if _is_python(value) else dtypes.as_dtype(array.dtype)
+        return _DEFAULTS[array.dtype.kind]
     limits = np.iinfo(np.int32)
     small = array.size == 0 or (array.min() >= limits.min and array.max() <= limits.max)
-    if not _is_python(value):
-        return dtypes.as_dtype(array.dtype)
-    if array.size == 0 and array.dtype.kind == "f":
-        return dtypes.float32
     return dtypes.int32 if small else dtypes.as_dtype(array.dtype)
 
 
@@ -75,17 +71,17 @@ def _convert_array(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray
     wanted = dtypes.as_dtype(array.dtype) if dtype is None else dtype
     if wanted is dtypes.string:
         return _strings(array, wanted)
-    if array.dtype == wanted.np:
-        return array
-    if dtypes.as_dtype(array.dtype) is dtypes.string:
+    if wanted is dtypes.resource or dtypes.as_dtype(array.dtype) is dtypes.string:
         raise TypeError(f"an array of {array.dtype} is not a value of dtype {wanted.name}")
-    return _cast(array, wanted, value)
+    return array if array.dtype == wanted.np else _cast(array, wanted, value)
 
 
 def _cast(array: AnyArray, dtype: DType, value: Any) -> AnyArray:
+    if array.dtype.kind == "c" and not dtype.is_complex:
+        raise TypeError(f"{_short(value)} is complex, and dtype {dtype.name} is not")
     with np.errstate(all="ignore"):
         result = array.astype(dtype.np)
-    if dtype.is_integer and array.dtype != dtype.np and not np.array_equal(result, array):
+    if not dtype.is_differentiable and array.dtype != dtype.np and not np.array_equal(result, array):
         raise TypeError(f"{_short(value)} does not fit dtype {dtype.name} without loss")
     return result
 
@@ -97,11 +93,12 @@ def _short(value: Any) -> str:
 
 def _strings(value: Any, dtype: DType | None) -> AnyArray:
     array = value if isinstance(value, np.ndarray) and value.dtype == object else np.array(value, dtype=object)
-    flat = _as_bytes(array)
-    result = np.asarray(flat, dtype=object)
-    stray = next((item for item in result.flat if not isinstance(item, bytes)), None)
-    if stray is not None:
-        raise TypeError(f"{_short(stray)} of type {type(stray).__name__} has no dtype; text is str or bytes")
+    result = np.asarray(_as_bytes(array), dtype=object)
+    strays = [item for item in result.flat if type(item) is not bytes]
+    if strays and type(strays[0]) is int and abs(strays[0]) >= 1 << 63:
+        raise TypeError(f"{_short(strays[0])} does not fit any integer dtype")
+    if strays:
+        raise TypeError(f"{_short(strays[0])} of type {type(strays[0]).__name__} has no dtype; text is str or bytes")
     if dtype not in (None, dtypes.string):
         raise TypeError(f"{_short(value)} is not a value of dtype {dtype.name if dtype else None}")
     return result

@@ -50,8 +50,10 @@ class Threads:
         """What still runs although nobody waits for it."""
         return [job.label for job in self._detached]
 
-    async def run(self, function: Callable[[], R], label: str) -> R:
-        """The result of `function`, run on a thread."""
+    async def run(
+        self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None
+    ) -> R:
+        """The result of `function`, run on a thread; `withdrawn()` is called if it never began."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._count, thread_name_prefix=self._name)
         loop = asyncio.get_running_loop()
@@ -59,7 +61,9 @@ class Threads:
         try:
             return await loop.run_in_executor(self._pool, self._perform, job, loop)
         except (asyncio.CancelledError, GeneratorExit):
-            if not job.claim():
+            if job.claim():
+                withdrawn()
+            else:
                 self._detach(job)
             raise
 

@@ -94,11 +94,16 @@ _placeholder.no_gradient("a placeholder depends on nothing")
 @_placeholder.kernel(CPU, GPU, binds=True)
 def _(xp: Namespace, node: NodeView) -> Any:
     def missing() -> Array:
-        raise errors.InvalidArgumentError(
-            f"placeholder {node.name!r} must be fed a value of {node.output_specs[0]}: pass feeds={{{node.name}: ...}}"
-        )
+        raise missing_feed(node)
 
     return missing
+
+
+def missing_feed(node: NodeView) -> errors.InvalidArgumentError:
+    """The error of a run that was not fed a placeholder it needs."""
+    return errors.InvalidArgumentError(
+        f"placeholder {node.name!r} must be fed a value of {node.output_specs[0]}: pass feeds={{{node.name}: ...}}"
+    )
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:

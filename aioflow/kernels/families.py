@@ -13,6 +13,8 @@ Unary = Callable[[Tensor, Tensor, Tensor], Tensor]
 Binary = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor | None, Tensor | None]]
 """The gradient of z = f(x, y): (z, x, y, dz) -> dx, dy before either is summed to its operand's shape."""
 
+NARROW: Final = frozenset(dtype for dtype in FLOAT if dtype.size < 4)
+"""Floating dtypes too coarse to compute in: sums and chains of them are computed as float32 and rounded once."""
 SLOW: Final = 10.0
 """What one element of a transcendental function costs, in additions."""
 _OPEN_SIZE: Final = 32
@@ -178,13 +180,18 @@ def sum_to_operand(operand: Tensor, gradient: Tensor | None, *others: Tensor) ->
     """
     if gradient is None or stays(operand, gradient):
         return gradient
-    axes = summed_axes(operand.spec.sizes, gradient.spec.sizes, *[other.spec.sizes for other in others])
+    return sum_along(operand, gradient, *[other.spec.sizes for other in others])
+
+
+def sum_along(operand: Tensor, gradient: Tensor, *others: Sizes | None) -> Tensor:
+    """The same, for others of these sizes: in ops of few nodes where open sizes leave no doubt."""
+    axes = summed_axes(operand.spec.sizes, gradient.spec.sizes, *others)
     if axes is None:
-        return OPERATORS["sum_to_shape"](gradient, shape_vector(operand))
+        return shaped_like(operand, OPERATORS["sum_to_shape"](gradient, shape_vector(operand)))
     dropped, kept = axes
     if dropped:
         gradient = OPERATORS["reduce_sum"](gradient, tuple(range(dropped)))
-    return OPERATORS["reduce_sum"](gradient, kept, keepdims=True) if kept else gradient
+    return shaped_like(operand, OPERATORS["reduce_sum"](gradient, kept, keepdims=True)) if kept else gradient
 
 
 def stays(operand: Tensor, result: Tensor) -> bool:
@@ -193,7 +200,9 @@ def stays(operand: Tensor, result: Tensor) -> bool:
     return mine is whole or (mine.is_fully_defined() and mine == whole)
 
 
-def summed_axes(operand: Sizes | None, whole: Sizes | None, *others: Sizes | None) -> tuple[int, tuple[int, ...]] | None:
+def summed_axes(
+    operand: Sizes | None, whole: Sizes | None, *others: Sizes | None
+) -> tuple[int, tuple[int, ...]] | None:
     """How to sum from `whole` back to `operand`: the leading axes that go, then the axes that become 1.
 
     None if an open size leaves it to the run whether an axis was broadcast.
@@ -223,5 +232,15 @@ def shape_vector(tensor: Tensor) -> Any:
     return shape.as_list() if shape.is_fully_defined() else OPERATORS["shape"](tensor)
 
 
-__all__ = ["CPU", "GPU", "SLOW", "Binary", "Namespace", "NodeView", "Unary", "binary", "broadcast_gradient", "costs",
-           "elements", "elementwise", "fitting", "shape_vector", "stays", "sum_to_operand", "summed_axes", "ufunc"]  # fmt: skip
+def shaped_like(operand: Tensor, result: Tensor) -> Tensor:
+    """`result`, just built, which surely has the shape of `operand`: told so, that sums after it are not in doubt."""
+    mine = operand.spec.shape
+    if not result.spec.shape.is_fully_defined():
+        whole = mine.merge_with(result.spec.shape)
+        result.spec = Spec(result.spec.dtype, mine if whole == mine else whole)
+    return result
+
+
+__all__ = ["CPU", "GPU", "NARROW", "SLOW", "Binary", "Namespace", "NodeView", "Unary", "binary",
+           "broadcast_gradient", "costs", "elements", "elementwise", "fitting", "shape_vector",
+           "shaped_like", "stays", "sum_along", "sum_to_operand", "summed_axes", "ufunc"]  # fmt: skip

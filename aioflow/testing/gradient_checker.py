@@ -8,7 +8,6 @@ order the same is done with the first gradients as the function, of the inputs a
 """
 
 import contextlib
-import importlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -22,6 +21,7 @@ from aioflow.gradients import gradients
 from aioflow.graph import Graph
 from aioflow.kernels.constants import placeholder
 from aioflow.node import Tensor
+from aioflow.session import Session
 from aioflow.values import AnyArray
 
 Compute: TypeAlias = Callable[[Sequence[Tensor], Mapping[Tensor, Array]], Any]
@@ -93,8 +93,7 @@ Run: TypeAlias = Callable[[Sequence[Tensor], Mapping[Tensor, Array]], Awaitable[
 async def _runner(graph: Graph, compute: Compute | None) -> AsyncIterator[Run]:
     async with contextlib.AsyncExitStack() as stack:
         if compute is None:
-            session = importlib.import_module("aioflow.session").Session(graph=graph)
-            compute = (await stack.enter_async_context(session)).run
+            compute = (await stack.enter_async_context(Session(graph=graph))).run
         given = compute
 
         async def run(fetches: Sequence[Tensor], feeds: Mapping[Tensor, Array]) -> list[AnyArray]:

@@ -1,0 +1,302 @@
+"""A graph as plain data, for the wire and for files, and back.
+
+    {"format": "aioflow.graph", "version": 1, "nodes": [
+        {"name": "layer/product", "op": "matmul", "input": ["x", "split:1", "^init"], "attr": {"transpose_a": false}},
+        ...]}
+
+An input is `op:index`, where `:0` may be left out, or `^op` to run after it; these come last. Attributes are written as
+in `plain`; what else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds
+do not travel.
+
+Nodes may come in any order. Nothing is believed: what does not fit raises ValueError that names the node, before
+anything is added to a graph; ops are found in the registry alone.
+"""
+
+import base64
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from aioflow import plain, scopes
+from aioflow.device_spec import DeviceSpec
+from aioflow.dtypes import Spec, TensorShape
+from aioflow.graph import METHODS, Graph
+from aioflow.node import Line, Operation
+
+FORMAT: Final = "aioflow.graph"
+VERSION: Final = 1
+_INPUT: Final = re.compile(rf"(\^)?({scopes.VALID_NAME.pattern})(?::(0|[1-9]\d{{0,8}}))?")
+_LOCAL_GRADIENT: Final = "a custom gradient, which stayed with the graph it was built in"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class NodeDef:
+    """One operation. ValueError if a field cannot be that of any operation.
+
+    Attributes:
+        name: its name.
+        op: the name of its op.
+        input: what it reads, as `op:index`, then what it runs after, as `^op`.
+        attr: its attributes; one that has its default may be left out.
+        device: the device that was asked for.
+        container: where its state lives.
+        colocation: names of the operations it shares a device with.
+        gradient: name of the registered gradient it uses instead of the op's.
+        shapes: what is known of its outputs' shapes beyond what follows from the inputs; empty for nothing.
+        line: the user's line that built it: file, number, function.
+        origin: the name of the operation whose gradient it is part of.
+    """
+
+    name: str
+    op: str
+    input: tuple[str, ...] = ()
+    attr: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    device: str = ""
+    container: str = ""
+    colocation: tuple[str, ...] = ()
+    gradient: str | None = None
+    shapes: tuple[TensorShape, ...] = ()
+    line: Line | None = None
+    origin: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            for field, check in _CHECKS.items():
+                if not check(getattr(self, field)):
+                    raise ValueError(f"{plain.brief(getattr(self, field))} cannot be its {field}")
+            for name, value in self.attr.items():
+                _check_attribute(name, value)
+            DeviceSpec.from_string(self.device)
+        except ValueError as error:
+            raise ValueError(f"node {plain.brief(self.name)}: {error}") from None
+
+    @property
+    def sources(self) -> list[tuple[str, int]]:
+        """What it reads and runs after: names with the index of an output, or -1 to run after it."""
+        return [(name, -1 if after else int(index or 0)) for after, name, index in map(_parts, self.input)]
+
+    def __eq__(self, other: object) -> bool:
+        return _node_to_plain(self) == _node_to_plain(other) if isinstance(other, NodeDef) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _parts(text: str) -> tuple[str | None, str, str | None]:
+    match = _INPUT.fullmatch(text)
+    if match is None or (match[1] and match[3]):
+        raise ValueError(f"{plain.brief(text)} is no input: write op, op:index or ^op")
+    return match[1], match[2], match[3]
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and scopes.VALID_NAME.fullmatch(value) is not None
+
+
+def _are_inputs(value: Any) -> bool:
+    if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
+        return False
+    afters = [_parts(item)[0] is not None for item in value]
+    if afters != sorted(afters):
+        raise ValueError("an input comes after one that starts with '^'; write these last")
+    return True
+
+
+def _is_line(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple) and list(map(type, value)) == [str, int, str])
+
+
+def _check_attribute(name: Any, value: Any) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"{plain.brief(name)} is no name of an attribute")
+    try:
+        plain.check_plain(value)
+    except ValueError as error:
+        mend = "; it exists in this process alone, so the graph cannot leave it" if callable(value) else ""
+        raise ValueError(f"attribute {name!r}: {error}{mend}") from None
+
+
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
+    "name": _is_name,
+    "op": lambda value: isinstance(value, str),
+    "input": _are_inputs,
+    "attr": lambda value: isinstance(value, Mapping),
+    "device": lambda value: isinstance(value, str),
+    "container": lambda value: value == "" or _is_name(value),
+    "colocation": lambda value: isinstance(value, tuple) and all(map(_is_name, value)),
+    "gradient": lambda value: value is None or isinstance(value, str),
+    "shapes": lambda value: isinstance(value, tuple) and all(isinstance(shape, TensorShape) for shape in value),
+    "line": _is_line,
+    "origin": lambda value: value is None or _is_name(value),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GraphDef:
+    """A graph as plain data: its operations, in an order."""
+
+    node: tuple[NodeDef, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """Dicts, lists, numbers, text and bytes alone."""
+        return {"format": FORMAT, "version": VERSION, "nodes": [_node_to_plain(node) for node in self.node]}
+
+    @classmethod
+    def from_plain(cls, data: Any) -> "GraphDef":
+        """What `to_plain` wrote. ValueError for anything else, or another version of the format."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"{plain.brief(data)} is no graph: it has no 'format': {FORMAT!r}")
+        if type(data.get("version")) is not int or data["version"] != VERSION:
+            raise ValueError(
+                f"version {plain.brief(data.get('version'))} of the graph format is not known, {VERSION} is"
+            )
+        if data.keys() != {"format", "version", "nodes"} or not isinstance(data["nodes"], list):
+            raise ValueError(f"a graph has format, version and a list of nodes, not {plain.brief(tuple(data))}")
+        return cls(tuple([_node_from_plain(index, item) for index, item in enumerate(data["nodes"])]))
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.to_plain(), default=_bytes_to_json, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "GraphDef":
+        """What `to_json` wrote. ValueError for anything else."""
+        try:
+            data = json.loads(text, object_pairs_hook=_from_json, parse_constant=_refuse_constant)
+        except RecursionError:
+            raise ValueError("the JSON text is nested too deeply for a graph") from None
+        return cls.from_plain(data)
+
+    def to_msgpack(self) -> bytes:
+        """Msgpack's bytes."""
+        import msgpack  # type: ignore[import-untyped]
+
+        packed: bytes = msgpack.packb(self.to_plain())
+        return packed
+
+    @classmethod
+    def from_msgpack(cls, data: bytes) -> "GraphDef":
+        """What `to_msgpack` wrote. ValueError for anything else."""
+        import msgpack
+
+        try:
+            found = msgpack.unpackb(data)
+        except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
+            raise ValueError(f"these bytes are no graph in msgpack: {error or type(error).__name__}") from None
+        return cls.from_plain(found)
+
+    def __repr__(self) -> str:
+        return f"<af.GraphDef of {len(self.node)} nodes>"
+
+
+# Nodes to and from plain data
+
+_FIELDS: Final = tuple([field.name for field in dataclasses.fields(NodeDef)])
+_EMPTY: Final[tuple[Any, ...]] = ("", (), {}, None)
+_TO_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
+    "input": list,
+    "attr": lambda attr: {name: plain.to_plain(value) for name, value in attr.items()},
+    "colocation": list,
+    "shapes": lambda shapes: [shape.as_plain() for shape in shapes],
+    "line": list,
+}
+_FROM_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
+    "input": tuple,
+    "attr": lambda attr: {name: plain.from_plain(value) for name, value in attr.items()},
+    "colocation": tuple,
+    "shapes": lambda shapes: tuple([plain.from_plain({"shape": shape}) for shape in shapes]),
+    "line": tuple,
+}
+
+
+def _node_to_plain(node: NodeDef) -> dict[str, Any]:
+    stated = {name: value for name in _FIELDS if (value := getattr(node, name)) not in _EMPTY}
+    return {name: _TO_PLAIN.get(name, lambda same: same)(value) for name, value in stated.items()}
+
+
+def _node_from_plain(index: int, data: Any) -> NodeDef:
+    if not isinstance(data, dict) or not {"name", "op"} <= data.keys() <= set(_FIELDS):
+        found = plain.brief(tuple(data) if isinstance(data, dict) else data)
+        raise ValueError(f"node {index} has {found}: it needs a name and an op, and may have {', '.join(_FIELDS[2:])}")
+    label = f"node {plain.brief(data['name'])}"
+    fields = {}
+    for name, value in data.items():
+        if name in _FROM_PLAIN and not isinstance(value, dict if name == "attr" else list):
+            raise ValueError(f"{label}: {plain.brief(value)} cannot be its {name}")
+        try:
+            fields[name] = _FROM_PLAIN.get(name, lambda same: same)(value)
+        except ValueError as error:
+            raise ValueError(f"{label}: {name}: {error}") from None
+    return NodeDef(**fields)
+
+
+def _bytes_to_json(value: Any) -> dict[str, str]:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{value!r} is not plain data")
+    return {"$bytes": base64.b64encode(value).decode("ascii")}
+
+
+def _from_json(pairs: list[tuple[str, Any]]) -> Any:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a name is there twice among {plain.brief(tuple(name for name, _ in pairs))}")
+    if found.keys() == {"$bytes"}:
+        if not isinstance(found["$bytes"], str):
+            raise ValueError("$bytes is text in base64")
+        return base64.b64decode(found["$bytes"], validate=True)
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON; a float that is not finite is written as text")
+
+
+# From a graph
+
+
+def graph_def(graph: Graph) -> GraphDef:
+    """All operations of `graph` as plain data.
+
+    Raises:
+        ValueError: an operation holds what exists in this process alone, as the function of a `py_func`.
+    """
+    return GraphDef(tuple([_node_def(operation) for operation in graph.get_operations()]))
+
+
+METHODS["as_graph_def"] = graph_def
+
+
+def _node_def(operation: Operation) -> NodeDef:
+    reads = [t.op.name if t.index == 0 else t.name for t in operation.inputs]
+    override = operation.gradient_override
+    return NodeDef(
+        operation.name,
+        operation.type,
+        (*reads, *[f"^{control.name}" for control in operation.control_inputs]),
+        MappingProxyType(dict(operation.attrs)),
+        operation.device,
+        operation.container,
+        operation.colocation,
+        override if override is None or isinstance(override, str) else _LOCAL_GRADIENT,
+        _told_shapes(operation),
+        operation.line,
+        None if operation.origin is None else operation.origin.name,
+    )
+
+
+def _told_shapes(operation: Operation) -> tuple[TensorShape, ...]:
+    """The outputs' shapes, if `set_shape` has told more of one than the shape rule finds; else nothing."""
+    shapes = tuple([output.shape for output in operation.outputs])
+    try:
+        found = operation.definition.infer([tensor.spec for tensor in operation.inputs], operation.attrs)
+        more = any(map(_tells_more, shapes, found))
+    except ValueError:
+        more = True
+    return shapes if more else ()
+
+
+def _tells_more(shape: TensorShape, found: Spec) -> bool:
+    return found.shape.merge_with(shape).sizes != found.shape.sizes

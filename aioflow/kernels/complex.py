@@ -1,0 +1,123 @@
+"""Complex numbers and their parts.
+
+The gradient of a real loss L by a complex x is dL/dRe(x) + i dL/dIm(x): a rule multiplies by the conjugate of the
+derivative, and descending against the gradient lowers the loss.
+"""
+
+import numpy as np
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import COMPLEX, Array, Namespace, Spec, complex64, complex128, float32, float64
+from aioflow.kernels.families import CPU, GPU, broadcast_gradient, elementwise
+from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.op import Op, T, op
+
+_conj = elementwise("conj", lambda y, x, dy: conj(dy), "The complex conjugate of x.", COMPLEX, kernel="conjugate")
+
+
+def conj(x: TensorLike, name: str | None = None) -> Tensor:
+    """The complex conjugate of x; a real x itself."""
+    tensor = _tensor(x)
+    return _conj(tensor, name=name) if tensor.dtype.is_complex else tensor
+
+
+def _tensor(value: TensorLike) -> Tensor:
+    tensor = convert_to_tensor(value)
+    if not tensor.dtype.is_numeric:
+        raise TypeError(f"{tensor!r} is not numeric")
+    return tensor
+
+
+# Parts
+
+
+@op(name="real")
+def _real(input: Spec) -> Spec:
+    """The real part."""
+    return input.only(COMPLEX).with_dtype(input.dtype.real)
+
+
+@op(name="imag")
+def _imag(input: Spec) -> Spec:
+    """The imaginary part, a real number."""
+    return input.only(COMPLEX).with_dtype(input.dtype.real)
+
+
+@op(name="angle")
+def _angle(input: Spec) -> Spec:
+    """The angle in radians between the positive real axis and the number, between -pi and pi."""
+    return input.only(COMPLEX).with_dtype(input.dtype.real)
+
+
+@_real.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return complex(dy, 0)
+
+
+@_imag.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return complex(0, dy)
+
+
+@_angle.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    x = op.inputs[0]
+    return complex(-dy, 0) / complex(_imag(x), _real(x))
+
+
+_real.kernel(CPU, GPU)(lambda xp, input: input.real)
+_imag.kernel(CPU, GPU)(lambda xp, input: input.imag)
+
+
+@_angle.kernel(CPU, GPU, out=True)
+def _(xp: Namespace, input: Array, out: Array | None = None) -> Array:
+    return xp.arctan2(input.imag, input.real, out=out)
+
+
+def real(input: TensorLike, name: str | None = None) -> Tensor:
+    """The real part; a real `input` itself."""
+    tensor = _tensor(input)
+    return _real(tensor, name=name) if tensor.dtype.is_complex else tensor
+
+
+def imag(input: TensorLike, name: str | None = None) -> Tensor:
+    """The imaginary part, a real number; zeros for a real `input`."""
+    return _or_zeros(_imag, input, name)
+
+
+def angle(input: TensorLike, name: str | None = None) -> Tensor:
+    """The angle in radians between the positive real axis and the number, between -pi and pi; zeros if it is real."""
+    return _or_zeros(_angle, input, name)
+
+
+def _or_zeros(made: Op[Tensor], value: TensorLike, name: str | None) -> Tensor:
+    tensor = _tensor(value)
+    return made(tensor, name=name) if tensor.dtype.is_complex else OPERATORS["zeros_like"](tensor, name=name)
+
+
+# The whole
+
+
+@op
+def complex(real: T, imag: T) -> Spec:
+    """`real + i imag`, of float32 as complex64, of float64 as complex128."""
+    dtype = {float32: complex64, float64: complex128}.get(real.same_dtype(imag).dtype)
+    if dtype is None:
+        raise TypeError(f"dtype {real.dtype.name} is not supported; use float32 or float64")
+    return Spec(dtype, real.broadcast(imag))
+
+
+broadcast_gradient(complex, lambda z, x, y, dz: (real(dz), imag(dz)))
+
+
+@complex.kernel(CPU, GPU, fresh=True)
+def _(xp: Namespace, real: Array, imag: Array) -> Array:
+    shape = real.shape if real.shape == imag.shape else np.broadcast_shapes(real.shape, imag.shape)
+    z = xp.empty(shape, xp.result_type(real.dtype, xp.complex64))
+    z.real, z.imag = real, imag
+    return z
+
+
+OPERATORS.update(conj=conj, real=real, imag=imag, complex=complex)
+
+__all__ = ["angle", "complex", "conj", "imag", "real"]

@@ -1,0 +1,100 @@
+"""What shape rules know of small integer values, and how kernels get at them.
+
+Shapes, sizes and indices are data: a rule sees of them what `Spec.known` carries, a kernel's binding what the plan
+knows to be constant, and a kernel's call the value itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from aioflow.dtypes import UNKNOWN, Array, Known, Sizes, Spec, TensorShape
+from aioflow.op import NodeView
+
+LARGEST: Final = 64
+"""Longer vectors are not worth knowing."""
+
+
+def integers(spec: Spec, what: str) -> Spec:
+    """`spec` itself, if it holds integers, else TypeError."""
+    if not spec.dtype.is_integer:
+        raise TypeError(f"{what} must be made of integers, not {spec.dtype.name}")
+    return spec
+
+
+def scalar(spec: Spec, what: str) -> int | None:
+    """What is known of one integer. TypeError or ValueError if it can be none."""
+    if integers(spec, what).rank not in (None, 0):
+        raise ValueError(f"{what} must be one integer, its shape is {spec.shape}")
+    return spec.known if isinstance(spec.known, int) else None
+
+
+def vector(spec: Spec, what: str) -> Sizes | None:
+    """What is known of a vector of integers: numbers with gaps, or None if not even its length."""
+    if integers(spec, what).rank not in (None, 1):
+        raise ValueError(f"{what} must be a vector, its shape is {spec.shape}")
+    if isinstance(spec.known, tuple):
+        return spec.known
+    length = None if spec.sizes is None else spec.sizes[0]
+    return None if length is None else (None,) * length
+
+
+def shape(spec: Spec, what: str = "shape") -> TensorShape:
+    """The shape that a vector of sizes stands for, as far as it is known. ValueError for a negative size."""
+    sizes = vector(spec, what)
+    if sizes is not None and any(size is not None and size < 0 for size in sizes):
+        raise ValueError(f"{what} cannot have a negative size: {list(sizes)}")
+    return UNKNOWN if sizes is None else TensorShape(sizes)
+
+
+def gaps(spec: Spec) -> Sizes | None:
+    """What is known of an integer or a short vector of integers, as a vector; None for any other value."""
+    if not spec.dtype.is_integer or spec.sizes is None or len(spec.sizes) > 1:
+        return None
+    if isinstance(spec.known, tuple):
+        return spec.known
+    length = spec.sizes[0] if spec.sizes else 1
+    return None if length is None or length > LARGEST else (spec.known,) * length
+
+
+def joined(values: Sequence[Spec]) -> Known:
+    """What is known of integers and vectors of integers put one after the other."""
+    parts = [gaps(spec) for spec in values]
+    return None if None in parts else capped([item for part in parts if part is not None for item in part])
+
+
+def capped(values: Iterable[int | None] | None) -> Known:
+    """The values as a Known, None if there are too many or none of them is known."""
+    found = None if values is None else tuple(values)
+    return None if found is None or len(found) > LARGEST or (found and set(found) == {None}) else found
+
+
+def constant(node: NodeView, index: int) -> Any:
+    """The value of an input as Python's numbers, a vector as a tuple; None if the plan does not know it."""
+    value = node.constant(index)
+    return None if value is None else plain(value)
+
+
+def plain(value: Array) -> Any:
+    """The value of an array as Python's numbers, a vector as a tuple."""
+    numbers = value.tolist()
+    return tuple(numbers) if isinstance(numbers, list) else numbers
+
+
+def replaced(sizes: Sizes, axis: int, *size: int | None) -> Sizes:
+    """`sizes` with others in place of the one of `axis`."""
+    return (*sizes[:axis], *size, *sizes[axis:][1:])
+
+
+def size_at(spec: Spec, axis: int) -> int | None:
+    """The size of one axis as far as it is known."""
+    return None if spec.sizes is None else spec.sizes[axis]
+
+
+def total(sizes: Iterable[int | None]) -> int | None:
+    """The sum of sizes, None if one is not known."""
+    count = 0
+    for size in sizes:
+        if size is None:
+            return None
+        count += size
+    return count

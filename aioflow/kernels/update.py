@@ -1,0 +1,214 @@
+"""How a fused update of variables is declared and run: what the ops of `training` share.
+
+Such an op has handles of a variable and of its slots, numbers of rank 0, and a gradient: dense, or as rows with
+`indices`. Its formula is written once, on arrays changed in place. A dense op runs it on the variables' own arrays,
+block by block where they are large, so that what is in between stays in the cache. A sparse op runs it on rows, and then
+stores these.
+
+All locks of an op are held while it works. They are taken without waiting; where that fails all are given back, and
+then awaited in one order for all ops, so that no two ops ever wait for each other.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow import dtypes, errors
+from aioflow.context import Context
+from aioflow.dtypes import FLOAT, Array, DType, Namespace, Spec
+from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.variables import checked_rows, held, writable
+from aioflow.node import Operation
+from aioflow.op import NodeView, Op, op
+from aioflow.resources import VariableState
+
+Formula = Callable[..., None]
+"""(xp, gradient, [var, *slots], numbers): changes var and slots, in place."""
+States = Sequence[VariableState]
+
+BLOCK: Final = 1 << 16
+"""Elements of a large variable that are updated at a time."""
+LARGE: Final = 4 * BLOCK
+
+
+_OTHER: Final = ("grad", "delta", "indices")
+
+
+class _Places(NamedTuple):
+    """Where an update's inputs are among the op's."""
+
+    states: int
+    grad: int
+    numbers: tuple[int, ...]
+    indices: int | None
+
+
+def update(
+    formula: Formula, cost: int, *families: frozenset[DType], attr: str | None = None, whole: bool = False
+) -> Callable[[Callable[..., None]], Op[Operation]]:
+    """Declare an op by its signature; `formula` computes it, in about `cost` operations per element.
+
+    Of the parameters, those marked T are numbers but for `grad` or `delta`, the gradient; `indices` are its rows; the
+    others are the variable and its slots. The attribute named `attr` is passed to the formula as the last of its
+    numbers. With `whole`, the formula of a sparse op is run on the whole variables, and the rows
+    are the first of its numbers.
+    """
+
+    def declare(signature: Callable[..., None]) -> Op[Operation]:
+        @functools.wraps(signature)
+        def rule(*arguments: Any) -> None:
+            given = [argument for argument in arguments if isinstance(argument, Spec)]
+            _check(given, places, families or (FLOAT,))
+
+        made = op(stateful=True)(rule)
+        places = _places(made)
+        made.no_gradient("it changes state")
+        made.cost(lambda inputs, outputs, attrs: cost * (inputs[places.grad].shape.num_elements() or 1))
+        made.kernel(CPU, GPU, fresh=True)(_kernel(formula, places, attr, whole))
+        return made
+
+    return declare
+
+
+def _places(made: Op[Operation]) -> _Places:
+    data = [param for param in made.params if param.role == "tensor"]
+    names = [param.name for param in data]
+    return _Places(
+        states=next(place for place, param in enumerate(data) if param.marker is not None),
+        grad=names.index("delta" if "delta" in names else "grad"),
+        numbers=tuple([i for i, param in enumerate(data) if param.marker is not None and param.name not in _OTHER]),
+        indices=names.index("indices") if "indices" in names else None,
+    )
+
+
+def _check(given: Sequence[Spec], places: _Places, families: Sequence[frozenset[DType]]) -> None:
+    var, *slots = [held(spec) for spec in given[: places.states]]
+    grad, numbers = given[places.grad], [given[place] for place in places.numbers]
+    item = var.only(*families).same_dtype(*slots, grad, *numbers)
+    for slot in slots:
+        item.shape.merge_with(slot.shape)
+    for number in numbers:
+        number.with_rank(0)
+    if places.indices is None:
+        item.shape.merge_with(grad.shape)
+        return
+    indices = given[places.indices].only(dtypes.INTEGER).with_rank(1)
+    if item.rank == 0:
+        raise ValueError("a variable of rank 0 has no rows to update")
+    grad.shape.merge_with(indices.shape.concatenate(item.shape[1:]))
+
+
+def _kernel(formula: Formula, places: _Places, attr: str | None, whole: bool) -> Callable[..., None]:
+    count, grad, numbers, rows = places.states, places.grad, places.numbers, places.indices
+    run: Callable[..., None] = run_whole if whole else run_dense if rows is None else run_sparse
+
+    def kernel(ctx: Context, *inputs: Any) -> None:
+        ctx.step.check()
+        indices = () if rows is None else (inputs[rows],)
+        exclusively(inputs[:count], run, ctx.xp, formula, inputs[grad], [inputs[place] for place in numbers], *indices)
+
+    def kernel_with_attribute(ctx: Context, *inputs: Any, node: NodeView) -> None:
+        ctx.step.check()
+        indices = () if rows is None else (inputs[rows],)
+        given = [*[inputs[place] for place in numbers], node.attrs[attr or ""]]
+        exclusively(inputs[:count], run, ctx.xp, formula, inputs[grad], given, *indices)
+
+    return kernel if attr is None else kernel_with_attribute
+
+
+# Running
+
+
+def exclusively(states: States, change: Callable[..., None], *arguments: Any) -> None:
+    """Run change(states, arrays, *arguments), which may write to the variables' arrays, and let nobody else do so.
+
+    Raises:
+        FailedPreconditionError: a variable has no value.
+        InvalidArgumentError: two of the variables are the same.
+    """
+    _acquire(states)
+    try:
+        change(states, [writable(state) for state in states], *arguments)
+    finally:
+        for state in states:
+            state._lock.release()
+
+
+def _acquire(states: States) -> None:
+    for count, state in enumerate(states):
+        if not state._lock.acquire(False):
+            for taken in states[:count]:
+                taken._lock.release()
+            _acquire_in_order(states)
+            return
+
+
+def _acquire_in_order(states: States) -> None:
+    if len(set(states)) < len(states):
+        raise errors.InvalidArgumentError(f"variable {states[0].name!r} and its slots must be different variables")
+    for state in sorted(states, key=id):
+        state._lock.acquire()
+
+
+def run_dense(
+    states: States, arrays: Sequence[Array], xp: Namespace, formula: Formula, grad: Array, numbers: Sequence[Array]
+) -> None:
+    """Update all elements."""
+    check_shapes(states, arrays, grad.shape)
+    compute(xp, formula, grad, arrays, numbers)
+
+
+def run_sparse(
+    states: States,
+    arrays: Sequence[Array],
+    xp: Namespace,
+    formula: Formula,
+    grad: Array,
+    numbers: Sequence[Array],
+    indices: Array,
+) -> None:
+    """Update the rows `indices`, which are all different."""
+    rows = checked_rows(indices, arrays[0], states[0].name)
+    parts = [array[rows] for array in arrays]
+    check_shapes(states, parts, grad.shape)
+    compute(xp, formula, grad, parts, numbers)
+    for array, part in zip(arrays, parts, strict=True):
+        array[rows] = part
+
+
+def run_whole(
+    states: States,
+    arrays: Sequence[Array],
+    xp: Namespace,
+    formula: Formula,
+    grad: Array,
+    numbers: Sequence[Array],
+    indices: Array,
+) -> None:
+    """Update all elements by a gradient that is zero but for the rows `indices`, which are all different."""
+    rows = checked_rows(indices, arrays[0], states[0].name)
+    check_shapes(states, arrays, arrays[0].shape)
+    formula(xp, grad, arrays, [rows, *numbers])
+
+
+def check_shapes(states: States, arrays: Sequence[Array], shape: tuple[int, ...]) -> None:
+    """InvalidArgumentError unless all arrays have that shape."""
+    for state, array in zip(states, arrays, strict=True):
+        if array.shape != shape:
+            raise errors.InvalidArgumentError(
+                f"an update of shape {list(shape)} does not fit {state.name!r}, which has {list(array.shape)} there"
+            )
+
+
+def compute(xp: Namespace, formula: Formula, grad: Array, arrays: Sequence[Array], numbers: Sequence[Array]) -> None:
+    """Run the formula, on views of some elements at a time where there are many, and never on arrays of rank 0."""
+    var = arrays[0]
+    if (var.ndim and var.size <= LARGE) or xp is not np or not all(array.flags.c_contiguous for array in arrays):
+        formula(xp, grad, arrays, numbers)
+        return
+    flat_grad, *flat = [array.reshape(-1) for array in (grad, *arrays)]
+    for start in range(0, var.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        formula(xp, flat_grad[block], [array[block] for array in flat], numbers)

@@ -1,0 +1,279 @@
+"""Ops on variables: a handle, reads, assignments, updates of rows.
+
+A read has value semantics; within a step the plan keeps reads and updates of one variable in the order they were built.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import dtypes, errors
+from aioflow.context import Context
+from aioflow.dtypes import NUMERIC, SCALAR, Array, DeviceKind, DType, Namespace, ResourceSpec, Spec, TensorShape
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.node import Operation, Tensor
+from aioflow.op import REGISTRY, Ints, NodeView, Op, op
+from aioflow.resources import VariableState
+
+CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+
+_OURS: Final = 2
+"""What `sys.getrefcount(state._value)` says of a value that only the variable holds."""
+_COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def held(handle: Spec) -> Spec:
+    """What a variable holds, from the Spec of its handle. TypeError if it is no handle of a variable."""
+    return ResourceSpec.check(handle, 1).items[0]
+
+
+def _value_of(handle: Spec) -> Spec:
+    """What a read gives: where sizes are open, another read may find others."""
+    item = held(handle)
+    return item if item.shape.is_fully_defined() else Spec(item.dtype, TensorShape(item.shape.sizes))
+
+
+def writable(state: VariableState) -> Array:
+    """The variable's array, to be changed in place: a copy, if anyone else holds the present one.
+
+    The caller holds the variable's lock. FailedPreconditionError if there is no value.
+    """
+    if state._value is None:
+        state.read()
+    if sys.getrefcount(state._value) > _OURS or not _COUNTS_ARE_EXACT:
+        state._value = state._value.copy()
+    return state._value
+
+
+@op(stateful=True, observes=True)
+def variable(dtype: DType, shape: TensorShape, container: str = "", shared_name: str = "") -> Spec:
+    """A handle to a variable: the same one for every operation with that container and name."""
+    return ResourceSpec((Spec(dtype, TensorShape(shape)),))
+
+
+variable.no_gradient("a handle has no history; gradients with respect to a variable end here")
+
+
+@variable.kernel(CPU, GPU)
+def _(ctx: Context, *, node: NodeView) -> VariableState:
+    item = held(node.output_specs[0])
+    name = node.attrs["shared_name"] or node.name
+    container = ctx.resources.container(node.attrs["container"])
+    state = container.lookup_or_create(VariableState, name, lambda: VariableState(name, item))
+    if state.spec.dtype is not item.dtype or not state.spec.shape.is_compatible_with(item.shape):
+        raise errors.InvalidArgumentError(f"variable {name!r} is shared as {state.spec}, and cannot be {item} too")
+    return state
+
+
+# Reading
+
+
+@op(stateful=True, observes=True)
+def read_variable(handle: Spec) -> Spec:
+    """The variable's value, which no later update changes. FailedPreconditionError if it has none."""
+    return _value_of(handle)
+
+
+@read_variable.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return dy
+
+
+read_variable.kernel(CPU, GPU, binds=True)(lambda xp, node: VariableState.read)
+
+
+@op(stateful=True, observes=True)
+def read_variable_or(handle: Spec, default: Spec) -> Spec:
+    """The variable's value, or `default` as long as it has none."""
+    item = held(handle).same_dtype(default)
+    return Spec(item.dtype, TensorShape(item.shape if item.shape.is_compatible_with(default.shape) else None))
+
+
+@read_variable_or.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    return dy, None
+
+
+read_variable_or.kernel(CPU, GPU, binds=True)(
+    lambda xp, node: lambda state, default: state.read() if state.initialized else default
+)
+
+
+@op(stateful=True, observes=True)
+def is_variable_initialized(handle: Spec) -> Spec:
+    """Whether the variable has a value."""
+    held(handle)
+    return Spec(dtypes.bool_, SCALAR)
+
+
+is_variable_initialized.no_gradient("a truth value has none")
+is_variable_initialized.kernel(CPU, GPU, binds=True)(lambda xp, node: lambda state: np.bool_(state.initialized))
+
+
+@op(stateful=True, observes=True)
+def uninitialized_variables(handles: Sequence[Spec], names: tuple[str, ...]) -> Spec:
+    """A vector of strings: of the `names`, one per handle, those whose variable has no value."""
+    for handle in handles:
+        held(handle)
+    if len(names) != len(handles):
+        raise ValueError(f"{len(names)} names for {len(handles)} variables")
+    return Spec(dtypes.string, TensorShape.vector(None))
+
+
+uninitialized_variables.no_gradient("names have none")
+
+
+@uninitialized_variables.kernel(CPU, fresh=True)
+def _(xp: Namespace, states: Sequence[VariableState], *, names: tuple[str, ...]) -> Array:
+    missing = [name.encode() for state, name in zip(states, names, strict=True) if not state.initialized]
+    return np.array(missing, object)
+
+
+@op(stateful=True, observes=True)
+def gather_variable(handle: Spec, indices: Ints) -> Spec:
+    """Rows of a variable, without reading the rest: `value[indices]`."""
+    item = held(handle)
+    indices.only(dtypes.INTEGER)
+    return Spec(item.dtype, indices.shape.concatenate(item.shape[1:]))
+
+
+@gather_variable.gradient
+def _(op: Operation, dy: Tensor) -> tuple[IndexedSlices, None]:
+    handle, indices = op.inputs
+    shape = held(handle.spec).shape
+    rows: Any = shape.as_list()[1:] if shape.rank else [None]
+    whole: Any = shape.as_list() if shape.is_fully_defined() else REGISTRY["shape"](read_variable(handle))
+    open_sizes = None in rows
+    sizes = REGISTRY["concat"]([[-1], REGISTRY["shape"](dy)[indices.spec.rank :]], 0) if open_sizes else [-1, *rows]
+    values = REGISTRY["reshape"](dy, sizes)
+    return IndexedSlices(values, REGISTRY["reshape"](indices, [-1]), whole), None
+
+
+@gather_variable.kernel(CPU, GPU, fresh=True)
+def _(xp: Namespace, state: VariableState, indices: Array) -> Array:
+    value = state.read()
+    return value.take(checked_rows(indices, value, state.name), axis=0)
+
+
+def checked_rows(indices: Array, value: Array, name: str) -> Array:
+    """`indices`, all of them rows of `value`. InvalidArgumentError naming the first that is not."""
+    count = value.shape[0]
+    if indices.size and not 0 <= indices.min() <= indices.max() < count:
+        stray = indices.ravel()[((indices < 0) | (indices >= count)).ravel()][0]
+        raise errors.InvalidArgumentError(f"index {stray} is out of range for {name!r} with {count} rows")
+    return indices
+
+
+# Assigning
+
+
+@op(stateful=True)
+def assign_variable(handle: Spec, value: Spec) -> Spec:
+    """The variable holds a copy of `value`; the result is the new value."""
+    item = held(handle).same_dtype(value)
+    merged = item.shape.merge_with(value.shape)
+    return value.with_shape(value.shape if merged == value.shape else merged)
+
+
+@assign_variable.kernel(CPU, GPU)
+def _(ctx: Context, state: VariableState, value: Array) -> Array:
+    ctx.step.check()
+    return state.assign(value)
+
+
+assign_variable.no_gradient("it changes state; the gradient of the assigned value is that of the value itself")
+
+
+def _update(name: str, ufunc: str, doc: str) -> Op[Tensor]:
+    """An op that replaces the variable's value by ufunc(value, delta), atomically."""
+
+    def rule(handle: Spec, value: Spec) -> Spec:
+        item = _value_of(handle).only(NUMERIC).same_dtype(value)
+        if not dtypes.broadcast_shapes(item.shape, value.shape).is_compatible_with(item.shape):
+            raise ValueError(f"a value of shape {value.shape} cannot update a variable of shape {item.shape}")
+        return item
+
+    rule.__doc__ = doc
+    made: Op[Tensor] = op(name=name, stateful=True)(rule)
+    made.no_gradient("it changes state")
+
+    @made.kernel(CPU, GPU)
+    def _(ctx: Context, state: VariableState, value: Array) -> Array:
+        ctx.step.check()
+        function = getattr(ctx.xp, ufunc)
+        return state.update(
+            lambda present, out: function(present, value, out=ctx.xp.empty_like(present) if out is None else out)
+        )
+
+    return made
+
+
+assign_add_variable = _update(
+    "assign_add_variable", "add", "The variable grows by `value`; the result is its new value."
+)
+assign_sub_variable = _update(
+    "assign_sub_variable", "subtract", "The variable shrinks by `value`; the result is its new value."
+)
+assign_mul_variable = _update(
+    "assign_mul_variable", "multiply", "The variable is multiplied by `value`; the result is its new value."
+)
+
+
+def _scatter(name: str, change: Callable[[Namespace, Array, Array, Array], None], doc: str) -> Op[Tensor]:
+    """An op that changes rows of a variable: change(xp, value, indices, updates) in place."""
+
+    def rule(handle: Spec, indices: Ints, updates: Spec) -> Spec:
+        item = _value_of(handle).same_dtype(updates)
+        indices.only(dtypes.INTEGER)
+        if item.rank == 0:
+            raise ValueError("a variable of rank 0 has no rows")
+        if updates.rank != 0:
+            updates.shape.merge_with(indices.shape.concatenate(item.shape[1:]))
+        return item
+
+    rule.__doc__ = doc
+    made: Op[Tensor] = op(name=name, stateful=True)(rule)
+    made.no_gradient("it changes state")
+
+    @made.kernel(CPU, GPU)
+    def _(ctx: Context, state: VariableState, indices: Array, updates: Array) -> Array:
+        ctx.step.check()
+
+        def apply(present: Array, out: Array | None) -> Array:
+            rows = checked_rows(indices, present, state.name)
+            value = present.copy() if out is None else out
+            change(ctx.xp, value, rows, updates)
+            return value
+
+        return state.update(apply)
+
+    return made
+
+
+def _set_rows(xp: Namespace, value: Array, indices: Array, updates: Array) -> None:
+    value[indices] = updates
+
+
+scatter_update_variable = _scatter(
+    "scatter_update_variable",
+    _set_rows,
+    "The rows `indices` of the variable hold `updates`; the result is its new value.",
+)
+scatter_add_variable = _scatter(
+    "scatter_add_variable",
+    lambda xp, value, indices, updates: xp.add.at(value, indices, updates),
+    "The rows `indices` grow by `updates`, repeated ones repeatedly; the result is the variable's new value.",
+)
+scatter_sub_variable = _scatter(
+    "scatter_sub_variable",
+    lambda xp, value, indices, updates: xp.subtract.at(value, indices, updates),
+    "The rows `indices` shrink by `updates`, repeated ones repeatedly; the result is the variable's new value.",
+)
+
+__all__ = [
+    "assign_add_variable", "assign_mul_variable", "assign_sub_variable", "assign_variable", "checked_rows",
+    "gather_variable", "held", "is_variable_initialized", "read_variable", "read_variable_or", "scatter_add_variable",
+    "scatter_sub_variable", "scatter_update_variable", "uninitialized_variables", "variable", "writable",
+]  # fmt: skip

@@ -1,0 +1,105 @@
+"""Functions that bring their own gradient."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow import dtypes
+from aioflow.convert import convert_to_tensor
+from aioflow.graph import Graph, get_default_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.kernels.constants import identity_n
+from aioflow.node import Operation, Tensor
+
+Function = Callable[..., Any]
+
+
+def custom_gradient(f: Function | None = None) -> Function:
+    """Decorator: `f(*tensors)` returns its result and the function that differentiates it.
+
+        @af.custom_gradient
+        def log1pexp(x):
+            e = af.exp(x)
+
+            def gradient(dy):
+                return dy * (1 - 1 / (1 + e))
+
+            return af.log(1 + e), gradient
+
+    The gradient function takes one gradient per result and returns one per argument, or None. Gradients of gradients
+    go through the operations it builds. Keyword arguments are passed on and have no gradient. If `f` reads trainable
+    variables that are no arguments, the gradient function takes `variables=`, their list, too, and returns the pair of
+    the arguments' gradients and the variables'.
+
+    Raises:
+        TypeError: `f` reads variables, and its gradient function does not take them.
+        ValueError: when gradients are built: their number is not that of the arguments, or of the variables.
+    """
+    if f is None:
+        return custom_gradient
+
+    @functools.wraps(f)
+    def build(*args: Any, **kwargs: Any) -> Any:
+        graph = next((a.graph for a in args if isinstance(getattr(a, "graph", None), Graph)), None)
+        graph = graph or get_default_graph()
+        with graph.transaction(), graph.as_default():
+            return _build(graph, f, args, kwargs)
+
+    return build
+
+
+def _build(graph: Graph, f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    inputs = [graph.adopt(convert_to_tensor(arg)) for arg in args]
+    first = graph.version
+    result, gradient = f(*inputs, **kwargs)
+    several = isinstance(result, (list, tuple))
+    results = [convert_to_tensor(item) for item in (result if several else [result])]
+    variables = _variables(graph, results, first)
+    if variables and not _takes_variables(gradient):
+        names = ", ".join(repr(variable.name) for variable in variables)
+        raise TypeError(f"the function reads {names}: its gradient function must take variables=, the list of them")
+    outputs = identity_n([*results, *inputs, *(variable.handle for variable in variables)])
+    outputs[0].op.gradient_override = _rule(gradient, len(results), len(inputs), variables)
+    shown = list(outputs[: len(results)])
+    if not several:
+        return shown[0]
+    return type(result)(*shown) if hasattr(result, "_fields") else type(result)(shown)
+
+
+def _rule(gradient: Function, results: int, inputs: int, variables: list[Any]) -> Callable[..., list[Any]]:
+    def rule(op: Operation, *dys: Tensor | None) -> list[Any]:
+        if variables:
+            found, of_variables = gradient(*dys[:results], variables=variables)
+        else:
+            found, of_variables = gradient(*dys[:results]), []
+        dxs, dvs = _as_list(found), _as_list(of_variables)
+        for what, count, wanted in (("arguments", len(dxs), inputs), ("variables", len(dvs), len(variables))):
+            if count != wanted:
+                raise ValueError(f"a custom gradient gave {count} gradients for {wanted} {what}")
+        return [None] * results + dxs + dvs
+
+    return rule
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _variables(graph: Graph, results: Sequence[Tensor], first: int) -> list[Any]:
+    """The trainable variables that operations built from number `first` on read to compute the results."""
+    handles: dict[Tensor, None] = {}
+    seen: set[Operation] = set()
+    waiting = [tensor.op for tensor in results]
+    while waiting:
+        op = waiting.pop()
+        if op.id >= first and op not in seen:
+            seen.add(op)
+            handles.update(dict.fromkeys(tensor for tensor in op.inputs if tensor.dtype is dtypes.resource))
+            waiting.extend(tensor.op for tensor in op.inputs)
+    return [v for v in graph.get_collection(GraphKeys.TRAINABLE_VARIABLES) if getattr(v, "handle", None) in handles]
+
+
+def _takes_variables(function: Function) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters)

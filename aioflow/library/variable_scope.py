@@ -1,0 +1,325 @@
+"""Variables by name: `get_variable` makes one, or finds the one made before, as the variable scope around says."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, Final, Literal
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import DType, ShapeLike, as_dtype, as_shape
+from aioflow.graph import Graph, get_default_graph, same_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.library import initializers
+from aioflow.library.variables import Constraint, Variable
+from aioflow.node import describe_line
+
+AUTO_REUSE: Final = "AUTO_REUSE"
+"""`reuse=af.AUTO_REUSE`: a variable that exists is found, one that does not is made."""
+Reuse = bool | Literal["AUTO_REUSE"] | None
+Initializer = Callable[..., TensorLike]
+"""(shape, dtype=) -> a first value."""
+Regularizer = Callable[[Any], Any]
+
+
+@dataclasses.dataclass(slots=True)
+class VariableScope:
+    """What `get_variable` adds to what it is given: a prefix for names, and defaults.
+
+    `reuse` is true for variables that must exist, AUTO_REUSE for those that may, else they must not.
+    """
+
+    name: str = ""
+    reuse: Reuse = False
+    initializer: Any = None
+    regularizer: Regularizer | None = None
+    custom_getter: Callable[..., Any] | None = None
+    dtype: DType = dtypes.float32
+    constraint: Constraint | None = None
+    original_name_scope: str = ""
+
+    def reuse_variables(self) -> None:
+        """From here on variables are only found, never made."""
+        self.reuse = True
+
+    def set_initializer(self, initializer: Any) -> None:
+        """From here on it is the default initializer."""
+        self.initializer = initializer
+
+    def set_regularizer(self, regularizer: Regularizer | None) -> None:
+        """From here on it is the default regularizer."""
+        self.regularizer = regularizer
+
+    def set_dtype(self, dtype: Any) -> None:
+        """From here on it is the default dtype."""
+        self.dtype = as_dtype(dtype)
+
+    def global_variables(self) -> list[Variable]:
+        """The graph's global variables under this scope."""
+        return self._under(GraphKeys.GLOBAL_VARIABLES)
+
+    def local_variables(self) -> list[Variable]:
+        """The graph's local variables under this scope."""
+        return self._under(GraphKeys.LOCAL_VARIABLES)
+
+    def trainable_variables(self) -> list[Variable]:
+        """The graph's trainable variables under this scope."""
+        return self._under(GraphKeys.TRAINABLE_VARIABLES)
+
+    def _under(self, key: str) -> list[Variable]:
+        return get_default_graph().get_collection(key, self.name + "/" if self.name else None)
+
+
+@dataclasses.dataclass(slots=True)
+class _Store:
+    """A graph's variables by name, and how often each variable scope was opened."""
+
+    variables: dict[str, Variable] = dataclasses.field(default_factory=dict)
+    opened: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def unique(self, name: str) -> str:
+        """`name`, with `_1`, `_2` … if a scope of that name was opened before."""
+        if not self.opened.get(name):
+            return name
+        index = 1
+        while self.opened.get(f"{name}_{index}"):
+            index += 1
+        return f"{name}_{index}"
+
+
+_STORE: Final = "__variable_store"
+_current: ContextVar[Mapping[Graph, VariableScope]] = ContextVar("aioflow_variable_scope", default={})  # noqa: B039 (never mutated)
+
+
+def _store(graph: Graph) -> _Store:
+    kept = graph.get_collection_ref(_STORE)
+    if not kept:
+        kept.append(_Store())
+    store: _Store = kept[0]
+    return store
+
+
+def get_variable_scope() -> VariableScope:
+    """The variable scope around, in the default graph."""
+    return _scope_of(get_default_graph())
+
+
+def _scope_of(graph: Graph) -> VariableScope:
+    found = _current.get().get(graph)
+    return VariableScope() if found is None else found
+
+
+@contextlib.contextmanager
+def variable_scope(
+    name_or_scope: str | VariableScope | None,
+    default_name: str | None = None,
+    values: Iterable[Any] | None = None,
+    initializer: Any = None,
+    regularizer: Regularizer | None = None,
+    caching_device: Any = None,
+    partitioner: None = None,
+    custom_getter: Callable[..., Any] | None = None,
+    reuse: Reuse = None,
+    dtype: Any = None,
+    constraint: Constraint | None = None,
+    auxiliary_name_scope: bool = True,
+) -> Iterator[VariableScope]:
+    """Inside the block, `get_variable` puts the scope's name before a variable's, and uses these defaults.
+
+    A name is appended to that of the scope around; a scope object is re-entered as it is; for None `default_name` is
+    taken, made unique. What is not given is taken from the scope around, or from the object; `reuse` cannot be undone
+    inside. Operations built inside are in a name scope of the same name.
+    """
+    if name_or_scope is None and default_name is None:
+        raise TypeError("variable_scope() needs a name, a scope or a default_name")
+    if partitioner is not None:
+        raise ValueError("variables are not partitioned: partitioner is to be None")
+    graph = same_graph(*(values or ()))
+    around, store = _scope_of(graph), _store(graph)
+    base, name, label = _entered(name_or_scope, default_name, around, store)
+    scope = dataclasses.replace(base, name=name)
+    scope.reuse = reuse or base.reuse or around.reuse
+    scope.initializer = base.initializer if initializer is None else initializer
+    scope.regularizer = base.regularizer if regularizer is None else regularizer
+    scope.constraint = base.constraint if constraint is None else constraint
+    scope.custom_getter = _nested(custom_getter, base.custom_getter)
+    scope.dtype = base.dtype if dtype is None else as_dtype(dtype)
+    _count(graph, store, name)
+    with contextlib.ExitStack() as stack:
+        if default_name is not None or values is not None:
+            stack.enter_context(graph.as_default())
+        if auxiliary_name_scope and label:
+            scope.original_name_scope = stack.enter_context(graph.name_scope(label))
+        token = _current.set({**_current.get(), graph: scope})
+        try:
+            yield scope
+        finally:
+            _current.reset(token)
+
+
+def _entered(
+    given: str | VariableScope | None, default_name: str | None, around: VariableScope, store: _Store
+) -> tuple[VariableScope, str, str]:
+    """What the new scope starts from, its name, and that of its name scope."""
+    if isinstance(given, VariableScope):
+        return given, given.name, given.name.rpartition("/")[2]
+    prefix = around.name + "/" if around.name else ""
+    if given is None:
+        return around, store.unique(prefix + (default_name or "")), default_name or ""
+    return around, prefix + given if given else around.name, given
+
+
+def _count(graph: Graph, store: _Store, name: str) -> None:
+    before = store.opened.get(name, 0)
+    store.opened[name] = before + 1
+    graph.on_failure(lambda: store.opened.__setitem__(name, before))
+
+
+def _nested(inner: Callable[..., Any] | None, outer: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """A custom getter that calls `inner`, whose getter is `outer`."""
+    if inner is None or outer is None:
+        return inner or outer
+    first, second = inner, outer
+    return lambda getter, *args, **kwargs: first(lambda *a, **k: second(getter, *a, **k), *args, **kwargs)
+
+
+def get_variable(
+    name: str,
+    shape: ShapeLike = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Regularizer | None = None,
+    trainable: bool | None = None,
+    collections: Iterable[str] | None = None,
+    caching_device: Any = None,
+    partitioner: None = None,
+    validate_shape: bool = True,
+    custom_getter: Callable[..., Any] | None = None,
+    constraint: Constraint | None = None,
+) -> Any:
+    """The variable of that name in the present variable scope: made, or the one made before if the scope reuses.
+
+    Args:
+        name: its name, to which the scope's is prefixed; name scopes do not count.
+        shape: its shape; not for an initializer that is a value.
+        dtype: its dtype; the scope's by default, which is float32.
+        initializer: a function (shape, dtype=) of its first value, or that value; by default the scope's, else uniform
+            by Glorot and Bengio for floats and zeros for integers and bools.
+        regularizer: a function of the variable, whose result joins REGULARIZATION_LOSSES.
+        trainable: whether optimizers change it.
+        collections: the graph's collections it joins; GLOBAL_VARIABLES by default.
+        caching_device: see Variable.
+        partitioner: must be None.
+        validate_shape: whether its shape is fixed.
+        custom_getter: called instead, with the true getter as its first argument.
+        constraint: see Variable.
+
+    Raises:
+        ValueError: it exists and the scope does not reuse, or the other way round, or it has another shape or dtype.
+    """
+    graph = get_default_graph()
+    scope = _scope_of(graph)
+    if partitioner is not None:
+        raise ValueError("variables are not partitioned: partitioner is to be None")
+    getter = _nested(custom_getter, scope.custom_getter)
+    options = {
+        "shape": shape,
+        "dtype": dtype if dtype is not None else _dtype_of(initializer) or scope.dtype,
+        "initializer": scope.initializer if initializer is None else initializer,
+        "regularizer": scope.regularizer if regularizer is None else regularizer,
+        "trainable": trainable,
+        "collections": collections,
+        "validate_shape": validate_shape,
+        "constraint": scope.constraint if constraint is None else constraint,
+        "reuse": scope.reuse,
+    }
+    full = f"{scope.name}/{name}" if scope.name else name
+    return _get(full, **options) if getter is None else getter(_get, full, **options)
+
+
+def _dtype_of(initializer: Any) -> DType | None:
+    """The dtype of an initializer that is a value."""
+    dtype = getattr(initializer, "dtype", None)
+    return None if dtype is None or callable(initializer) else as_dtype(dtype)
+
+
+def _get(
+    name: str,
+    shape: ShapeLike = None,
+    dtype: Any = dtypes.float32,
+    initializer: Any = None,
+    regularizer: Regularizer | None = None,
+    trainable: bool | None = None,
+    collections: Iterable[str] | None = None,
+    validate_shape: bool = True,
+    constraint: Constraint | None = None,
+    reuse: Reuse = None,
+) -> Variable:
+    graph = get_default_graph()
+    found = _store(graph).variables.get(name)
+    if found is not None:
+        return _found(found, reuse, shape, as_dtype(dtype))
+    if reuse is True:
+        raise ValueError(
+            f"variable {name!r} does not exist, or was not made by get_variable(); did you mean reuse=af.AUTO_REUSE?"
+        )
+    first = _first_value(name, initializer, shape, as_dtype(dtype))
+    with graph.name_scope(None):
+        made = Variable(first, trainable, collections, validate_shape, None, name, None, dtype, constraint=constraint)
+    variables = _store(graph).variables
+    variables[name] = made
+    graph.on_failure(lambda: variables.pop(name))
+    _regularize(graph, made, regularizer)
+    return made
+
+
+def _found(variable: Variable, reuse: Reuse, shape: ShapeLike, dtype: DType) -> Variable:
+    if not reuse:
+        raise ValueError(
+            f"variable {variable.op.name!r} exists already; did you mean reuse=True or reuse=af.AUTO_REUSE in the "
+            f"variable scope?\n  built at: {describe_line(variable.op)}"
+        )
+    name, wanted = variable.op.name, as_shape(shape)
+    if not variable.shape.is_compatible_with(wanted):
+        raise ValueError(f"variable {name!r} has shape {variable.shape}, and is asked for with {wanted}")
+    if variable.dtype is not dtype:
+        raise ValueError(f"variable {name!r} has dtype {variable.dtype.name}, and is asked for with {dtype.name}")
+    return variable
+
+
+def _first_value(name: str, initializer: Any, shape: ShapeLike, dtype: DType) -> Any:
+    """A function of no arguments that gives the first value."""
+    if initializer is not None and not callable(initializer):
+        if shape is not None:
+            raise ValueError(f"variable {name!r}: the initializer is a value and has a shape of its own; give no shape")
+        return lambda: convert_to_tensor(initializer, dtype)
+    sizes = as_shape(shape)
+    if not sizes.is_fully_defined():
+        raise ValueError(f"the shape of a new variable must be known: {name!r} has {sizes}")
+    make = initializers.default_for(dtype) if initializer is None else initializer
+    make = make() if isinstance(make, type) else make
+    return lambda: make(sizes.as_list(), dtype=dtype)
+
+
+def _regularize(graph: Graph, variable: Variable, regularizer: Regularizer | None) -> None:
+    if regularizer is None:
+        return
+    with graph.name_scope(variable.op.name + "/regularizer/"):
+        loss = regularizer(variable)
+    if loss is not None:
+        graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+
+def get_local_variable(
+    name: str, shape: ShapeLike = None, dtype: Any = None, initializer: Any = None, **options: Any
+) -> Any:
+    """As `get_variable`, for a variable that each process has for itself and that is not trained."""
+    keys = [GraphKeys.LOCAL_VARIABLES, *(options.pop("collections", None) or ())]
+    options["trainable"] = False
+    return get_variable(name, shape, dtype, initializer, collections=keys, **options)
+
+
+__all__ = [
+    "AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "variable_scope",
+]  # fmt: skip

@@ -1,0 +1,322 @@
+"""Variables as users hold them: a handle in a graph, the operation that gives it its first value, reads and updates.
+
+A Variable is used like a tensor. Each use reads it at the place where it is built, so that in a step it sees the
+updates built before it and none built after it.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from aioflow import scopes
+from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.dtypes import DType
+from aioflow.graph import Graph, get_default_graph, same_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels import variables as kernels
+from aioflow.node import Operation, Tensor
+from aioflow.op import Op
+from aioflow.tensor_shape import UNKNOWN, ShapeLike, TensorShape, as_shape
+
+Constraint = Callable[[Any], TensorLike]
+"""(variable) -> the value it is to have after each update by an optimizer."""
+
+
+class Variable:
+    """A value that outlives the runs of a session: weights, counters, slots.
+
+    Its handle is the operation `name`; operations under `name/` make its first value, assign it and read it. It has no
+    value until its `initializer` has run; reading it before raises FailedPreconditionError.
+
+    Args:
+        initial_value: a tensor, what can be made one, or a function without arguments that returns one.
+        trainable: whether optimizers change it when they are not told which variables to change.
+        collections: the graph's collections it joins; GLOBAL_VARIABLES by default.
+        validate_shape: whether its shape is fixed, and so must be known; else any value can be assigned.
+        caching_device: for compatibility: a value crosses to a device at most once per step anyway.
+        name: its name; `Variable` by default.
+        variable_def: what `to_proto` gave: the variable whose operations are in the graph already. Excludes all else.
+        dtype: its dtype; that of the initial value by default.
+        expected_shape: a shape the initial value must have.
+        import_scope: the scope that `variable_def`'s operations were imported under.
+        constraint: gives the value to hold after an optimizer's update, as one that clips.
+
+    Raises:
+        ValueError: there is no initial value, its shape is not known, or the name cannot be one.
+        TypeError: the initial value is not of the dtype.
+    """
+
+    __array_ufunc__ = None  # so that `ndarray + variable` asks the variable
+
+    def __init__(
+        self,
+        initial_value: TensorLike | Callable[[], TensorLike] = None,
+        trainable: bool | None = None,
+        collections: Iterable[str] | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: dict[str, Any] | None = None,
+        dtype: Any = None,
+        expected_shape: ShapeLike = None,
+        import_scope: str | None = None,
+        constraint: Constraint | None = None,
+    ) -> None:
+        if constraint is not None and not callable(constraint):
+            raise ValueError(f"a constraint is a function of the variable, not {constraint!r}")
+        self.constraint: Final = constraint
+        if variable_def is not None:
+            if initial_value is not None:
+                raise ValueError("initial_value and variable_def exclude each other")
+            self._find(get_default_graph(), variable_def, import_scope)
+            return
+        if initial_value is None:
+            raise ValueError("a variable needs an initial_value: a tensor, an array, numbers, or a function of these")
+        self.trainable = trainable is not False
+        graph = same_graph(initial_value)
+        keys = _collections(collections, self.trainable)
+        with graph.transaction(), graph.as_default(), graph.control_dependencies(None):
+            with graph.name_scope(name or "Variable") as scope:
+                self._build(graph, scope, initial_value, dtype, as_shape(expected_shape), validate_shape)
+            graph.add_to_collections(keys, self)
+
+    def _build(
+        self, graph: Graph, scope: str, initial_value: Any, dtype: Any, expected: TensorShape, validate: bool
+    ) -> None:
+        with scopes.changed(graph, colocation=(scope[:-1],), devices=()):
+            given = initial_value() if callable(initial_value) else initial_value
+            value = convert_to_tensor(given, dtype, name="initial_value")
+        if not value.shape.is_compatible_with(expected):
+            raise ValueError(f"the initial value of {scope[:-1]!r} has shape {value.shape}, not {expected}")
+        if validate and not value.shape.is_fully_defined():
+            raise ValueError(
+                f"the initial value of {scope[:-1]!r} has shape {value.shape}, which must be known: give another, or "
+                "validate_shape=False"
+            )
+        container = scopes.scope_of(graph).container
+        self._initial_value = value
+        self.handle = kernels.variable(value.dtype, value.shape if validate else UNKNOWN, container, name=scope)
+        with self._at_home():
+            self.initializer = kernels.assign_variable(self.handle, value, name="assign").op
+            self._snapshot = kernels.read_variable(self.handle, name="read")
+
+    # What it is
+
+    @property
+    def name(self) -> str:
+        """The name of its handle: `weights:0`."""
+        return self.handle.name
+
+    @property
+    def op(self) -> Operation:
+        """The operation that is its handle."""
+        return self.handle.op
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self.handle.graph
+
+    @property
+    def dtype(self) -> DType:
+        """The type of its elements."""
+        return kernels.held(self.handle.spec).dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """Its shape, as far as it is fixed."""
+        return kernels.held(self.handle.spec).shape
+
+    @property
+    def device(self) -> str:
+        """The device that was asked for, possibly in part, or an empty string."""
+        return self.handle.device
+
+    @property
+    def initial_value(self) -> Tensor:
+        """What the initializer assigns."""
+        return self._initial_value
+
+    def get_shape(self) -> TensorShape:
+        """Its shape, as far as it is fixed."""
+        return self.shape
+
+    # Reading
+
+    def value(self) -> Tensor:
+        """Its value at this place: after the updates built so far, before those built later."""
+        with self._at_home():
+            return kernels.read_variable(self.handle)
+
+    def read_value(self) -> Tensor:
+        """Its value at this place: after the updates built so far, before those built later."""
+        return self.value()
+
+    def initialized_value(self) -> Tensor:
+        """Its value, or its initial value as long as it has none: what another's initial value may be made from."""
+        with self._at_home():
+            return kernels.read_variable_or(self.handle, self._initial_value)
+
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
+        """Its rows `indices`, without the others; the gradient is IndexedSlices."""
+        with self._building():
+            return kernels.gather_variable(self.handle, indices, name=name)
+
+    async def eval(self, feeds: Any = None) -> Any:
+        """Its value in the default session. ValueError if there is none."""
+        return await scopes.current_session().run(self._snapshot, feeds)
+
+    # Updating
+
+    def assign(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """It holds `value`. The new value, or the operation if `read_value` is false; every update is atomic."""
+        return self._update(kernels.assign_variable, value, name, read_value)
+
+    def assign_add(
+        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """It grows by `delta`."""
+        return self._update(kernels.assign_add_variable, delta, name, read_value)
+
+    def assign_sub(
+        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """It shrinks by `delta`."""
+        return self._update(kernels.assign_sub_variable, delta, name, read_value)
+
+    def assign_mul(
+        self, factor: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """It is multiplied by `factor`."""
+        return self._update(kernels.assign_mul_variable, factor, name, read_value)
+
+    def _update(self, op: Op[Tensor], value: TensorLike, name: str | None, read: bool) -> Any:
+        with self._building():
+            result = op(self.handle, convert_to_tensor(value, self.dtype), name=name)
+        return result if read else result.op
+
+    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Its rows `sparse_delta.indices` hold `sparse_delta.values`. The new value of the whole."""
+        return self._scatter(kernels.scatter_update_variable, sparse_delta, name)
+
+    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Its rows grow by those of `sparse_delta`, repeated ones repeatedly. The new value of the whole."""
+        return self._scatter(kernels.scatter_add_variable, sparse_delta, name)
+
+    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Its rows shrink by those of `sparse_delta`, repeated ones repeatedly. The new value of the whole."""
+        return self._scatter(kernels.scatter_sub_variable, sparse_delta, name)
+
+    def _scatter(self, op: Op[Tensor], delta: IndexedSlices, name: str | None) -> Tensor:
+        if not isinstance(delta, IndexedSlices):
+            raise TypeError(f"rows are given as af.IndexedSlices(values, indices), not {delta!r}")
+        return self.scatter(op, delta.indices, delta.values, name)
+
+    def scatter(self, op: Op[Tensor], indices: TensorLike, updates: TensorLike, name: str | None = None) -> Tensor:
+        """The new value, after one of the kernels' scatter ops on its rows `indices`."""
+        with self._building():
+            return op(self.handle, indices, convert_to_tensor(updates, self.dtype), name=name)
+
+    async def load(self, value: Any, session: scopes.Runner | None = None) -> None:
+        """It holds the array `value` in that session, the default one by default. Adds nothing to the graph."""
+        session = session or scopes.current_session()
+        await session.run(self.initializer, {self.initializer.inputs[1]: value})
+
+    # Where its operations are built
+
+    @contextlib.contextmanager
+    def _building(self) -> Iterator[None]:
+        with self.graph.transaction(), self.graph.as_default(), self._at_home():
+            yield
+
+    def _at_home(self) -> contextlib.AbstractContextManager[None]:
+        """What is built inside shares the variable's device, whatever device scopes are around."""
+        scope = scopes.scope_of(self.graph)
+        if scope.devices or scope.colocation:
+            return self.graph.colocate_with(self.handle, ignore_existing=True)
+        return contextlib.nullcontext()
+
+    # As plain data
+
+    def to_proto(self, export_scope: str | None = None) -> dict[str, Any] | None:
+        """The names of its parts: what `variable_def` takes. None if it lies outside `export_scope`."""
+        prefix = export_scope.rstrip("/") + "/" if export_scope else ""
+        if not self.name.startswith(prefix):
+            return None
+        parts = {
+            "variable_name": self.name,
+            "initial_value_name": self._initial_value.name,
+            "initializer_name": self.initializer.name,
+            "snapshot_name": self._snapshot.name,
+        }
+        return {**{key: name.removeprefix(prefix) for key, name in parts.items()}, "trainable": self.trainable}
+
+    @staticmethod
+    def from_proto(variable_def: dict[str, Any], import_scope: str | None = None) -> "Variable":
+        """The variable that `to_proto` described; its operations are in the default graph. KeyError if they are not."""
+        return Variable(variable_def=variable_def, import_scope=import_scope)
+
+    def _find(self, graph: Graph, parts: dict[str, Any], import_scope: str | None) -> None:
+        prefix = import_scope.rstrip("/") + "/" if import_scope else ""
+        self.handle = graph.get_tensor_by_name(prefix + parts["variable_name"])
+        self._initial_value = graph.get_tensor_by_name(prefix + parts["initial_value_name"])
+        self.initializer = graph.get_operation_by_name(prefix + parts["initializer_name"])
+        self._snapshot = graph.get_tensor_by_name(prefix + parts["snapshot_name"])
+        self.trainable = parts["trainable"]
+        kernels.held(self.handle.spec)
+
+    # As a tensor
+
+    def _as_graph_element(self) -> Tensor:
+        return self._snapshot
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self.value()[key]
+
+    def __neg__(self) -> Tensor:
+        return -self.value()
+
+    def __abs__(self) -> Tensor:
+        return abs(self.value())
+
+    def __invert__(self) -> Tensor:
+        return ~self.value()
+
+    def __bool__(self) -> bool:
+        return bool(self._snapshot)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self._snapshot)
+
+    def __repr__(self) -> str:
+        return f"<af.Variable {self.name!r} {kernels.held(self.handle.spec)}>"
+
+
+def _collections(given: Iterable[str] | None, trainable: bool) -> list[str]:
+    if isinstance(given, str):
+        raise ValueError(f"collections are a list of names, not {given!r}")
+    keys = [GraphKeys.GLOBAL_VARIABLES] if given is None else list(given)
+    return [*keys, GraphKeys.TRAINABLE_VARIABLES] if trainable else keys
+
+
+def _operator(method: str) -> None:
+    of_tensor = getattr(Tensor, method)
+
+    def apply(self: Variable, other: Any) -> Tensor:
+        result: Tensor = of_tensor(self.value(), other)
+        return result
+
+    apply.__name__ = method
+    setattr(Variable, method, apply)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    _operator(f"__{_name}__")
+    _operator(f"__r{_name}__")
+for _name in ("lt", "le", "gt", "ge"):
+    _operator(f"__{_name}__")
+
+CONVERTERS[Variable] = lambda variable, dtype: variable.value()

@@ -1,0 +1,187 @@
+"""Learning rates that fall as the global step grows: tensors, to be given to an optimizer.
+
+Each is computed in the dtype of `learning_rate`. `global_step` is a variable, a tensor or a number of any numeric dtype.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.graph import Graph, get_default_graph
+from aioflow.kernels.arithmetic import minimum, pow
+from aioflow.kernels.casting import cast
+from aioflow.kernels.comparison import equal, greater
+from aioflow.kernels.gathering import gather
+from aioflow.kernels.joining import stack
+from aioflow.kernels.math import cos, exp
+from aioflow.kernels.reduction import reduce_sum
+from aioflow.kernels.rounding import ceil, floor
+from aioflow.kernels.select import where
+from aioflow.node import Tensor
+
+
+@contextmanager
+def _scope(default: str, name: str | None, *values: Any) -> Iterator[Graph]:
+    """The graph of the values, as the default one, in a name scope and a transaction."""
+    found = (getattr(value, "graph", None) for value in values)
+    graph = next((graph for graph in found if isinstance(graph, Graph)), None) or get_default_graph()
+    with graph.transaction(), graph.as_default(), graph.name_scope(name or default):
+        yield graph
+
+
+def _as_step(global_step: TensorLike, rate: Tensor) -> Tensor:
+    if global_step is None:
+        raise ValueError("a learning rate that decays needs the global_step")
+    return cast(global_step, rate.dtype)
+
+
+def _by_progress(
+    label: str,
+    formula: Callable[[Tensor, Tensor, Tensor], Tensor],
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    decay_rate: TensorLike,
+    staircase: bool,
+    name: str | None,
+) -> Tensor:
+    """formula(learning_rate, decay_rate, progress), where progress is global_step / decay_steps, whole if `staircase`."""
+    with _scope(label, name, learning_rate, global_step, decay_steps, decay_rate):
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        progress = _as_step(global_step, rate) / cast(decay_steps, rate.dtype)
+        return formula(rate, cast(decay_rate, rate.dtype), floor(progress) if staircase else progress)
+
+
+def exponential_decay(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    decay_rate: TensorLike,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The rate times decay_rate ^ (global_step / decay_steps); with `staircase` only after whole decay_steps."""
+    return _by_progress(
+        "ExponentialDecay",
+        lambda rate, decay, progress: rate * pow(decay, progress),
+        learning_rate,
+        global_step,
+        decay_steps,
+        decay_rate,
+        staircase,
+        name,
+    )
+
+
+def natural_exp_decay(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    decay_rate: TensorLike,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The rate times exp(-decay_rate * global_step / decay_steps); with `staircase` only after whole decay_steps."""
+    return _by_progress(
+        "NaturalExpDecay",
+        lambda rate, decay, progress: rate * exp(-decay * progress),
+        learning_rate,
+        global_step,
+        decay_steps,
+        decay_rate,
+        staircase,
+        name,
+    )
+
+
+def inverse_time_decay(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    decay_rate: TensorLike,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The rate over 1 + decay_rate * global_step / decay_steps; with `staircase` only after whole decay_steps."""
+    return _by_progress(
+        "InverseTimeDecay",
+        lambda rate, decay, progress: rate / (1 + decay * progress),
+        learning_rate,
+        global_step,
+        decay_steps,
+        decay_rate,
+        staircase,
+        name,
+    )
+
+
+def piecewise_constant(
+    x: TensorLike, boundaries: Sequence[TensorLike], values: Sequence[TensorLike], name: str | None = None
+) -> Tensor:
+    """`values[0]` up to and at `boundaries[0]`, `values[1]` up to and at the next, and so on; the last one beyond.
+
+    Raises:
+        ValueError: there is not one value more than boundaries.
+        TypeError: a boundary is not of the dtype of `x`, or the values differ in dtype.
+    """
+    if len(boundaries) != len(values) - 1:
+        raise ValueError(f"{len(boundaries)} boundaries part {len(boundaries) + 1} values, not {len(values)}")
+    with _scope("PiecewiseConstant", name, x, *boundaries, *values):
+        place = convert_to_tensor(x)
+        rates = stack([convert_to_tensor(value) for value in values])
+        if not boundaries:
+            return rates[0]
+        passed = greater(place, stack([convert_to_tensor(boundary, place.dtype) for boundary in boundaries]))
+        return gather(rates, reduce_sum(cast(passed, "int32")))
+
+
+piecewise_constant_decay = piecewise_constant
+
+
+def polynomial_decay(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    end_learning_rate: TensorLike = 0.0001,
+    power: TensorLike = 1.0,
+    cycle: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """From the rate at step 0 to `end_learning_rate` at `decay_steps`, and constant from there on.
+
+    (learning_rate - end_learning_rate) * (1 - global_step / decay_steps) ^ power + end_learning_rate. With `cycle`
+    decay_steps is multiplied, each time it is passed, so that the rate rises again and falls more slowly.
+    """
+    with _scope("PolynomialDecay", name, learning_rate, global_step, decay_steps, end_learning_rate, power):
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        step, steps = _as_step(global_step, rate), cast(decay_steps, rate.dtype)
+        end, power = cast(end_learning_rate, rate.dtype), cast(power, rate.dtype)
+        if cycle:
+            steps = steps * where(equal(step, 0), 1.0, ceil(step / steps))
+        else:
+            step = minimum(step, steps)
+        return (rate - end) * pow(1 - step / steps, power) + end
+
+
+def cosine_decay(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    alpha: float = 0.0,
+    name: str | None = None,
+) -> Tensor:
+    """From the rate at step 0 along half a cosine to `alpha` times the rate at `decay_steps`, and constant from there on."""
+    with _scope("CosineDecay", name, learning_rate, global_step, decay_steps):
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        steps = cast(decay_steps, rate.dtype)
+        completed = minimum(_as_step(global_step, rate), steps) / steps
+        falling = 0.5 * (1 + cos(math.pi * completed))
+        return rate * ((1 - alpha) * falling + alpha)
+
+
+__all__ = [
+    "cosine_decay", "exponential_decay", "inverse_time_decay", "natural_exp_decay", "piecewise_constant",
+    "piecewise_constant_decay", "polynomial_decay",
+]  # fmt: skip

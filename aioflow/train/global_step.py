@@ -1,0 +1,64 @@
+"""The global step: the variable that counts updates, one per graph."""
+
+from typing import Any
+
+import numpy as np
+
+from aioflow import dtypes
+from aioflow.graph import Graph, get_default_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.library.variables import Variable
+from aioflow.node import Tensor
+from aioflow.scopes import Runner
+
+
+def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
+    """The global step of the graph: what is in its GLOBAL_STEP collection, else its variable named `global_step`.
+
+    None if there is none, or several in the collection.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is no scalar.
+    """
+    graph = graph or get_default_graph()
+    found = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    if not found:
+        variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+        found = [variable for variable in variables if variable.op.name == GraphKeys.GLOBAL_STEP]
+    if len(found) != 1:
+        return None
+    step: Variable | Tensor = found[0]
+    assert_global_step(step)
+    return step
+
+
+def create_global_step(graph: Graph | None = None) -> Variable:
+    """The graph's global step, made: an int64 that begins at 0. ValueError if there is one already."""
+    graph = graph or get_default_graph()
+    if get_global_step(graph) is not None:
+        raise ValueError("the graph has a global step already: use get_or_create_global_step()")
+    keys = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP]
+    with graph.as_default(), graph.name_scope(None):
+        return Variable(np.int64(0), trainable=False, collections=keys, name=GraphKeys.GLOBAL_STEP)
+
+
+def get_or_create_global_step(graph: Graph | None = None) -> Variable | Tensor:
+    """The graph's global step, made if there is none."""
+    found = get_global_step(graph)
+    return create_global_step(graph) if found is None else found
+
+
+def assert_global_step(global_step_tensor: Any) -> None:
+    """TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
+    if not isinstance(global_step_tensor, (Variable, Tensor)):
+        raise TypeError(f"a global step is a variable or a tensor, not {global_step_tensor!r}")
+    if not global_step_tensor.dtype.is_integer:
+        raise TypeError(f"a global step is an integer, not {global_step_tensor.dtype.name}: {global_step_tensor!r}")
+    if not global_step_tensor.shape.is_compatible_with(dtypes.SCALAR):
+        raise ValueError(f"a global step is a scalar, not of shape {global_step_tensor.shape}: {global_step_tensor!r}")
+
+
+async def global_step(sess: Runner, global_step_tensor: Variable | Tensor) -> int:
+    """The present value of the global step in that session."""
+    return int(await sess.run(global_step_tensor))

@@ -1,0 +1,333 @@
+"""What all optimizers share: gradients of a loss, one update per variable, slots, the global step.
+
+A subclass says what slots a variable has (`_create_slots`) and how a gradient changes it (`_apply_dense`,
+`_apply_sparse`). Numbers such as the learning rate are Python's, tensors, or functions that give either.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
+
+from aioflow import scopes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import FLOAT, DType
+from aioflow.gradients import gradients
+from aioflow.graph import Graph, get_default_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.casting import cast
+from aioflow.kernels.constants import identity_n
+from aioflow.kernels.training import deduplicate_rows
+from aioflow.library.state import after
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+from aioflow.train import slots
+
+Gradient: TypeAlias = Tensor | IndexedSlices
+GradsAndVars: TypeAlias = Sequence[tuple[Gradient | None, Any]]
+
+
+class Optimizer:
+    """Changes variables so that a loss gets smaller.
+
+        train = af.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+    or in two steps, with the gradients in between as (gradient, variable) pairs:
+
+        pairs = optimizer.compute_gradients(loss)
+        train = optimizer.apply_gradients([(af.clip_by_norm(g, 1.0), v) for g, v in pairs])
+
+    A subclass defines `_apply_dense`, and as it needs them `_apply_sparse`, `_create_slots`, `_prepare` and `_finish`.
+
+    Args:
+        use_locking: for compatibility: every update is atomic.
+        name: the name scope of the updates, and the last part of the names of slots.
+    """
+
+    GATE_NONE: ClassVar[int] = 0
+    GATE_OP: ClassVar[int] = 1
+    GATE_GRAPH: ClassVar[int] = 2
+
+    def __init__(self, use_locking: bool, name: str) -> None:
+        if not name:
+            raise ValueError("an optimizer needs a name")
+        self._use_locking: Final = use_locking
+        self._name: Final = name
+        self._numbers: dict[str, Any] = {}
+        self._tensors: dict[tuple[str, DType], Tensor] = {}
+        self._scope = ""
+        self._slots: Final[dict[str, dict[tuple[Graph, str], Variable]]] = {}
+        self._non_slots: Final[dict[tuple[Graph, str], Variable]] = {}
+
+    def get_name(self) -> str:
+        """The name it was given."""
+        return self._name
+
+    def minimize(
+        self,
+        loss: Tensor,
+        global_step: Variable | None = None,
+        var_list: Iterable[Any] | None = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: TensorLike = None,
+    ) -> Operation:
+        """An operation that takes one step towards a smaller `loss`: `compute_gradients`, then `apply_gradients`.
+
+        Raises:
+            ValueError: there are no variables, the loss depends on none of them, or something is not floating.
+        """
+        with loss.graph.transaction():
+            pairs = self.compute_gradients(
+                loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
+            )
+            if all(gradient is None for gradient, _ in pairs):
+                names = ", ".join(repr(variable.name) for _, variable in pairs)
+                raise ValueError(
+                    f"the loss {loss.name!r} has no gradient for any of the variables {names}: it does not depend on "
+                    "them, or an operation in between has none"
+                )
+            return self.apply_gradients(pairs, global_step, name)
+
+    def compute_gradients(
+        self,
+        loss: Tensor,
+        var_list: Iterable[Any] | None = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        grad_loss: TensorLike = None,
+    ) -> list[tuple[Gradient | None, Any]]:
+        """The gradients of `loss`, as (gradient, variable) pairs; None for a variable it does not depend on.
+
+        Args:
+            loss: what to make smaller.
+            var_list: the variables; the graph's trainable ones by default.
+            gate_gradients: GATE_GRAPH if all gradients are to be computed before any is used. GATE_OP asks for nothing
+                here: what an operation read is not changed by an update.
+            aggregation_method: how gradients of several uses are added: one of AggregationMethod's.
+            colocate_gradients_with_ops: whether the gradient of an operation is on the operation's device.
+            grad_loss: the gradient that arrives at the loss, by default 1.
+
+        Raises:
+            ValueError: there are no variables, or something is not floating.
+        """
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            raise ValueError(f"gate_gradients is GATE_NONE, GATE_OP or GATE_GRAPH, not {gate_gradients!r}")
+        if not isinstance(loss, Tensor):
+            raise TypeError(f"the loss is a tensor, not {loss!r}")
+        chosen = loss.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES) if var_list is None else list(var_list)
+        if not chosen:
+            raise ValueError("there are no variables to optimize")
+        self._check_dtypes([loss, *chosen])
+        found = gradients(
+            loss, chosen, grad_loss, "gradients", colocate_gradients_with_ops, aggregation_method=aggregation_method
+        )
+        if gate_gradients == self.GATE_GRAPH:
+            found = _all_at_once(found)
+        return list(zip(found, chosen, strict=True))
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
+    ) -> Operation:
+        """An operation that changes each variable by its gradient, and then adds 1 to `global_step`.
+
+        Variables whose gradient is None are left as they are. Rows that a sparse gradient names twice are summed first.
+
+        Raises:
+            TypeError: a gradient cannot be made a tensor, or what it is for is no variable.
+            ValueError: there are no gradients.
+        """
+        pairs = [(_as_gradient(gradient), variable) for gradient, variable in grads_and_vars]
+        if not pairs:
+            raise ValueError("no gradients and variables were given")
+        updates = [(gradient, _as_variable(variable)) for gradient, variable in pairs if gradient is not None]
+        if not updates:
+            names = ", ".join(repr(getattr(variable, "name", variable)) for _, variable in pairs)
+            raise ValueError(f"there is no gradient for any of the variables {names}")
+        graph = updates[0][1].graph
+        with graph.transaction(), graph.as_default():
+            with graph.control_dependencies(None):
+                self._create_slots([variable for _, variable in updates])
+            return self._build(graph, updates, global_step, name or self._name)
+
+    def _build(
+        self, graph: Graph, updates: list[tuple[Gradient, Variable]], global_step: Variable | None, name: str
+    ) -> Operation:
+        with graph.name_scope(name) as scope:
+            self._scope = scope
+            self._tensors.clear()
+            self._prepare()
+            made = [self._update(graph, gradient, variable) for gradient, variable in updates]
+            if global_step is None:
+                done = _operation(self._finish(made, scope))
+            else:
+                with graph.control_dependencies([self._finish(made, "update")]):
+                    done = global_step.assign_add(1, name=scope, read_value=False)
+        if done not in graph.get_collection(GraphKeys.TRAIN_OP):
+            graph.add_to_collection(GraphKeys.TRAIN_OP, done)
+        return done
+
+    def _update(self, graph: Graph, gradient: Gradient, variable: Variable) -> Operation:
+        constraint = variable.constraint
+        with (
+            graph.name_scope("update_" + variable.op.name),
+            graph.colocate_with(variable.handle, ignore_existing=True),
+        ):
+            if isinstance(gradient, Tensor):
+                made = _operation(self._apply_dense(gradient, variable))
+            elif constraint is not None:
+                raise RuntimeError(f"{variable!r} has a constraint, which a sparse gradient cannot keep")
+            else:
+                made = _operation(self._apply_sparse_duplicate_indices(gradient, variable))
+            if constraint is None:
+                return made
+            with graph.control_dependencies([made]):
+                return variable.assign(constraint(variable), read_value=False)  # type: ignore[no-any-return]
+
+    # Slots
+
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """The slot of that name of a variable, None before it is made."""
+        return self._slots.get(name, {}).get(_key(var))
+
+    def get_slot_names(self) -> list[str]:
+        """The names of its slots."""
+        return sorted(self._slots)
+
+    def variables(self) -> list[Variable]:
+        """All its variables in the default graph, slots and others, by name."""
+        graph = get_default_graph()
+        groups = [self._non_slots, *self._slots.values()]
+        return sorted((v for group in groups for v in group.values() if v.graph is graph), key=lambda v: v.name)
+
+    # What a subclass defines
+
+    def _create_slots(self, var_list: Sequence[Variable]) -> None:
+        """Make the slots of these variables, with `_zeros_slot` and its like."""
+
+    def _prepare(self) -> None:
+        """Called once before the updates are built, in their name scope."""
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation | Tensor:
+        """An operation that changes `var` by `grad`."""
+        raise NotImplementedError(f"{type(self).__name__} has no dense update: define _apply_dense")
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation | Tensor:
+        """An operation that changes `var` by `grad`, whose indices are all different."""
+        raise NotImplementedError(f"{type(self).__name__} has no sparse update: define _apply_sparse")
+
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation | Tensor:
+        """An operation that changes `var` by `grad`, whose indices may repeat."""
+        values, indices = deduplicate_rows(grad.values, grad.indices)
+        return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
+
+    def _finish(self, update_ops: Sequence[Operation], name_scope: str) -> Operation | Tensor:
+        """An operation of that name that is done when all updates are."""
+        return after(update_ops, name_scope)
+
+    def _valid_dtypes(self) -> frozenset[DType]:
+        """What loss and variables may be of."""
+        return FLOAT
+
+    # What a subclass uses
+
+    def _number(self, name: str, var: Variable) -> Tensor:
+        """The number `_numbers[name]` as a tensor of the dtype of `var`."""
+        found = self._tensors.get((name, var.dtype))
+        if found is None:
+            with scopes.changed(var.graph, name=self._scope[:-1], colocation=()):
+                value = self._call_if_callable(self._numbers[name])
+                found = self._tensors[name, var.dtype] = _as_number(var.graph, value, var.dtype, name)
+        return found
+
+    def _slot(self, var: Variable, name: str) -> Tensor:
+        """The handle of a slot that was made."""
+        return self._slots[name][_key(var)].handle
+
+    def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
+        """The slot, made of zeros if there is none."""
+        return self._filled_slot(var, 0, slot_name, op_name)
+
+    def _filled_slot(self, var: Variable, value: float, slot_name: str, op_name: str) -> Variable:
+        """The slot, made of that number if there is none."""
+        return self._get_or_make_slot(var, lambda: slots.filled(var, value), slot_name, op_name)
+
+    def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
+        """The slot, made of `val`, a value or a function that gives one, if there is none."""
+        named = self._slots.setdefault(slot_name, {})
+        return self._kept(named, _key(var), lambda: slots.create_slot(var, val, op_name))
+
+    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Variable) -> Variable:
+        """The variable of that name that belongs to no other in particular, made if there is none."""
+        graph = colocate_with.graph
+        container = colocate_with.op.attrs["container"]
+
+        def make() -> Variable:
+            with graph.colocate_with(colocate_with.handle, ignore_existing=True), graph.container(container):
+                return Variable(initial_value, name=name, trainable=False)
+
+        return self._kept(self._non_slots, (graph, name), make)
+
+    def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable | None:
+        """What `_create_non_slot_variable` made."""
+        return self._non_slots.get((graph or get_default_graph(), name))
+
+    def _call_if_callable(self, param: Any) -> Any:
+        """What it gives, if it is a function."""
+        return param() if callable(param) else param
+
+    def _kept(self, group: dict[tuple[Graph, str], Variable], key: tuple[Graph, str], make: Any) -> Variable:
+        if key not in group:
+            group[key] = make()
+            key[0].on_failure(lambda: group.pop(key))
+        return group[key]
+
+    def _check_dtypes(self, values: Iterable[Any]) -> None:
+        valid = self._valid_dtypes()
+        for value in values:
+            if value.dtype not in valid:
+                allowed = ", ".join(sorted(dtype.name for dtype in valid))
+                raise ValueError(f"{value.name!r} has dtype {value.dtype.name}; an optimizer needs one of {allowed}")
+
+
+def _key(var: Variable) -> tuple[Graph, str]:
+    return var.graph, var.op.name
+
+
+def _as_number(graph: Graph, value: Any, dtype: DType, name: str) -> Tensor:
+    if not hasattr(value, "graph"):
+        with graph.control_dependencies(None):
+            return convert_to_tensor(value, dtype, name=name)
+    tensor = convert_to_tensor(value)
+    return tensor if tensor.dtype is dtype else cast(tensor, dtype, name=name)
+
+
+def _as_gradient(gradient: Any) -> Gradient | None:
+    if gradient is None or isinstance(gradient, (Tensor, IndexedSlices)):
+        return gradient
+    try:
+        return convert_to_tensor(gradient)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"a gradient is a tensor, IndexedSlices or None, not {gradient!r}: {error}") from None
+
+
+def _as_variable(variable: Any) -> Variable:
+    if not isinstance(variable, Variable):
+        raise TypeError(f"only a variable can be updated, not {variable!r}")
+    return variable
+
+
+def _operation(made: Operation | Tensor) -> Operation:
+    return made.op if isinstance(made, Tensor) else made
+
+
+def _all_at_once(found: Sequence[Gradient | None]) -> list[Gradient | None]:
+    """The gradients, each available only when all are."""
+    tensors = [g.values if isinstance(g, IndexedSlices) else g for g in found if g is not None]
+    gated = iter(identity_n(tensors) if tensors else ())
+    return [
+        IndexedSlices(next(gated), g.indices, g.dense_shape) if isinstance(g, IndexedSlices) else g and next(gated)
+        for g in found
+    ]

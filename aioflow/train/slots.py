@@ -1,0 +1,36 @@
+"""Slots: variables that an optimizer keeps beside a variable, of its shape, on its device and in its container."""
+
+from typing import Any
+
+from aioflow import scopes
+from aioflow.convert import TensorLike
+from aioflow.kernels.constants import constant
+from aioflow.kernels.filling import fill, zeros_like
+from aioflow.library.variables import Variable
+from aioflow.node import Tensor
+
+
+def create_slot(primary: Variable, val: TensorLike, name: str, colocate_with_primary: bool = True) -> Variable:
+    """A variable named `primary/name` that begins as `val`, a value or a function that gives one."""
+    graph = primary.graph
+    home = (primary.op.name,) if colocate_with_primary else ()
+    place = {"colocation": home, "devices": ()} if colocate_with_primary else {}
+    container = primary.op.attrs["container"]
+    with graph.as_default(), scopes.changed(graph, name="", controls=(), container=container, **place):
+        return Variable(
+            val, trainable=False, validate_shape=primary.shape.is_fully_defined(), name=f"{primary.op.name}/{name}"
+        )
+
+
+def create_zeros_slot(primary: Variable, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Variable:
+    """A variable named `primary/name`, of the shape of `primary`, that begins as zeros."""
+    return create_slot(primary, lambda: filled(primary, 0, dtype), name, colocate_with_primary)
+
+
+def filled(primary: Variable, value: float, dtype: Any = None) -> Tensor:
+    """That number in the shape of `primary`."""
+    number = constant(value, dtype or primary.dtype)
+    if primary.shape.is_fully_defined():
+        return fill(primary.shape.as_list(), number)
+    zeros: Tensor = zeros_like(primary.initialized_value(), number.dtype)
+    return zeros + number
