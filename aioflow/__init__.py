@@ -108,6 +108,12 @@ from aioflow.kernels.shapes import (
 )
 from aioflow.kernels.slicing import slice as slice, strided_slice as strided_slice
 from aioflow.kernels.sorting import invert_permutation as invert_permutation, top_k as top_k, unique as unique
+from aioflow.library.control import (
+    add_to_collection as add_to_collection, add_to_collections as add_to_collections,
+    colocate_with as colocate_with, container as container, control_dependencies as control_dependencies,
+    device as device, get_collection as get_collection, get_collection_ref as get_collection_ref,
+    group as group, name_scope as name_scope, tuple as tuple, with_dependencies as with_dependencies,
+)
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
 from aioflow.library.initializers import (
     Constant as Constant, Initializer as Initializer, Ones as Ones, Zeros as Zeros,

@@ -140,19 +140,22 @@ class _Assembly:
 
     def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int]) -> Unit:
         bound = [self._bound[node] for node in group.nodes]
-        inside = {node for node in group.nodes}
+        inside = set(group.nodes)
         reads = dict.fromkeys(v for node in group.nodes for v in node.inputs if v.node not in inside)
         inputs = [value for value in reads if value not in self._literals]
         cost = costs.RegionCost(self._estimate(group.nodes, inputs))
         places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
         if group.waits or not self._fused:
             flat = [slots[value] for value in group.nodes[0].inputs if value not in self._literals]
-            cost = costs.RegionCost(self._estimate(group.nodes, [v for v in group.nodes[0].inputs if v not in self._literals]))
+            cost = costs.RegionCost(
+                self._estimate(group.nodes, [v for v in group.nodes[0].inputs if v not in self._literals])
+            )
             begin = _alone(bound[0], [self._literals.get(value) for value in group.nodes[0].inputs], outputs)
             return Unit(index, group.nodes, tuple(flat), places[1], begin, group.waits, cost)
         literals = {v: self._literals[v] for v in [*reads, *outputs] if v in self._literals}
-        compiled, find, still = compile_region(bound, inputs, outputs, literals)
-        return Unit(index, group.nodes, *places, compiled, False, cost, find if group.nodes else None, still)
+        region = compile_region(bound, inputs, outputs, literals)
+        find = region.find if group.nodes else None
+        return Unit(index, group.nodes, *places, region.begin, False, cost, find, region.still)
 
     def _estimate(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
         """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""

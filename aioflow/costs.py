@@ -61,8 +61,8 @@ _STEP: Final = 0.1
 class RegionCost:
     """What a group of nodes costs, by the size of its inputs: estimated at first, then measured.
 
-    Measurements move the figure by a fixed fraction towards themselves, which makes it follow their median: one run that
-    the machine interrupted does not count.
+    Measurements move the figure by a fixed fraction towards themselves, which makes it follow their median: one run
+    that the machine interrupted does not count.
     """
 
     __slots__ = ("_estimate", "_known")

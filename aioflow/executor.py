@@ -1,12 +1,12 @@
 """Runs a program for one step: a ready queue over units, each a coroutine that computes some outputs from some inputs.
 
-A unit is one node in the plain program, which defines the meaning, or a region: many nodes that never wait, compiled into
-one coroutine. Scheduling is the same for both [P15 section 3.1]: every unit has a count of units it still waits for; at
-zero it is ready; ready units run in the order the user built them.
+A unit is one node in the plain program, which defines the meaning, or a region: many nodes that never wait, compiled
+into one coroutine. Scheduling is the same for both [P15 section 3.1]: every unit has a count of units it still waits
+for; at zero it is ready; ready units run in the order the user built them.
 
-A unit that never waits is driven here to its end, on the loop if it is light and on a compute thread if it is heavy. One
-that may wait is awaited by the caller's own task if nothing else can go on meanwhile, and gets a Task only if it suspends
-while something else can.
+A unit that never waits is driven here to its end, on the loop if it is light and on a compute thread if it is heavy.
+One that may wait is awaited by the caller's own task if nothing else can go on meanwhile, and gets a Task only if it
+suspends while something else can.
 """
 
 import asyncio

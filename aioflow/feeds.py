@@ -146,7 +146,7 @@ def _converted(tensor: Tensor, value: Any) -> Array:
         raise ValueError(f"cannot feed {shapes}{_at(tensor)}")
     if not _agrees(array, tensor.spec.known) and _is_built_upon(tensor):
         raise ValueError(
-            f"cannot feed {value!r} for {tensor.name!r}: shapes in the graph were built from its value "
+            f"cannot feed {value!r} for {tensor.name!r}: other operations were built from its value "
             f"{tensor.spec.known}; build them from a placeholder instead{_at(tensor)}"
         )
     return array

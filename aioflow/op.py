@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
-from aioflow import dtypes, scopes
+from aioflow import dtypes
 from aioflow.convert import constant_value, convert_to_tensor
 from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec, TensorShape, as_dtype, as_shape
 from aioflow.graph import Graph, get_default_graph
@@ -208,6 +208,7 @@ class Op(Generic[R]):
     # Building
 
     def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> R:
+        """Add a node to the graph of the inputs, or the default one. TypeError or ValueError if it cannot be."""
         values = self._arguments(args, kwargs)
         graph = _graph_of(values)
         tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
@@ -339,6 +340,7 @@ class Op(Generic[R]):
 
     @property
     def __signature__(self) -> inspect.Signature:
+        """What `help` and `inspect` show."""
         return self.signature
 
 
@@ -354,8 +356,13 @@ def op(rule: Callable[..., tuple[Spec, ...]]) -> Op[tuple[Tensor, ...]]: ...
 def op(rule: Callable[..., None]) -> Op[Operation]: ...
 @overload
 def op(
-    *, name: str | None = ..., stateful: bool = ..., observes: bool = ..., counted: bool = ...,
-    waits: bool = ..., commutative: bool = ...,
+    *,
+    name: str | None = ...,
+    stateful: bool = ...,
+    observes: bool = ...,
+    counted: bool = ...,
+    waits: bool = ...,
+    commutative: bool = ...,
 ) -> "_Declare": ...
 def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **flags: bool) -> Any:
     """Declare an op from its shape rule.
@@ -364,8 +371,8 @@ def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **fla
         rule: the shape rule; its name is the op's, its docstring the op's.
         name: the op's name, where it cannot be the rule's.
         **flags: `stateful`: running it twice is not running it once; never merged or folded. `observes`: stateful, but
-            it changes nothing: two in a row may change places. `counted`: stateful, it asks how often it ran. `waits`: it may suspend. `commutative`: its two
-            inputs may be swapped.
+            it changes nothing: two in a row may change places. `counted`: stateful, it asks how often it ran.
+            `waits`: it may suspend. `commutative`: its two inputs may be swapped.
     """
 
     def declare(rule: Callable[..., Any]) -> Op[Any]:

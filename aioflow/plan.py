@@ -1,9 +1,9 @@
 """The pipeline on one page: from a call's signature to a frozen plan. Pure and synchronous.
 
-    prune         what the fetches and targets need, with feeds in the place of fed tensors
-    order         reads and updates of one variable, in the order they were built
-    optimise      simplify, dedupe, fold
-    verify        the result is legal
+prune         what the fetches and targets need, with feeds in the place of fed tensors
+order         reads and updates of one variable, in the order they were built
+optimise      simplify, dedupe, fold
+verify        the result is legal
 """
 
 import dataclasses
@@ -22,9 +22,7 @@ class Signature:
 
     __slots__ = ("_hash", "feeds", "fetches", "targets")
 
-    def __init__(
-        self, feeds: tuple[Tensor, ...], fetches: tuple[Tensor, ...], targets: tuple[Operation, ...]
-    ) -> None:
+    def __init__(self, feeds: tuple[Tensor, ...], fetches: tuple[Tensor, ...], targets: tuple[Operation, ...]) -> None:
         self.feeds: Final = feeds
         self.fetches: Final = fetches
         self.targets: Final = targets
@@ -66,4 +64,3 @@ def make_plan(signature: Signature, optimize: bool = True) -> Plan:
         flow = passes.optimise(flow)
     flow = passes.verify(flow)
     return Plan(signature, flow, [node.name for node in flow.nodes if node.definition.counted])
-

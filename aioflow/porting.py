@@ -1,5 +1,6 @@
-"""Aids for porting a model, after the white paper's lessons [P15 section 6]: count the parameters, compare two systems
-tensor by tensor, and first of all with learning turned off.
+"""Aids for porting a model, after the white paper's lessons [P15 section 6].
+
+Count the parameters, compare two systems tensor by tensor, and do so first of all with learning turned off.
 """
 
 import dataclasses
@@ -8,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from aioflow import scopes
 from aioflow.graph import Graph, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.node import Operation, Tensor, describe_line
@@ -48,7 +48,9 @@ def parameter_report(graph: Graph | None = None) -> ParameterReport:
     for variable in graph.get_collection(GraphKeys.GLOBAL_VARIABLES):
         count = variable.shape.num_elements()
         if count is None:
-            raise ValueError(f"variable {variable.op.name!r} has shape {variable.shape}: its parameters cannot be counted")
+            raise ValueError(
+                f"variable {variable.op.name!r} has shape {variable.shape}: its parameters cannot be counted"
+            )
         shape = tuple(variable.shape.as_list())
         rows.append((variable.op.name, shape, variable.dtype.name, count, id(variable) in trainable))
     return ParameterReport(tuple(rows))
@@ -75,7 +77,8 @@ class Difference:
     index: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"{self.tensor} ({self.op_type}): {self.absolute:.3g} absolute, {self.relative:.3g} relative at {self.index}"
+        apart = f"{self.absolute:.3g} absolute, {self.relative:.3g} relative"
+        return f"{self.tensor} ({self.op_type}): {apart} at {self.index}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,7 +96,11 @@ class Comparison:
 
 
 async def compare(
-    a: Session, b: Session, fetches: Any, feeds: Mapping[Any, Any] | None = None, feeds_b: Mapping[Any, Any] | None = None
+    a: Session,
+    b: Session,
+    fetches: Any,
+    feeds: Mapping[Any, Any] | None = None,
+    feeds_b: Mapping[Any, Any] | None = None,
 ) -> Comparison:
     """Run the same fetches in two sessions, once each, and compare every tensor they depend on.
 
@@ -175,7 +182,7 @@ async def check_learning_off(
     rtol: float = 1e-5,
     atol: float = 1e-6,
 ) -> list[Comparison]:
-    """Check that with a learning rate of zero two systems agree on the loss of every batch, and that nothing is learned.
+    """Check that with a learning rate of zero two systems agree on every batch, and that nothing is learned.
 
     Feed the learning rate, 0, as part of each batch. Variables that training changes all the same (a global step, the
     moments of an optimizer) are not looked at, only the trainable ones.
@@ -193,7 +200,9 @@ async def check_learning_off(
         comparisons.append(comparison)
         apart = comparison.first(rtol, atol)
         if apart is not None:
-            raise AssertionError(f"with learning off, batch {number} differs first at {apart}\n  built at: {apart.line}")
+            raise AssertionError(
+                f"with learning off, batch {number} differs first at {apart}\n  built at: {apart.line}"
+            )
         for session, values in zip((a, b), before, strict=True):
             for name, old, new in zip(names, values, await session.run(reads), strict=True):
                 if not np.array_equal(old, new, equal_nan=True):

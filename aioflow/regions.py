@@ -1,8 +1,8 @@
 """What never waits, compiled: a run of nodes becomes the source of one coroutine, in the order the user built them.
 
-The source holds generated names only (`t3`, `k5`): kernels and constants are handed in by position, so nothing a user, a
-file or a peer named or wrote is ever compiled. A value is dropped after its last use, and a kernel that can write into a
-given buffer is given one of its own inputs if nobody else will look at it again.
+The source holds generated names only (`t3`, `k5`): kernels and constants are handed in by position, so nothing a user,
+a file or a peer named or wrote is ever compiled. A value is dropped after its last use, and a kernel that can write
+into a given buffer is given one of its own inputs if nobody else will look at it again.
 
     async def region(ctx, a0, a1):
         t0 = k0(a0, a1)
@@ -18,7 +18,7 @@ import itertools
 import time
 import types
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aioflow import costs
 from aioflow.blame import Finder
@@ -42,6 +42,20 @@ class Bound:
     call: Callable[..., Any]
 
 
+class Region(NamedTuple):
+    """Compiled nodes.
+
+    Attributes:
+        begin: (context, *inputs) -> a coroutine of the outputs.
+        find: which node an error came from.
+        still: whether it is so short that it never looks at the clock, and never suspends.
+    """
+
+    begin: Callable[..., Any]
+    find: Finder
+    still: bool
+
+
 @types.coroutine
 def pause() -> Generator[None, None, None]:
     """Hand back to whoever drives the region: on the loop it lets the loop turn, on a thread it looks for the end."""
@@ -50,9 +64,8 @@ def pause() -> Generator[None, None, None]:
 
 def compile_region(
     bound: Sequence[Bound], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
-) -> tuple[Callable[..., Any], Finder, bool]:
-    """The coroutine function (context, *inputs) -> outputs of a region, whose node an error came from, and whether it is
-    so short that it never looks at the clock.
+) -> Region:
+    """Compile a region.
 
     Args:
         bound: the region's nodes, sources first.
@@ -64,7 +77,7 @@ def compile_region(
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, "now": time.perf_counter, "pause": pause}
     exec(compile(source.text, filename, "exec"), namespace)
-    return namespace["region"], source.finder(filename), source.still
+    return Region(namespace["region"], source.finder(filename), source.still)
 
 
 class Source:

@@ -158,7 +158,9 @@ class VariableState:
             alone = sys.getrefcount(value) <= _ONLY_OURS and _counts_are_exact()
             changed = change(value, value if alone else None)
             if changed is not value:
-                self._value = changed if isinstance(changed, np.ndarray) or hasattr(changed, "device") else np.asarray(changed)
+                self._value = (
+                    changed if isinstance(changed, np.ndarray) or hasattr(changed, "device") else np.asarray(changed)
+                )
             return self._value
 
     def release(self) -> None:

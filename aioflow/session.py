@@ -17,12 +17,12 @@ from aioflow.config import Config, RunOptions
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
-from aioflow.node import Operation, Tensor, describe_line
+from aioflow.node import Operation, Tensor
 from aioflow.partial import PartialRun
 from aioflow.passes.flow import Flow, Node
-from aioflow.plan import Plan, Signature
+from aioflow.plan import Signature
 from aioflow.resources import Container, drop_shared
-from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, Slice, run_step, run_still
+from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, run_step, run_still, slice_of
 from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
 
@@ -45,7 +45,6 @@ class _Call:
 
     def prepare(self, planned: Planned) -> None:
         """Call this plan from here on."""
-        _check_fed(planned.plan)
         self.planned = planned
         self.finish = _finishers(planned.plan.flow)
 
@@ -78,16 +77,6 @@ def _places(wanted: Sequence[Tensor], among: Sequence[Tensor]) -> list[int | Non
     """Where each of the tensors stands among others, None if nowhere."""
     places = {tensor: place for place, tensor in enumerate(among)}
     return [places.get(tensor) for tensor in wanted]
-
-
-def _check_fed(plan: Plan) -> None:
-    """InvalidArgumentError, before anything runs, if the plan needs a placeholder that is not fed."""
-    for node in plan.flow.nodes:
-        if node.definition.name == "placeholder":
-            spec = node.output_specs[0]
-            raise errors.InvalidArgumentError(
-                f"placeholder {node.name!r} must be fed a value of {spec}: pass feeds={{{node.name}: ...}}"
-            ).at(node.name, "placeholder", line=describe_line(node.operation), device=None, shapes=())
 
 
 def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
@@ -239,7 +228,6 @@ class Session:
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
         planned = self._local.planned(Signature(tuple(tensors), parsed.tensors, parsed.operations))
-        _check_fed(planned.plan)
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
         handle = PartialRun(self._local, planned.plan, self._local.streamed_program(planned), limit)
         self._partial.add(handle)
@@ -324,7 +312,7 @@ class Session:
         if self._loop is not None or loop is None:
             raise RuntimeError("the session belongs to another event loop; open one session per loop")
         self._loop = loop
-        self._local.slice = Slice.of(loop)
+        self._local.slice = slice_of(loop)
 
     def __del__(self) -> None:
         if not self._closed and self._loop is not None:

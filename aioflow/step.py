@@ -12,7 +12,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
@@ -38,25 +38,24 @@ _clock: Final = time.perf_counter
 class Slice:
     """The slice of time that inline work on one loop has left: shared by all sessions of the loop."""
 
-    __slots__ = ("__weakref__", "due")
-    _of_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Slice]" = weakref.WeakKeyDictionary()
+    __slots__ = ("due",)
 
     def __init__(self) -> None:
         self.due = 0.0
 
-    @classmethod
-    def of(cls, loop: asyncio.AbstractEventLoop) -> Self:
-        """The one of that loop."""
-        found = cls._of_loop.get(loop)
-        if found is None:
-            found = cls._of_loop[loop] = cls()
-        return found  # type: ignore[return-value]
+
+_slices: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Slice]"] = weakref.WeakKeyDictionary()
+
+
+def slice_of(loop: asyncio.AbstractEventLoop) -> Slice:
+    """The slice of time of that loop."""
+    return _slices.setdefault(loop, Slice())
 
 
 class Planned:
     """A plan with its programs, assembled when first needed."""
 
-    __slots__ = ("fused", "lone", "plan", "plain", "streamed")
+    __slots__ = ("fused", "lone", "plain", "plan", "streamed")
 
     def __init__(self, plan: Plan) -> None:
         self.plan: Final = plan
@@ -264,7 +263,7 @@ class Step:
             self.error = error
             self._task.cancel()
 
-    async def run(self, program: Program, feeds: Outputs, timeout: float | None) -> list[Array]:
+    async def run(self, program: Program, feeds: Outputs, limit: float | None) -> list[Array]:
         """Execute the program. Cancelling the caller's task ends the step and leaves nothing of it."""
         task = self._task = asyncio.current_task()
         assert task is not None
@@ -272,7 +271,7 @@ class Step:
         execution = Execution(program, self)
         self._local.steps.add(self)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(limit):
                 return await execution.run(feeds)
         except asyncio.CancelledError:
             if self.error is not None and task.uncancel() <= cancelling:
@@ -281,17 +280,17 @@ class Step:
         except TimeoutError as late:
             if isinstance(late, errors.OpError):
                 raise
-            raise _deadline(timeout, late) from late
+            raise _deadline(limit, late) from late
         finally:
             self.ended = True
             self._local.ended(self)
 
 
-def _deadline(timeout: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
+def _deadline(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
     cause = late.__cause__ or late.__context__
     notes = "; ".join(getattr(cause, "__notes__", [])) or "the run was computing"
     where = "/job:localhost/replica:0/task:0"
-    return errors.DeadlineExceededError(f"the run took longer than {timeout} s on {where}: {notes}", task=where)
+    return errors.DeadlineExceededError(f"the run took longer than {limit} s on {where}: {notes}", task=where)
 
 
 async def run_step(
@@ -303,8 +302,8 @@ async def run_step(
     step = Step(local, planned.plan.counted, trace, options.check_numerics)
     if metadata is not None:
         metadata.step_id = step.id
-    timeout = local.config.operation_timeout if options.timeout is None else options.timeout
-    return await step.run(program, feeds, timeout)
+    limit = local.config.operation_timeout if options.timeout is None else options.timeout
+    return await step.run(program, feeds, limit)
 
 
 def run_still(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Outputs | None:

@@ -50,9 +50,7 @@ class Threads:
         """What still runs although nobody waits for it."""
         return [job.label for job in self._detached]
 
-    async def run(
-        self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None
-    ) -> R:
+    async def run(self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None) -> R:
         """The result of `function`, run on a thread; `withdrawn()` is called if it never began."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._count, thread_name_prefix=self._name)

@@ -107,16 +107,19 @@ def _pairs(x: Tensor, multiples: Tensor) -> Any:
 @tile.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     times = known.constant(node, 1)
-    return lambda x, multiples: _tiled(xp, x, multiples.tolist() if times is None else times)
+    return lambda x, multiples: _tiled(xp, x, tuple(multiples.tolist()) if times is None else times)
 
 
-def _tiled(xp: Namespace, x: Array, times: Sequence[int]) -> Array:
+def _tiled(xp: Namespace, x: Array, times: tuple[int, ...]) -> Array:
     if len(times) != x.ndim or (times and min(times) < 0):
         raise ValueError(f"multiples {list(times)} do not fit an array of rank {x.ndim}")
-    pairs = list(zip(times, x.shape, strict=True))
-    result = xp.empty([part for pair in pairs for part in pair], x.dtype)
-    result[...] = x.reshape([part for size in x.shape for part in (1, size)])
-    return result.reshape([time * size for time, size in pairs])
+    if times and set(times[1:]) <= {1}:  # copying whole blocks is fastest
+        result = xp.empty((times[0], *x.shape), x.dtype)
+        result[...] = x
+    else:
+        result = xp.empty([part for pair in zip(times, x.shape, strict=True) for part in pair], x.dtype)
+        result[...] = x.reshape([part for size in x.shape for part in (1, size)])
+    return result.reshape([time * size for time, size in zip(times, x.shape, strict=True)])
 
 
 @op

@@ -41,12 +41,14 @@ def _known(value: AnyArray) -> dtypes.Known:
 
 
 @transactional
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None, verify_shape: bool = False) -> Tensor:
+def constant(
+    value: Any, dtype: Any = None, shape: Any = None, name: str | None = None, verify_shape: bool = False
+) -> Tensor:
     """A tensor whose value is part of the graph.
 
     Args:
         value: a number, text, an array, or nested lists of these. The array is copied.
-        dtype: the dtype; by default float32, int32, bool, complex128 or string for Python's values, an array's own else.
+        dtype: by default float32, int32, bool, complex128 or string for Python's values, an array's own else.
         shape: the shape; a value with fewer elements fills it by repeating its last.
         name: the name of the operation.
         verify_shape: whether a value of another shape is an error instead.

@@ -161,13 +161,14 @@ def _(xp: Namespace, node: NodeView) -> Function:
     axis, dtype = node.attrs["axis"], node.output_specs[0].dtype.np
     depth, on, off = [known.constant(node, place) for place in (1, 2, 3)]
     row = None if depth is None else xp.arange(depth, dtype=node.input_specs[0].dtype.np if depth < 128 else None)
+    every = slice(None)
+    index = (..., None, *[every] * (-axis - 1)) if axis < 0 else (*[every] * axis, None)
 
     def hot(indices: Array, depth: Array, on: Array, off: Array) -> Array:
-        place = dtypes.normalise_axis(axis, indices.ndim + 1)
+        new = indices[index]
+        after = -axis - 1 if axis < 0 else new.ndim - axis - 1
         places = xp.arange(int(depth)) if row is None else row
-        if place < indices.ndim:
-            places = places.reshape((-1,) + (1,) * (indices.ndim - place))
-        return xp.expand_dims(indices, place) == places
+        return new == (places.reshape((-1,) + (1,) * after) if after else places)
 
     if (on, off) == (1, 0):
         return lambda *inputs: hot(*inputs).astype(dtype)

@@ -97,18 +97,17 @@ def native(index: Index, text: bool = False) -> Any:
 
 def lookup(index: Index, text: bool = False) -> Callable[[Sequence[Array]], Any]:
     """The function from the data of an index to Python's own index."""
-    places = [place for place, entry in enumerate(index) if entry == "?"]
-    if len(places) == 1 and not any(isinstance(entry, tuple) and "?" in entry for entry in index):
-        before, after = native_parts(index[: places[0]]), native_parts(index[places[0] + 1 :])
-        tail = (*after, ...) if text and "..." not in index else after
-        return lambda data: (*before, int(data[0]), *tail)
-    return lambda data: native(filled(index, map(int, data)), text)
+    dynamic = [(i, e) for i, e in enumerate(index) if e == "?" or (isinstance(e, tuple) and "?" in e)]
+    parts = [slice(*e) if isinstance(e, tuple) else ... if e == "..." else e for e in index]
+    template = parts if ... in parts or not text else [*parts, ...]
 
+    def find(data: Sequence[Array]) -> tuple[Any, ...]:
+        found, left = template.copy(), map(int, data)
+        for place, entry in dynamic:
+            found[place] = next(left) if entry == "?" else slice(*[next(left) if e == "?" else e for e in entry])
+        return tuple(found)
 
-def native_parts(index: Index) -> tuple[Any, ...]:
-    """Entries without "?" as Python's own."""
-    found = native(index)
-    return found if isinstance(found, tuple) else (found,)
+    return find
 
 
 def apply(index: Index, spec: Spec) -> Spec:

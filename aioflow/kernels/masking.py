@@ -40,7 +40,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 @_boolean_mask.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
-    return lambda x, mask: x[_masked(axis, x.ndim, mask)]
+    return (lambda x, mask: x[_masked(axis, x.ndim, mask)]) if axis else lambda x, mask: x[mask]
 
 
 def _masked(axis: int, rank: int, mask: Array) -> Any:

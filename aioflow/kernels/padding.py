@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aioflow.convert import constant_value, convert_to_tensor
-from aioflow.dtypes import Array, Namespace, Spec, TensorShape, int32
+from aioflow.dtypes import Array, Namespace, Spec, TensorShape, int32, string
 from aioflow.graph import transactional
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU
@@ -59,6 +59,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 @_pad.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
     flat, mode, value = known.constant(node, 1), node.attrs["mode"], node.attrs["constant_values"]
+    value = b"" if node.input_specs[0].dtype is string and value == 0 else value
 
     def padded(x: Array, paddings: Array) -> Array:
         pairs = _pairs(x, paddings.tolist() if flat is None else flat)
@@ -75,10 +76,8 @@ def _pairs(x: Array, flat: Sequence[int]) -> Pairs:
 
 def _padded(xp: Namespace, x: Array, pairs: Pairs, value: Any) -> Array:
     sizes = [size + before + after for size, (before, after) in zip(x.shape, pairs, strict=True)]
-    if x.dtype == object:
-        value = value or b""
     result = xp.zeros(sizes, x.dtype) if value == 0 else xp.full(sizes, value, x.dtype)
-    result[tuple([slice(before, before + size) for size, (before, _) in zip(x.shape, pairs, strict=True)])] = x
+    result[tuple([slice(before, -after or None) for before, after in pairs])] = x
     return result
 
 

@@ -97,7 +97,8 @@ def _call(func: Function, wanted: Sequence[DType], *arguments: AnyArray) -> list
     try:
         returned = func(*arguments)
     except (Exception, asyncio.CancelledError) as error:
-        raise _converted(error) from error.__cause__
+        made = _converted(error)
+        raise made from made.__cause__
     if inspect.iscoroutine(returned):
         returned.close()
         raise errors.InvalidArgumentError(f"{func!r} returned a coroutine: pass the `async def` function itself")
@@ -122,7 +123,8 @@ async def _in_task(func: Function, arguments: Sequence[AnyArray]) -> Any:
     error = asyncio.CancelledError() if task.cancelled() else task.exception()
     if error is None:
         return task.result()
-    raise _converted(error) from error.__cause__
+    made = _converted(error)
+    raise made from made.__cause__
 
 
 async def _end(task: asyncio.Task[Any]) -> None:
@@ -137,19 +139,22 @@ async def _end(task: asyncio.Task[Any]) -> None:
 
 
 def _converted(error: BaseException) -> BaseException:
+    """The OpError for what the function raised; what ends the program as it is."""
     if isinstance(error, asyncio.CancelledError):
         made = errors.CancelledError("the function raised asyncio.CancelledError, though nobody cancelled the run")
         made.__cause__ = error
         return made
-    ended = isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration)
-    return errors.from_exception(error.__cause__ if ended else error) if isinstance(error, Exception) else error
+    cause = error.__cause__
+    if isinstance(error, RuntimeError) and isinstance(cause, StopIteration):  # what a coroutine makes of it
+        return errors.from_exception(cause)
+    return errors.from_exception(error) if isinstance(error, Exception) else error
 
 
 # Results
 
 
 def _results(returned: Any, wanted: Sequence[DType]) -> list[AnyArray]:
-    """What the function returned, as arrays that are nobody else's. InvalidArgumentError if they are not as declared."""
+    """What the function returned, as arrays that nobody else holds. InvalidArgumentError if it is not as declared."""
     values = returned if isinstance(returned, (list, tuple)) else () if returned is None else (returned,)
     if len(values) != len(wanted):
         names = ", ".join(dtype.name for dtype in wanted) or "nothing"

@@ -82,12 +82,13 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
     def sums(data: Array, ids: Array, segments: Array) -> Array:
         total = int(segments) if count is None else count
-        check_ids(xp, ids, total)
         if data.shape[: ids.ndim] != ids.shape:
             raise ValueError(f"data of shape {list(data.shape)} does not begin with the ids' {list(ids.shape)}")
-        if ids.size and (xp is not np or ids.min() < 0):  # one row more takes what belongs to no segment
-            return add_rows(xp, data, xp.where(ids < 0, total, ids), total + 1, dtype)[:total]
-        return add_rows(xp, data, ids, total, dtype)
+        if xp is np and not (ids.size and ids.min() < 0):
+            check_range(xp, ids, total, "segment id")
+            return add_rows(xp, data, ids, total, dtype)
+        check_ids(xp, ids, total)
+        return add_rows(xp, data, xp.where(ids < 0, total, ids), total + 1, dtype)[:total]  # the last is no segment's
 
     return sums
 

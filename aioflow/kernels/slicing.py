@@ -206,10 +206,20 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, None]:
 @_slice.kernel(CPU, GPU, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     begin, size = known.constant(node, 1), known.constant(node, 2)
-    if begin is None or size is None or not node.input_specs[0].shape.is_fully_defined():
+    if begin is None or size is None or node.input_specs[0].sizes is None:
         return lambda x, begin, size: x[_checked(x, begin.tolist(), size.tolist())]
     index = _index(begin, size)
-    return lambda x, begin, size: x[index]
+    parts = enumerate(zip(node.input_specs[0].sizes, begin, size, strict=True))
+    ends = [(axis, part) for axis, part in parts if part[0] is None and part[1:] != (0, -1)]
+    if not ends:
+        return lambda x, begin, size: x[index]
+
+    def cut(x: Array, begin: Array, size: Array) -> Array:
+        for axis, (_, start, count) in ends:
+            _part(axis, x.shape[axis], start, count)
+        return x[index]
+
+    return cut
 
 
 def _index(begin: Sequence[int], size: Sequence[int]) -> tuple[Any, ...]:

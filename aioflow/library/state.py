@@ -8,7 +8,8 @@ from aioflow.convert import TensorLike
 from aioflow.graph import get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.kernels import variables as kernels
-from aioflow.kernels.constants import constant, no_op
+from aioflow.kernels.constants import constant
+from aioflow.library.control import group
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 
@@ -38,20 +39,12 @@ def moving_average_variables(scope: str | None = None) -> list[Variable]:
 # Initializing
 
 
-def after(operations: Iterable[Operation], name: str | None = None) -> Operation:
-    """An operation that does nothing but wait for the others."""
-    waited_for = list(operations)
-    graph = waited_for[0].graph if waited_for else get_default_graph()
-    with graph.as_default(), graph.control_dependencies(waited_for):
-        return no_op(name=name)
-
-
 def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> Operation:
     """An operation that gives each of the variables its initial value.
 
     In one run of it they are initialized in the order they were built, so that one may be made from another's value.
     """
-    return after([variable.initializer for variable in var_list or ()], name)
+    return group(*[variable.initializer for variable in var_list or ()], name=name)
 
 
 def global_variables_initializer() -> Operation:
@@ -136,7 +129,7 @@ def _checked(ref: Any) -> Variable:
 
 
 __all__ = [
-    "after", "assign", "assign_add", "assign_sub", "global_variables", "global_variables_initializer",
+    "assign", "assign_add", "assign_sub", "global_variables", "global_variables_initializer",
     "is_variable_initialized", "local_variables", "local_variables_initializer", "moving_average_variables",
     "report_uninitialized_variables", "scatter_add", "scatter_sub", "scatter_update", "trainable_variables",
     "variables_initializer",

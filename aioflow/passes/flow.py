@@ -1,7 +1,7 @@
 """What a plan is made of: the part of a graph that one call runs, as light nodes that passes may replace.
 
-A Flow is never changed in place: a pass takes one and returns one. Its nodes are in an order that respects every edge and
-otherwise follows the order in which the user built them.
+A Flow is never changed in place: a pass takes one and returns one. Its nodes are in an order that respects every edge
+and otherwise follows the order in which the user built them.
 """
 
 import dataclasses

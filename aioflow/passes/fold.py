@@ -13,6 +13,11 @@ LARGEST_RESULT = 10 * 2**20
 LONGEST = 0.01
 """Seconds: what is estimated to take longer is computed in every run, for planning must not block the loop."""
 
+_LARGEST_FILLED = 2**16
+"""Bytes: more zeros or ones are made when they are needed."""
+_SHAPE_ALONE = {"zeros_like": 0, "ones_like": 1}
+"""Ops that look at the shape of their input, not at its value, with what they fill it with."""
+
 
 def fold(flow: Flow) -> Flow:
     """The Flow with constants in place of all that can be known."""
@@ -33,10 +38,19 @@ def fold(flow: Flow) -> Flow:
 
 def _known(node: Node) -> list[Any] | None:
     """What shape rules found out, as for the shape of a tensor whose sizes are all known."""
+    if node.definition.name in _SHAPE_ALONE:
+        return _filled(node)
     known = [spec.known for spec in node.output_specs]
     if not known or any(value is None or (isinstance(value, tuple) and None in value) for value in known):
         return None
     return [np.asarray(value, spec.dtype.np) for value, spec in zip(known, node.output_specs, strict=True)]
+
+
+def _filled(node: Node) -> list[Any] | None:
+    spec = node.output_specs[0]
+    if not spec.shape.is_fully_defined() or (spec.bytes or 0) > _LARGEST_FILLED or spec.dtype is dtypes.string:
+        return None
+    return [_as_constant(np.full(spec.shape.as_list(), _SHAPE_ALONE[node.definition.name], spec.dtype.np))]
 
 
 def _computed(node: Node) -> list[Any] | None:
@@ -49,7 +63,7 @@ def _computed(node: Node) -> list[Any] | None:
     try:
         with np.errstate(all="ignore"):
             result = kernel.bind(node.definition, node, np)(*constants)
-    except Exception:  # noqa: BLE001: the run raises it, with the place in the graph
+    except Exception:  # the run raises it, with the place in the graph
         return None
     results = [result] if len(node.output_specs) == 1 else list(result)
     if sum(np.asarray(value).nbytes for value in results) > LARGEST_RESULT:

@@ -23,7 +23,7 @@ class Pattern:
         return Pattern("subtract", self, other)
 
     def __truediv__(self, other: Any) -> "Pattern":
-        return Pattern("truediv", self, other)
+        return Pattern("divide", self, other)
 
     def __pow__(self, other: Any) -> "Pattern":
         return Pattern("pow", self, other)
@@ -57,11 +57,16 @@ def _is(value: Value, number: int) -> bool:
     if value.node.definition.name != "constant":
         return False
     array = value.node.attrs["value"]
-    return array.dtype.kind in "iufc" and array.size == 1 and bool(array.reshape(()) == number) and not np.signbit(array.real).any()
+    return (
+        array.dtype.kind in "iufc"
+        and array.size == 1
+        and bool(array.reshape(()) == number)
+        and not np.signbit(array.real).any()
+    )
 
 
 x: Final = Pattern()
-RULES: Final = (x * 1, x - 0, x / 1, x**1, -(-x), ~~x)
+RULES: Final = (x * 1, x - 0, x / 1, x**1, Pattern("negative", -x), Pattern("logical_not", ~x))
 """Each of these is x."""
 _BY_OP: Final[dict[str | None, list[Pattern]]] = {}
 for _rule in RULES:

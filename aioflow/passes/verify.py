@@ -24,5 +24,3 @@ def verify(flow: Flow) -> Flow:
 def _require(holds: bool, node: Node, broken: str) -> None:
     if not holds:
         raise errors.InternalError(f"the plan is not legal at {node!r}: {broken}")
-
-

@@ -7,7 +7,7 @@ from aioflow import dtypes
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import training
 from aioflow.kernels.casting import cast
-from aioflow.library.state import after
+from aioflow.library.control import group
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 from aioflow.train.optimizer import Optimizer
@@ -73,4 +73,4 @@ class AdamOptimizer(Optimizer):
                 beta1_power.assign_mul(self._number("beta1", beta1_power), read_value=False),
                 beta2_power.assign_mul(self._number("beta2", beta2_power), read_value=False),
             ]
-        return after([*update_ops, *grown], name_scope)
+        return group(*update_ops, *grown, name=name_scope)

@@ -6,7 +6,7 @@ Each is computed in the dtype of `learning_rate`. `global_step` is a variable, a
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.graph import Graph, get_default_graph
@@ -37,84 +37,56 @@ def _as_step(global_step: TensorLike, rate: Tensor) -> Tensor:
     return cast(global_step, rate.dtype)
 
 
-def _by_progress(
-    label: str,
-    formula: Callable[[Tensor, Tensor, Tensor], Tensor],
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
-    decay_rate: TensorLike,
-    staircase: bool,
-    name: str | None,
-) -> Tensor:
-    """formula(learning_rate, decay_rate, progress), where progress is global_step / decay_steps, whole if `staircase`."""
-    with _scope(label, name, learning_rate, global_step, decay_steps, decay_rate):
-        rate = convert_to_tensor(learning_rate, name="learning_rate")
-        progress = _as_step(global_step, rate) / cast(decay_steps, rate.dtype)
-        return formula(rate, cast(decay_rate, rate.dtype), floor(progress) if staircase else progress)
+class Schedule(Protocol):
+    """A learning rate that falls by the share of decay_steps that the global step has made."""
+
+    def __call__(
+        self,
+        learning_rate: TensorLike,
+        global_step: TensorLike,
+        decay_steps: TensorLike,
+        decay_rate: TensorLike,
+        staircase: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """The rate at the global step; with `staircase` it falls only after whole decay_steps."""
 
 
-def exponential_decay(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
-    decay_rate: TensorLike,
-    staircase: bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """The rate times decay_rate ^ (global_step / decay_steps); with `staircase` only after whole decay_steps."""
-    return _by_progress(
-        "ExponentialDecay",
-        lambda rate, decay, progress: rate * pow(decay, progress),
-        learning_rate,
-        global_step,
-        decay_steps,
-        decay_rate,
-        staircase,
-        name,
-    )
+def _schedule(label: str, formula: Callable[[Tensor, Tensor, Tensor], Tensor], doc: str) -> Schedule:
+    """The schedule formula(learning_rate, decay_rate, progress), where progress is global_step / decay_steps."""
+
+    def decay(
+        learning_rate: TensorLike,
+        global_step: TensorLike,
+        decay_steps: TensorLike,
+        decay_rate: TensorLike,
+        staircase: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        with _scope(label, name, learning_rate, global_step, decay_steps, decay_rate):
+            rate = convert_to_tensor(learning_rate, name="learning_rate")
+            progress = _as_step(global_step, rate) / cast(decay_steps, rate.dtype)
+            return formula(rate, cast(decay_rate, rate.dtype), floor(progress) if staircase else progress)
+
+    decay.__doc__ = doc
+    return decay
 
 
-def natural_exp_decay(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
-    decay_rate: TensorLike,
-    staircase: bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """The rate times exp(-decay_rate * global_step / decay_steps); with `staircase` only after whole decay_steps."""
-    return _by_progress(
-        "NaturalExpDecay",
-        lambda rate, decay, progress: rate * exp(-decay * progress),
-        learning_rate,
-        global_step,
-        decay_steps,
-        decay_rate,
-        staircase,
-        name,
-    )
-
-
-def inverse_time_decay(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
-    decay_rate: TensorLike,
-    staircase: bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """The rate over 1 + decay_rate * global_step / decay_steps; with `staircase` only after whole decay_steps."""
-    return _by_progress(
-        "InverseTimeDecay",
-        lambda rate, decay, progress: rate / (1 + decay * progress),
-        learning_rate,
-        global_step,
-        decay_steps,
-        decay_rate,
-        staircase,
-        name,
-    )
+exponential_decay = _schedule(
+    "ExponentialDecay",
+    lambda rate, decay, progress: rate * pow(decay, progress),
+    "The rate times decay_rate ^ (global_step / decay_steps); with `staircase` it falls only after whole decay_steps.",
+)
+natural_exp_decay = _schedule(
+    "NaturalExpDecay",
+    lambda rate, decay, progress: rate * exp(-decay * progress),
+    "The rate times exp(-decay_rate * global_step / decay_steps); with `staircase` in steps of decay_steps.",
+)
+inverse_time_decay = _schedule(
+    "InverseTimeDecay",
+    lambda rate, decay, progress: rate / (1 + decay * progress),
+    "The rate over 1 + decay_rate * global_step / decay_steps; with `staircase` in steps of decay_steps.",
+)
 
 
 def piecewise_constant(
@@ -172,7 +144,7 @@ def cosine_decay(
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """From the rate at step 0 along half a cosine to `alpha` times the rate at `decay_steps`, and constant from there on."""
+    """From the rate at step 0 along half a cosine to `alpha` times it at `decay_steps`, and constant from there on."""
     with _scope("CosineDecay", name, learning_rate, global_step, decay_steps):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
         steps = cast(decay_steps, rate.dtype)

@@ -15,9 +15,8 @@ from aioflow.graph import Graph, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import identity_n
 from aioflow.kernels.training import deduplicate_rows
-from aioflow.library.state import after
+from aioflow.library import control
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 from aioflow.train import slots
@@ -125,7 +124,7 @@ class Optimizer:
             loss, chosen, grad_loss, "gradients", colocate_gradients_with_ops, aggregation_method=aggregation_method
         )
         if gate_gradients == self.GATE_GRAPH:
-            found = _all_at_once(found)
+            found = control.tuple(found) if any(gradient is not None for gradient in found) else found
         return list(zip(found, chosen, strict=True))
 
     def apply_gradients(
@@ -225,7 +224,7 @@ class Optimizer:
 
     def _finish(self, update_ops: Sequence[Operation], name_scope: str) -> Operation | Tensor:
         """An operation of that name that is done when all updates are."""
-        return after(update_ops, name_scope)
+        return control.group(*update_ops, name=name_scope)
 
     def _valid_dtypes(self) -> frozenset[DType]:
         """What loss and variables may be of."""
@@ -321,13 +320,3 @@ def _as_variable(variable: Any) -> Variable:
 
 def _operation(made: Operation | Tensor) -> Operation:
     return made.op if isinstance(made, Tensor) else made
-
-
-def _all_at_once(found: Sequence[Gradient | None]) -> list[Gradient | None]:
-    """The gradients, each available only when all are."""
-    tensors = [g.values if isinstance(g, IndexedSlices) else g for g in found if g is not None]
-    gated = iter(identity_n(tensors) if tensors else ())
-    return [
-        IndexedSlices(next(gated), g.indices, g.dense_shape) if isinstance(g, IndexedSlices) else g and next(gated)
-        for g in found
-    ]

@@ -1,0 +1,148 @@
+"""What surrounds the building of operations in the default graph, and operations that gather others."""
+
+import builtins
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.device_spec import DeviceSpec
+from aioflow.graph import get_default_graph, same_graph, transactional
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.constants import identity, no_op
+from aioflow.node import Operation, Tensor
+from aioflow.scopes import DeviceFunction
+
+# Scopes
+
+
+@contextlib.contextmanager
+def name_scope(name: str | None, default_name: str | None = None, values: Iterable[Any] | None = None) -> Iterator[str]:
+    """Names of operations built inside begin with the scope's, which is what the block is given, with a slash.
+
+    Args:
+        name: the scope's name; one that ends in "/" re-enters that very scope. "" leaves all scopes.
+        default_name: the name if `name` is None.
+        values: the graph of the first tensor among them is the default graph inside.
+
+    Raises:
+        ValueError: it cannot be a scope's name, or values are given and no name at all.
+    """
+    chosen = default_name if name is None else name
+    if chosen is None and values is not None:
+        raise ValueError("a name scope needs a name or a default_name")
+    if chosen is not None and not isinstance(chosen, str):
+        raise TypeError(f"a name scope's name is text, not {chosen!r}")
+    graph = same_graph(*(values or ()))
+    with graph.as_default(), graph.name_scope(chosen) as scope:
+        yield scope
+
+
+def control_dependencies(control_inputs: Iterable[Any] | None) -> contextlib.AbstractContextManager[None]:
+    """Operations built inside run after these; None clears all such blocks around."""
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def device(
+    device_name_or_function: str | DeviceSpec | DeviceFunction | None,
+) -> contextlib.AbstractContextManager[None]:
+    """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
+    return get_default_graph().device(device_name_or_function)
+
+
+def container(container_name: str) -> contextlib.AbstractContextManager[str]:
+    """State of operations built inside lives in that container."""
+    return get_default_graph().container(container_name)
+
+
+def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.AbstractContextManager[None]:
+    """Operations built inside share the device of `op`; with `ignore_existing`, not that of blocks around."""
+    return get_default_graph().colocate_with(op, ignore_existing)
+
+
+# Collections
+
+
+def add_to_collection(name: str, value: object) -> None:
+    """Append to a named list of the default graph."""
+    get_default_graph().add_to_collection(name, value)
+
+
+def add_to_collections(names: Iterable[str], value: object) -> None:
+    """Append to each of several named lists of the default graph, once."""
+    get_default_graph().add_to_collections(names, value)
+
+
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
+    """A copy of a named list of the default graph; with `scope`, only of what has a name that begins so."""
+    return get_default_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key: str) -> list[Any]:
+    """A named list of the default graph itself."""
+    return get_default_graph().get_collection_ref(key)
+
+
+# Operations
+
+
+def group(*inputs: Any, name: str | None = None) -> Operation:
+    """An operation that is done when all of `inputs` are: operations, tensors, variables, nested lists of these."""
+    operations = list(dict.fromkeys(_operations(inputs)))
+    graph = same_graph(*operations)
+    with graph.as_default(), graph.control_dependencies(operations):
+        return no_op(name=name or "group")
+
+
+def _operations(values: Iterable[Any]) -> Iterator[Operation]:
+    for value in values:
+        element = value if isinstance(value, Operation) else getattr(value, "op", None)
+        if isinstance(element, Operation):
+            yield element
+        elif isinstance(value, (list, builtins.tuple)):
+            yield from _operations(value)
+        elif isinstance(value, dict):
+            yield from _operations(value.values())
+        else:
+            raise TypeError(f"{value!r} of type {type(value).__name__} is neither an operation nor a tensor")
+
+
+@transactional
+def tuple(tensors: Iterable[Any], name: str | None = None, control_inputs: Iterable[Any] | None = None) -> list[Any]:
+    """The same tensors, each available only when all are and `control_inputs` are done.
+
+    Entries that are None stay None, operations become operations, IndexedSlices have their values held back.
+
+    Raises:
+        ValueError: there is nothing to wait for.
+    """
+    given = [_element(value) for value in tensors]
+    before = list(dict.fromkeys(_operations([*(v for v in given if v is not None), *(control_inputs or ())])))
+    if not before:
+        raise ValueError("tuple() needs at least one tensor or operation")
+    with name_scope(name, "tuple", before):
+        gate = group(*sorted(before, key=lambda operation: operation.id))
+        return [None if value is None else with_dependencies([gate], value) for value in given]
+
+
+def _element(value: Any) -> Any:
+    kept = value is None or isinstance(value, (Tensor, Operation, IndexedSlices))
+    return value if kept else convert_to_tensor(value)
+
+
+def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, name: str | None = None) -> Any:
+    """`output_tensor`, available only when `dependencies` are done; for an operation one that is done after them."""
+    graph = same_graph(*_operations(dependencies))
+    with graph.as_default(), graph.control_dependencies(_operations(dependencies)):
+        if isinstance(output_tensor, Operation):
+            return group(output_tensor, name=name)
+        if isinstance(output_tensor, IndexedSlices):
+            held = identity(output_tensor.values, name=name)
+            return IndexedSlices(held, output_tensor.indices, output_tensor.dense_shape)
+        return identity(output_tensor, name=name)
+
+
+__all__ = [
+    "add_to_collection", "add_to_collections", "colocate_with", "container", "control_dependencies", "device",
+    "get_collection", "get_collection_ref", "group", "name_scope", "tuple", "with_dependencies",
+]  # fmt: skip

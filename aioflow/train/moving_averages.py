@@ -1,0 +1,108 @@
+"""Moving averages of variables, whose values often judge a model better than the last ones."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from aioflow.convert import convert_to_tensor
+from aioflow.graph import Graph, get_default_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.kernels.arithmetic import minimum
+from aioflow.kernels.casting import cast
+from aioflow.library.control import group
+from aioflow.library.state import moving_average_variables, trainable_variables
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+from aioflow.train.slots import create_slot
+
+
+class ExponentialMovingAverage:
+    """Keeps for each variable a shadow: shadow -= (1 - decay) * (shadow - variable).
+
+        averages = af.train.ExponentialMovingAverage(0.999)
+        with af.control_dependencies([train]):
+            train = averages.apply(variables)
+
+    Args:
+        decay: the share of the shadow that stays at each update, near 1.
+        num_updates: the number of updates so far, as the global step: with it the share that stays is at most
+            (1 + num_updates) / (10 + num_updates), so that shadows move faster at first.
+        zero_debias: for compatibility: shadows begin at their variable's first value, so that nothing pulls them to zero.
+        name: the last part of the shadows' names, and the name scope of the updates.
+    """
+
+    def __init__(
+        self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
+    ) -> None:
+        self._decay = decay
+        self._num_updates = num_updates
+        self._name = name
+        self._averages: dict[tuple[Graph, str], Variable] = {}
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._name
+
+    def apply(self, var_list: Iterable[Variable] | None = None) -> Operation:
+        """An operation that updates the shadows of these variables, by default of the trainable ones.
+
+        Makes those shadows that are not there yet; they join GLOBAL_VARIABLES, and their variables MOVING_AVERAGE_VARIABLES.
+
+        Raises:
+            TypeError: one is no variable of floating dtype.
+        """
+        variables = trainable_variables() if var_list is None else list(var_list)
+        graph = variables[0].graph if variables else get_default_graph()
+        with graph.transaction(), graph.as_default():
+            for variable in variables:
+                self._make_shadow(graph, variable)
+            with graph.name_scope(self._name) as scope:
+                return group(*[self._update(variable) for variable in variables], name=scope)
+
+    def _make_shadow(self, graph: Graph, variable: Variable) -> None:
+        if not isinstance(variable, Variable) or not variable.dtype.is_floating:
+            raise TypeError(f"moving averages are kept of variables of floating dtype, not of {variable!r}")
+        key = graph, variable.op.name
+        if key in self._averages:
+            return
+        self._averages[key] = create_slot(variable, variable.initialized_value, self._name)
+        graph.on_failure(lambda: self._averages.pop(key))
+        if variable not in moving_average_variables():
+            graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, variable)
+
+    def _update(self, variable: Variable) -> Operation:
+        shadow = self._averages[variable.graph, variable.op.name]
+        with variable.graph.colocate_with(shadow.handle, ignore_existing=True):
+            moved: Operation = shadow.assign_sub((shadow - variable) * (1 - self._kept(variable)), read_value=False)
+            return moved
+
+    def _kept(self, variable: Variable) -> Tensor:
+        if not hasattr(self._decay, "graph") and self._num_updates is None:
+            return convert_to_tensor(self._decay, variable.dtype)
+        decay = cast(self._decay, variable.dtype)
+        if self._num_updates is None:
+            return decay
+        count = cast(self._num_updates, variable.dtype)
+        return minimum(decay, (1 + count) / (10 + count))
+
+    def average(self, var: Variable) -> Variable | None:
+        """The shadow of a variable, None if it has none."""
+        return self._averages.get((var.graph, var.op.name))
+
+    def average_name(self, var: Variable) -> str:
+        """The name of the operation that is, or would be, the shadow of a variable."""
+        shadow = self.average(var)
+        return f"{var.op.name}/{self._name}" if shadow is None else shadow.op.name
+
+    def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
+        """By the name under which a checkpoint holds its value: variables to be restored from their shadows, and others.
+
+        From shadows are restored `moving_avg_variables`, by default the trainable ones and those that have a shadow.
+        """
+        graph = get_default_graph()
+        averaged = [*trainable_variables(), *moving_average_variables()]
+        chosen = averaged if moving_avg_variables is None else list(moving_avg_variables)
+        names = {self.average_name(variable): variable for variable in chosen}
+        taken = {variable.op.name for variable in chosen} | names.keys()
+        others = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+        return names | {other.op.name: other for other in others if other.op.name not in taken}
