@@ -17,6 +17,7 @@ Everything public is listed here. Importing it registers every op and starts not
 # fmt: off
 from aioflow import errors as errors
 from aioflow import train as train
+from aioflow.library import nn as nn
 from aioflow.aggregation import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions
 from aioflow.convert import convert_to_tensor as convert_to_tensor
@@ -52,6 +53,13 @@ from aioflow.kernels.arrays import (
     diag as diag, diag_part as diag_part, matrix_transpose as matrix_transpose, meshgrid as meshgrid,
     reverse as reverse, tile as tile, transpose as transpose,
 )
+from aioflow.kernels.assertions import (
+    Assert as Assert, assert_equal as assert_equal, assert_greater as assert_greater,
+    assert_greater_equal as assert_greater_equal, assert_less as assert_less,
+    assert_less_equal as assert_less_equal, assert_negative as assert_negative,
+    assert_non_negative as assert_non_negative, assert_non_positive as assert_non_positive,
+    assert_none_equal as assert_none_equal, assert_positive as assert_positive,
+)
 from aioflow.kernels.casting import (
     bitcast as bitcast, cast as cast, saturate_cast as saturate_cast, to_bfloat16 as to_bfloat16,
     to_double as to_double, to_float as to_float, to_int32 as to_int32, to_int64 as to_int64,
@@ -81,7 +89,7 @@ from aioflow.kernels.filling import (
 )
 from aioflow.kernels.gathering import gather as gather, gather_nd as gather_nd, scatter_nd as scatter_nd
 from aioflow.kernels.joining import concat as concat, split as split, stack as stack, unstack as unstack
-from aioflow.kernels.linalg import matmul as matmul, norm as norm, tensordot as tensordot, trace as trace
+from aioflow.kernels.linalg import matmul as matmul, norm as norm, trace as trace
 from aioflow.kernels.masking import boolean_mask as boolean_mask, sequence_mask as sequence_mask
 from aioflow.kernels.math import (
     abs as abs, acos as acos, acosh as acosh, asin as asin, asinh as asinh, atan as atan, atan2 as atan2,
@@ -91,6 +99,11 @@ from aioflow.kernels.math import (
 )
 from aioflow.kernels.padding import pad as pad
 from aioflow.kernels.py_func import numpy_function as numpy_function, py_func as py_func
+from aioflow.kernels.random import (
+    get_seed as get_seed, multinomial as multinomial, random_normal as random_normal,
+    random_shuffle as random_shuffle, random_uniform as random_uniform, set_random_seed as set_random_seed,
+    truncated_normal as truncated_normal,
+)
 from aioflow.kernels.reduction import (
     count_nonzero as count_nonzero, reduce_all as reduce_all, reduce_any as reduce_any,
     reduce_logsumexp as reduce_logsumexp, reduce_max as reduce_max, reduce_mean as reduce_mean,
@@ -108,6 +121,7 @@ from aioflow.kernels.shapes import (
 )
 from aioflow.kernels.slicing import slice as slice, strided_slice as strided_slice
 from aioflow.kernels.sorting import invert_permutation as invert_permutation, top_k as top_k, unique as unique
+from aioflow.kernels.tensordot import tensordot as tensordot
 from aioflow.library.control import (
     add_to_collection as add_to_collection, add_to_collections as add_to_collections,
     colocate_with as colocate_with, container as container, control_dependencies as control_dependencies,
@@ -116,13 +130,20 @@ from aioflow.library.control import (
 )
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
 from aioflow.library.initializers import (
-    Constant as Constant, Initializer as Initializer, Ones as Ones, Zeros as Zeros,
-    constant_initializer as constant_initializer, default_for as default_for,
-    ones_initializer as ones_initializer, zeros_initializer as zeros_initializer,
+    Constant as Constant, GlorotNormal as GlorotNormal, GlorotUniform as GlorotUniform, Identity as Identity,
+    Initializer as Initializer, Ones as Ones, RandomNormal as RandomNormal, RandomUniform as RandomUniform,
+    TruncatedNormal as TruncatedNormal, VarianceScaling as VarianceScaling, Zeros as Zeros,
+    constant_initializer as constant_initializer, glorot_normal_initializer as glorot_normal_initializer,
+    glorot_uniform_initializer as glorot_uniform_initializer, he_normal as he_normal, he_uniform as he_uniform,
+    identity_initializer as identity_initializer, lecun_normal as lecun_normal, lecun_uniform as lecun_uniform,
+    ones_initializer as ones_initializer, random_normal_initializer as random_normal_initializer,
+    random_uniform_initializer as random_uniform_initializer,
+    truncated_normal_initializer as truncated_normal_initializer,
+    variance_scaling_initializer as variance_scaling_initializer, zeros_initializer as zeros_initializer,
 )
 from aioflow.library.state import (
-    after as after, assign as assign, assign_add as assign_add, assign_sub as assign_sub,
-    global_variables as global_variables, global_variables_initializer as global_variables_initializer,
+    assign as assign, assign_add as assign_add, assign_sub as assign_sub, global_variables as global_variables,
+    global_variables_initializer as global_variables_initializer,
     is_variable_initialized as is_variable_initialized, local_variables as local_variables,
     local_variables_initializer as local_variables_initializer,
     moving_average_variables as moving_average_variables,

@@ -112,16 +112,20 @@ class _Assembly:
                 group = open_group[mask] = Group([], False)
                 groups.append(group)
             group.nodes.append(node)
-        if not groups and self._flow.fetches:
-            groups.append(Group([], False))
+        if 0 not in open_group and any(value in self._literals for value in self._flow.fetches):
+            groups.insert(0, Group([], False))
         return groups
 
     def _crossing(self, groups: Sequence[Group], home: dict[Node, int]) -> list[list[Value]]:
-        """For each group, the values it makes that are fetched or read elsewhere; fetched ones first, in order."""
+        """For each group, the values it makes that are fetched or read elsewhere; fetched ones first, in order.
+
+        Fetched literals come from the first group that never waits.
+        """
         crossing: list[dict[Value, None]] = [{} for _ in groups]
+        still = next((index for index, group in enumerate(groups) if not group.waits), -1)
         for value in self._flow.fetches:
             if value.node not in self._given:
-                crossing[home.get(value.node, 0)].setdefault(value)
+                crossing[home.get(value.node, still)].setdefault(value)
         for node, index in home.items():
             for value in node.inputs:
                 made = home.get(value.node)
@@ -139,23 +143,19 @@ class _Assembly:
         return [list(indices) for indices in following]
 
     def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int]) -> Unit:
-        bound = [self._bound[node] for node in group.nodes]
-        inside = set(group.nodes)
-        reads = dict.fromkeys(v for node in group.nodes for v in node.inputs if v.node not in inside)
-        inputs = [value for value in reads if value not in self._literals]
-        cost = costs.RegionCost(self._estimate(group.nodes, inputs))
+        made = set(group.nodes)
+        reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
+        fused = self._fused and not group.waits
+        inputs = [v for v in (dict.fromkeys(reads) if fused else reads) if v not in self._literals]
+        cost = costs.RegionCost(self._estimate(group.nodes, inputs), len(group.nodes))
         places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
-        if group.waits or not self._fused:
-            flat = [slots[value] for value in group.nodes[0].inputs if value not in self._literals]
-            cost = costs.RegionCost(
-                self._estimate(group.nodes, [v for v in group.nodes[0].inputs if v not in self._literals])
-            )
-            begin = _alone(bound[0], [self._literals.get(value) for value in group.nodes[0].inputs], outputs)
-            return Unit(index, group.nodes, tuple(flat), places[1], begin, group.waits, cost)
-        literals = {v: self._literals[v] for v in [*reads, *outputs] if v in self._literals}
+        bound = [self._bound[node] for node in group.nodes]
+        if not fused:
+            begin = _alone(bound[0], [self._literals.get(value) for value in reads], outputs)
+            return Unit(index, group.nodes, *places, begin, group.waits, cost)
+        literals = {value: self._literals[value] for value in [*reads, *outputs] if value in self._literals}
         region = compile_region(bound, inputs, outputs, literals)
-        find = region.find if group.nodes else None
-        return Unit(index, group.nodes, *places, region.begin, False, cost, find, region.still)
+        return Unit(index, group.nodes, *places, region.begin, False, cost, region.find, region.still)
 
     def _estimate(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
         """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""

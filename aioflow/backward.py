@@ -132,7 +132,8 @@ class Walk:
         """`dy` as rules take it: dense, and zeros if `output` has a derivative but none arrived."""
         if dy is None:
             return zeros_like(output) if output.dtype.is_differentiable else None
-        return dy if output.op.type in _KEEPS_SLICES else dense(dy, output)
+        keeps = output.op.type in _KEEPS_SLICES and output.op.gradient_override is None
+        return dy if keeps else dense(dy, output)
 
     def _gated(self, dxs: Sequence[Gradient | None]) -> list[Gradient | None]:
         """`dxs`, each available only when all are."""

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from aioflow import errors
 from aioflow.dtypes import DeviceKind
 from aioflow.op import REGISTRY, Op
 
@@ -45,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except (errors.OpError, OSError) as error:
+        print(f"aioflow: {error}", file=sys.stderr)
+        return 1
     return status
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from aioflow.dtypes import Array, Spec
+from aioflow.dtypes import Array, DeviceKind, Spec
 from aioflow.op import Op
 
 
@@ -35,7 +35,9 @@ _GUESS: Final = 32
 def seconds(node: Costed, inputs: Sequence[Spec], outputs: Sequence[Spec] | None = None) -> float:
     """The estimated time of one execution, for inputs of these Specs."""
     results = node.output_specs if outputs is None else outputs
-    moved = sum(elements(spec) * spec.dtype.size for spec in (*inputs, *results))
+    kernel = node.definition.kernel_for(DeviceKind.CPU, inputs)
+    moves = kernel is None or kernel.fresh  # else it hands on a view
+    moved = sum(elements(spec) * spec.dtype.size for spec in (*inputs, *results)) if moves else 0
     rule = node.definition.cost_rule
     operations = rule(inputs, results, node.attrs) if rule is not None else 0.0
     return PER_NODE + moved / BYTES_PER_SECOND + operations / OPERATIONS_PER_SECOND
@@ -56,19 +58,23 @@ HEAVY: Final = 100e-6
 _BIG_KERNEL: Final = 20e-6
 """Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
 _STEP: Final = 0.1
+_FAR: Final = 2.0
+_FAR_STEP: Final = 1.5
+"""A measurement this many times the figure moves it faster: an estimate can be wrong by orders of magnitude."""
 
 
 class RegionCost:
     """What a group of nodes costs, by the size of its inputs: estimated at first, then measured.
 
     Measurements move the figure by a fixed fraction towards themselves, which makes it follow their median: one run
-    that the machine interrupted does not count.
+    that the machine interrupted counts little.
     """
 
-    __slots__ = ("_estimate", "_known")
+    __slots__ = ("_count", "_estimate", "_known")
 
-    def __init__(self, estimate: Estimate) -> None:
+    def __init__(self, estimate: Estimate, count: int) -> None:
         self._estimate = estimate
+        self._count = count
         self._known: dict[int, tuple[float, bool]] = {}
 
     def bucket(self, inputs: Sequence[Array]) -> int:
@@ -88,7 +94,11 @@ class RegionCost:
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account."""
         estimate, threads = self._known[bucket]
-        self._known[bucket] = (estimate * (1 + _STEP if measured > estimate else 1 - _STEP), threads)
+        if measured > _FAR * estimate:
+            estimate *= _FAR_STEP
+        else:
+            estimate *= 1 + _STEP if measured > estimate else 1 - _STEP
+        self._known[bucket] = (estimate, threads or estimate > _BIG_KERNEL * self._count)
 
 
 def total(each: Sequence[float]) -> tuple[float, bool]:

@@ -18,13 +18,16 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from aioflow import plain, scopes
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import Spec, TensorShape
 from aioflow.graph import METHODS, Graph
 from aioflow.node import Line, Operation
+
+Source: TypeAlias = tuple[str, int]
+"""An output of a node, as name and index; index -1 stands for the node itself, to run after it."""
 
 FORMAT: Final = "aioflow.graph"
 VERSION: Final = 1
@@ -74,9 +77,9 @@ class NodeDef:
             raise ValueError(f"node {plain.brief(self.name)}: {error}") from None
 
     @property
-    def sources(self) -> list[tuple[str, int]]:
-        """What it reads and runs after: names with the index of an output, or -1 to run after it."""
-        return [(name, -1 if after else int(index or 0)) for after, name, index in map(_parts, self.input)]
+    def sources(self) -> list[Source]:
+        """What it reads, then what it runs after."""
+        return [source_of(text) for text in self.input]
 
     def __eq__(self, other: object) -> bool:
         return _node_to_plain(self) == _node_to_plain(other) if isinstance(other, NodeDef) else NotImplemented
@@ -85,11 +88,12 @@ class NodeDef:
         return hash(self.name)
 
 
-def _parts(text: str) -> tuple[str | None, str, str | None]:
+def source_of(text: str) -> Source:
+    """The source that `op`, `op:index` or `^op` names. ValueError if it is none of these."""
     match = _INPUT.fullmatch(text)
     if match is None or (match[1] and match[3]):
         raise ValueError(f"{plain.brief(text)} is no input: write op, op:index or ^op")
-    return match[1], match[2], match[3]
+    return match[2], -1 if match[1] else int(match[3] or 0)
 
 
 def _is_name(value: Any) -> bool:
@@ -99,7 +103,7 @@ def _is_name(value: Any) -> bool:
 def _are_inputs(value: Any) -> bool:
     if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
         return False
-    afters = [_parts(item)[0] is not None for item in value]
+    afters = [source_of(item)[1] < 0 for item in value]
     if afters != sorted(afters):
         raise ValueError("an input comes after one that starts with '^'; write these last")
     return True

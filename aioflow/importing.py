@@ -12,12 +12,9 @@ from aioflow.convert import convert_to_tensor
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import DType, TensorShape
 from aioflow.graph import Graph, get_default_graph
-from aioflow.graphdef import GraphDef, NodeDef
+from aioflow.graphdef import GraphDef, NodeDef, Source, source_of
 from aioflow.node import Attrs, Operation, Tensor
 from aioflow.op import REGISTRY, Op
-
-Source = tuple[str, int]
-"""An output of a node of the GraphDef, as name and index; index -1 for the operation itself."""
 
 
 def import_graph_def(
@@ -57,7 +54,7 @@ def import_graph_def(
 def _source(text: str) -> Source:
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is no name in a GraphDef")
-    return NodeDef("_", "_", (text,)).sources[0]
+    return source_of(text)
 
 
 def _mapped(graph: Graph, key: str, value: Any) -> Tensor | Operation:

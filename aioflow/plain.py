@@ -142,6 +142,8 @@ def _array(content: Any) -> AnyArray:
     dtype, sizes, data = _dtype(content["dtype"]), content["shape"], content["data"]
     if not isinstance(sizes, list) or len(sizes) > _MOST_AXES or not all(map(_is_size, sizes)):
         raise ValueError(f"{brief(sizes)} is no shape of an array: a list of at most {_MOST_AXES} integers")
+    if math.prod(size or 1 for size in sizes) * dtype.size > _LARGEST_SIZE:  # NumPy wants it of empty arrays too
+        raise ValueError(f"an array of {dtype.name}{sizes} is larger than any memory")
     count = math.prod(sizes)
     return _text(data, count, sizes) if dtype is dtypes.string else _numbers(data, count, sizes, dtype)
 

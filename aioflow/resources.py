@@ -108,23 +108,27 @@ class Resources:
         self._used.clear()
 
 
-_ONLY_OURS: Final = 3
-"""What `sys.getrefcount` says of a value that only the variable holds: its attribute, a local name, the argument."""
+_ONLY_OURS: Final = 2
+"""What `sys.getrefcount` says of a value that only the variable's attribute holds: that, and its own argument."""
+_COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether reference counts say who else holds a value: not in free-threaded Python."""
 
 
 class VariableState:
-    """The value of a variable, or none yet. Reads and updates are atomic, from any thread.
+    """The value of a variable, or none yet. Reads and changes are atomic, from any thread.
 
-    What a read returned never changes: an update writes in place only if nobody else holds the array.
+    What a read returned never changes: a change is made in place only if nobody else holds the array, else in a copy. A
+    read that comes while a change is being made waits for its end, which is the time of one kernel.
     """
 
-    __slots__ = ("_lock", "_value", "name", "spec")
+    __slots__ = ("_changing", "_lock", "_value", "name", "spec")
 
     def __init__(self, name: str, spec: Spec) -> None:
         self.name = name
         self.spec = spec
         self._value: Array = None
         self._lock = threading.Lock()
+        self._changing = False
 
     @property
     def initialized(self) -> bool:
@@ -134,6 +138,13 @@ class VariableState:
     def read(self) -> Array:
         """The present value. FailedPreconditionError if there is none."""
         value = self._value
+        if self._changing:  # looked at only after taking hold of the value: see begin_change
+            del value
+            with self._lock:
+                value = self._value
+        return self._checked(value)
+
+    def _checked(self, value: Array) -> Array:
         if value is None:
             raise errors.FailedPreconditionError(
                 f"variable {self.name!r} is not initialized: run its initializer or af.global_variables_initializer()"
@@ -151,17 +162,37 @@ class VariableState:
             self._value = copied
         return copied
 
-    def update(self, change: Callable[[Array, Array | None], Array]) -> Array:
-        """Replace the value by `change(value, out)`, where `out` is the value itself if it may be overwritten."""
-        with self._lock:
-            value = self.read()
-            alone = sys.getrefcount(value) <= _ONLY_OURS and _counts_are_exact()
-            changed = change(value, value if alone else None)
-            if changed is not value:
-                self._value = (
-                    changed if isinstance(changed, np.ndarray) or hasattr(changed, "device") else np.asarray(changed)
-                )
+    def begin_change(self, wait: bool = True) -> bool:
+        """Take the right to change the value; False if another has it and `wait` is false. Ends with `end_change`."""
+        if not self._lock.acquire(wait):
+            return False
+        # Set before `writable` counts who holds the value: a reader took hold before, and is counted, or sees this.
+        self._changing = True
+        return True
+
+    def end_change(self) -> None:
+        """Give the right to change the value back."""
+        self._changing = False
+        self._lock.release()
+
+    def writable(self) -> Array:
+        """The array to change in place, after `begin_change`: a copy, if others hold the present one.
+
+        FailedPreconditionError if there is no value.
+        """
+        self._checked(self._value)
+        if sys.getrefcount(self._value) > _ONLY_OURS or not _COUNTS_ARE_EXACT:
+            self._value = self._value.copy()
+        return self._value
+
+    def change(self, function: Callable[[Array], object]) -> Array:
+        """Run function(array), which changes the array in place, atomically. Returns the new value."""
+        self.begin_change()
+        try:
+            function(self.writable())
             return self._value
+        finally:
+            self.end_change()
 
     def release(self) -> None:
         """Forget the value."""
@@ -169,9 +200,3 @@ class VariableState:
 
     def __repr__(self) -> str:
         return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"
-
-
-def _counts_are_exact() -> bool:
-    """Whether reference counts say who else holds a value: not in free-threaded Python."""
-    gil = getattr(sys, "_is_gil_enabled", None)
-    return gil is None or gil()

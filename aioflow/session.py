@@ -291,7 +291,10 @@ class Session:
         if loop is None or loop is _running_loop():
             await self.close()
         elif loop.is_running():
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), loop))
+            closing = asyncio.run_coroutine_threadsafe(self.close(), loop)
+            await asyncio.wait([asyncio.wrap_future(closing)])
+            if not closing.cancelled():  # as it is if that loop ends meanwhile, and with it all that the session did
+                closing.result()
         else:
             self._closed = True
             self._local.resources.clear()

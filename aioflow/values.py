@@ -95,10 +95,11 @@ def _strings(value: Any, dtype: DType | None) -> AnyArray:
     array = value if isinstance(value, np.ndarray) and value.dtype == object else np.array(value, dtype=object)
     result = np.asarray(_as_bytes(array), dtype=object)
     strays = [item for item in result.flat if type(item) is not bytes]
-    if strays and type(strays[0]) is int and abs(strays[0]) >= 1 << 63:
-        raise TypeError(f"{_short(strays[0])} does not fit any integer dtype")
     if strays:
-        raise TypeError(f"{_short(strays[0])} of type {type(strays[0]).__name__} has no dtype; text is str or bytes")
+        stray = next((item for item in strays if not isinstance(item, (int, float, complex))), strays[0])
+        if type(stray) is int and abs(stray) >= 1 << 63:
+            raise TypeError(f"{_short(stray)} does not fit any integer dtype")
+        raise TypeError(f"{_short(stray)} of type {type(stray).__name__} has no dtype; text is str or bytes")
     if dtype not in (None, dtypes.string):
         raise TypeError(f"{_short(value)} is not a value of dtype {dtype.name if dtype else None}")
     return result

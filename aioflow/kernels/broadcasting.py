@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from aioflow import errors
 from aioflow.dtypes import NUMERIC, SCALAR, UNKNOWN, Array, Namespace, Spec, TensorShape, normalise_axis
+from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, costs, shape_vector, summed_axes
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, op
@@ -34,12 +35,6 @@ def reduced(x: Spec, axis: Axis, keepdims: bool | None) -> TensorShape:
     return TensorShape([size for i, size in enumerate(x.sizes) if i not in axes]) if axes else x.shape
 
 
-def with_ones(shape: Sequence[int], axis: Axis) -> tuple[int, ...]:
-    """A concrete shape with 1 in place of the axes."""
-    axes = axes_of(axis, len(shape))
-    return tuple([1 if i in axes else size for i, size in enumerate(shape)])
-
-
 def counted(shape: Sequence[int], axis: Axis) -> int:
     """How many elements of a concrete shape are reduced to one."""
     count = 1
@@ -54,20 +49,10 @@ def spread(x: Spec, shape: Ints, axis: Axis = None, keepdims: bool | None = None
 
     The gradient of `reduce_sum` and of `reduce_mean`, which are its own gradient.
     """
-    whole = known_shape(shape)
+    whole = known.shape(shape)
     if not reduced(Spec(x.dtype, whole), axis, keepdims).is_compatible_with(x.shape):
         raise ValueError(f"a tensor of shape {x.shape} is not what axis {axis} of shape {whole} reduces to")
     return x.only(NUMERIC).with_shape(whole)
-
-
-def known_shape(shape: Spec) -> TensorShape:
-    """The shape that a vector of sizes stands for, as far as it is known."""
-    if not shape.dtype.is_integer or shape.rank not in (None, 1):
-        raise ValueError(f"a shape is a vector of integers, not {shape}")
-    if isinstance(shape.known, tuple):
-        return TensorShape(shape.known)
-    length = shape.sizes[0] if shape.sizes else None
-    return UNKNOWN if length is None else TensorShape((None,) * length)
 
 
 @spread.gradient
@@ -78,18 +63,28 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 
 @spread.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
-    axis, mean, empty = node.attrs["axis"], node.attrs["mean"], xp.empty
-    dtype = node.output_specs[0].dtype.np
+    axis, keepdims, mean, empty = node.attrs["axis"], node.attrs["keepdims"], node.attrs["mean"], xp.empty
+    dtype, rank = node.output_specs[0].dtype.np, node.output_specs[0].rank
+    aligned = None if rank is None or keepdims or axis is None else _with_gaps(rank, axis)
 
     def repeated(x: Array, shape: Array) -> Array:
         sizes = tuple(shape.tolist())
         result = empty(sizes, dtype)
         if mean:
             x = x / counted(sizes, axis)
-        result[...] = x if x.ndim == 0 else x.reshape(with_ones(sizes, axis))
+        if aligned is not None:
+            result[...] = x[aligned]
+        else:
+            result[...] = x if x.ndim in (0, len(sizes)) else x[_with_gaps(len(sizes), axis)]
         return result
 
     return repeated
+
+
+def _with_gaps(rank: int, axis: Axis) -> tuple[slice | None, ...]:
+    """The index that puts axes of size 1 where a tensor of that rank was reduced."""
+    axes = axes_of(axis, rank)
+    return tuple([None if i in axes else slice(None) for i in range(rank)])
 
 
 @op
@@ -98,7 +93,7 @@ def sum_to_shape(x: Spec, shape: Ints) -> Spec:
 
     The gradient of broadcasting: InvalidArgumentError where `shape` does not broadcast to x's.
     """
-    target = known_shape(shape)
+    target = known.shape(shape)
     if x.sizes is not None and target.sizes is not None:
         lead = len(x.sizes) - len(target.sizes)
         pairs = zip(target.sizes, x.sizes[lead:], strict=True) if lead >= 0 else [(2, 1)]
@@ -139,4 +134,4 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
 
 OPERATORS.update(spread=spread, sum_to_shape=sum_to_shape)
 
-__all__ = ["Axis", "axes_of", "counted", "reduced", "spread", "sum_to_shape", "with_ones"]
+__all__ = ["Axis", "axes_of", "counted", "reduced", "spread", "sum_to_shape"]

@@ -195,7 +195,7 @@ def _(op: Operation, *dy: Tensor) -> Sequence[Tensor]:
     return dy
 
 
-identity_n.kernel(CPU, GPU)(lambda xp, values: tuple(values))
+identity_n.kernel(CPU, GPU)(lambda xp, values: tuple(values) if len(values) > 1 else values[0])
 
 __all__ = ["constant", "constant_value", "convert_to_tensor", "identity", "identity_n", "no_op", "placeholder",
            "placeholder_with_default", "prevent_gradient", "stop_gradient"]  # fmt: skip

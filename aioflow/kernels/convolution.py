@@ -194,8 +194,8 @@ def _matrices(xp: Namespace, x: Array, rows: Slide, columns: Slide) -> Iterator[
     if rows.still and columns.still:
         yield slice(None), slice(None), x.reshape(-1, depth)
         return
-    fit = max(1, BLOCK // max(1, columns.output * depth * x.itemsize))
-    some, deep = max(1, fit // max(1, rows.output)), min(fit, rows.output) or 1
+    fit = max(1, BLOCK // (columns.output * depth * x.itemsize))
+    some, deep = max(1, fit // rows.output), min(fit, rows.output)
     for image in range(0, len(x), some):
         images = slice(image, image + some)
         patches = _patches(xp, x[images], rows, columns)
@@ -207,8 +207,10 @@ def _matrices(xp: Namespace, x: Array, rows: Slide, columns: Slide) -> Iterator[
 def _convolve(xp: Namespace, x: Array, window: Array, rows: Slide, columns: Slide) -> Array:
     """The product of each patch with the filters."""
     outputs = window.shape[3]
-    filters = window.reshape(-1, outputs)
     result = xp.empty((len(x), rows.output, columns.output, outputs), x.dtype)
+    if not (result.size and window.size):
+        return xp.zeros_like(result)
+    filters = window.reshape(-1, outputs)
     for images, places, patches in _matrices(xp, x, rows, columns):
         xp.matmul(patches, filters, out=result[images, places].reshape(-1, outputs))
     return result
@@ -218,6 +220,8 @@ def _correlate(xp: Namespace, x: Array, dy: Array, rows: Slide, columns: Slide) 
     """The sum over all places of the product of patch and output gradient."""
     outputs = dy.shape[3]
     total = xp.zeros((rows.window * columns.window * x.shape[3], outputs), x.dtype)
+    if not (x.size and dy.size):
+        return total
     for images, places, patches in _matrices(xp, x, rows, columns):
         total += patches.T @ dy[images, places].reshape(-1, outputs)
     return total
@@ -226,7 +230,9 @@ def _correlate(xp: Namespace, x: Array, dy: Array, rows: Slide, columns: Slide) 
 def _spread(xp: Namespace, sizes: Sequence[int], window: Array, dy: Array, rows: Slide, columns: Slide) -> Array:
     """Each output's gradient, times each element of the filter, added where that element saw its input."""
     result = xp.zeros(sizes, dy.dtype)
-    some = max(1, BLOCK // 4 // max(1, math.prod((*dy.shape[1:3], sizes[3])) * dy.itemsize))
+    if not (window.size and dy.size):
+        return result
+    some = max(1, BLOCK // 4 // (math.prod((*dy.shape[1:3], sizes[3])) * dy.itemsize))
     for image in range(0, len(dy), some):
         block = dy[image : image + some]
         into, flat = result[image : image + some], block.reshape(-1, dy.shape[3])

@@ -11,7 +11,7 @@ from typing import Final
 from aioflow.dtypes import FLOAT, Array, Namespace
 from aioflow.kernels.families import CPU, elementwise
 from aioflow.kernels.math import exp
-from aioflow.node import Tensor
+from aioflow.node import OPERATORS, Tensor
 
 _NEAR: Final = 0.46875
 _FAR: Final = 4.0
@@ -104,3 +104,5 @@ def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
 
 
 __all__ = ["erf", "erfc"]
+
+OPERATORS.update({name: globals()[name] for name in __all__})

@@ -220,7 +220,7 @@ def _flattened(xp: Namespace, indices: Array, sizes: tuple[int, ...]) -> Array:
     """Positions in an array of these sizes as numbers of its elements, last axis fastest."""
     flat = xp.zeros(indices.shape[:-1], np.intp)
     for axis, bound in enumerate(sizes):
-        check_range(xp, indices[..., axis], bound, f"index along axis {axis}")
+        check_range(xp, indices[..., axis], bound, where=f" along axis {axis}")
         flat = flat * bound + indices[..., axis]
     return flat
 

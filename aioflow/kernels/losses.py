@@ -42,7 +42,7 @@ def _sparse(features: Spec, labels: Spec) -> tuple[Spec, Spec]:
         raise ValueError(
             f"labels of shape {labels.shape} do not fit logits of shape {features.shape}: one label per row"
         )
-    whole = batch if batch.is_fully_defined() else labels.shape
+    whole = batch if labels.sizes is None or batch.is_fully_defined() else labels.shape
     return Spec(features.dtype, whole), Spec(features.dtype, features.shape)
 
 
@@ -270,9 +270,7 @@ def _along(labels: Any, logits: Any, axis: int, stop: bool, name: str | None) ->
         y = stop_gradient(y)
     rank = x.spec.rank
     if rank is None and axis != -1:
-        raise ValueError(
-            f"axis {axis} of logits of unknown rank; set their shape, or move the classes to the last axis"
-        )
+        raise ValueError(f"logits of unknown rank have no axis {axis}: set their shape, or make it the last axis")
     if rank is not None and x.spec.axis(axis) != rank - 1:
         order = [place for place in range(rank) if place != axis % rank] + [axis % rank]
         x, y = OPERATORS["transpose"](x, order), OPERATORS["transpose"](y, order)

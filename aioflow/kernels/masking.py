@@ -7,7 +7,7 @@ from aioflow import dtypes
 from aioflow.dtypes import Array, DType, Namespace, Spec, TensorShape
 from aioflow.graph import transactional
 from aioflow.kernels import known
-from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, NodeView, op
 
@@ -110,6 +110,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
     return _sequence_mask(lengths, -1 if maxlen is None else maxlen, dtype, name=name)
 
 
+costs(_boolean_mask, 2.0)
 OPERATORS["boolean_mask"] = boolean_mask
 
 __all__ = ["boolean_mask", "sequence_mask"]

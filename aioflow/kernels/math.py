@@ -141,8 +141,8 @@ def _(xp: Namespace, x: Array) -> Array:
     return xp.tanh(x * 0.5) * 0.5 + 0.5
 
 
-OPERATORS.update(negative=negative, abs=abs, square=square, sign=sign, sqrt=sqrt, exp=exp, log=log, cos=cos, cosh=cosh)
-
 __all__ = ["abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "exp", "expm1",
            "log", "log1p", "negative", "reciprocal", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
            "square", "tan", "tanh"]  # fmt: skip
+
+OPERATORS.update({name: globals()[name] for name in __all__})

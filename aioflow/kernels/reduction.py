@@ -266,10 +266,7 @@ def _(xp: Namespace, t: Array) -> Array:
 
 costs(l2_loss, 2.0)
 
-OPERATORS.update(
-    reduce_sum=reduce_sum, reduce_mean=reduce_mean, reduce_prod=reduce_prod, reduce_max=reduce_max,
-    reduce_min=reduce_min, reduce_all=reduce_all, reduce_any=reduce_any,
-)  # fmt: skip
-
 __all__ = ["count_nonzero", "l2_loss", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean",
            "reduce_min", "reduce_prod", "reduce_sum"]  # fmt: skip
+
+OPERATORS.update({name: globals()[name] for name in __all__})

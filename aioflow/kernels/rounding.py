@@ -54,6 +54,6 @@ def clip_by_value(
     return clipped
 
 
-OPERATORS.update(floor=floor, ceil=ceil, round=round, is_finite=is_finite, is_nan=is_nan, is_inf=is_inf)
-
 __all__ = ["ceil", "clip_by_value", "floor", "is_finite", "is_inf", "is_nan", "rint", "round"]
+
+OPERATORS.update({name: globals()[name] for name in __all__})

@@ -8,7 +8,7 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.dtypes import NUMERIC, Array, DType, Namespace, Spec, TensorShape
 from aioflow.kernels import known
-from aioflow.kernels.families import CPU, GPU, NARROW
+from aioflow.kernels.families import CPU, GPU, NARROW, costs
 from aioflow.kernels.shapes import shape
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, NodeView, op
@@ -35,11 +35,13 @@ def add_rows(xp: Namespace, rows: Array, places: Array, count: int, dtype: DType
     return sums.astype(dtype.np, copy=False).reshape((count, *each))
 
 
-def check_range(xp: Namespace, indices: Array, bound: int, what: str = "index", lowest: float = 0) -> None:
+def check_range(
+    xp: Namespace, indices: Array, bound: int, what: str = "index", lowest: float = 0, where: str = ""
+) -> None:
     """ValueError naming an index that is not in [lowest, bound); on a GPU, which would wait, nothing is checked."""
     if xp is np and indices.size and not (indices.min() >= lowest and indices.max() < bound):
         stray = indices.max() if indices.min() >= lowest else indices.min()
-        raise ValueError(f"{what} {stray} is out of range for size {bound}")
+        raise ValueError(f"{what} {stray}{where} is out of range for size {bound}")
 
 
 def check_ids(xp: Namespace, ids: Array, count: int) -> None:
@@ -144,6 +146,8 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     return sums
 
 
+for _op in (unsorted_segment_sum, segment_sum):
+    costs(_op, 5.0)
 OPERATORS["unsorted_segment_sum"] = unsorted_segment_sum
 
 __all__ = ["add_rows", "gather_segments", "segment_sum", "unsorted_segment_sum"]

@@ -49,9 +49,7 @@ def _(op: Operation, dy: Tensor, _: Any) -> Tensor:
 def _(xp: Namespace, x: Array, *, k: int) -> tuple[Array, Array]:
     if x.shape[-1] < k:
         raise ValueError(f"the {k} greatest of {x.shape[-1]} elements are asked for")
-    if k == 1:
-        return x.max(-1)[..., None], x.argmax(-1)[..., None].astype(np.int32)
-    places = _greatest(xp, x, k)
+    places = x.argmax(-1)[..., None] if k == 1 else _greatest(xp, x, k)
     return xp.take_along_axis(x, places, -1), places.astype(np.int32)
 
 

@@ -12,7 +12,6 @@ from aioflow.dtypes import COMPLEX, FLOAT, INTEGER, NUMERIC, Array, Namespace, S
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.segments import add_rows
 from aioflow.kernels.update import LARGE, run_dense, update
-from aioflow.kernels.variables import writable
 from aioflow.op import Ints, NodeView, T, op
 from aioflow.resources import VariableState
 
@@ -34,12 +33,15 @@ def apply_gradient_descent(var: Spec, alpha: T, delta: T, use_locking: bool = Fa
 @apply_gradient_descent.kernel(CPU, GPU, fresh=True, priority=1)
 def _(ctx: Context, state: VariableState, alpha: Array, delta: Array) -> None:
     ctx.step.check()
-    with state._lock:
-        var = writable(state)
+    state.begin_change()
+    try:
+        var = state.writable()
         if var.size > LARGE or var.shape != delta.shape:
             run_dense((state,), (var,), ctx.xp, _descend, delta, (alpha,))
         else:
             ctx.xp.subtract(var, ctx.xp.multiply(delta, alpha), var)
+    finally:
+        state.end_change()
 
 
 @update(_descend, 2, FLOAT, COMPLEX)

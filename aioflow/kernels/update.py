@@ -19,7 +19,7 @@ from aioflow import dtypes, errors
 from aioflow.context import Context
 from aioflow.dtypes import FLOAT, Array, DType, Namespace, Spec
 from aioflow.kernels.families import CPU, GPU
-from aioflow.kernels.variables import checked_rows, held, writable
+from aioflow.kernels.variables import checked_rows, held
 from aioflow.node import Operation
 from aioflow.op import NodeView, Op, op
 from aioflow.resources import VariableState
@@ -130,17 +130,17 @@ def exclusively(states: States, change: Callable[..., None], *arguments: Any) ->
     """
     _acquire(states)
     try:
-        change(states, [writable(state) for state in states], *arguments)
+        change(states, [state.writable() for state in states], *arguments)
     finally:
         for state in states:
-            state._lock.release()
+            state.end_change()
 
 
 def _acquire(states: States) -> None:
     for count, state in enumerate(states):
-        if not state._lock.acquire(False):
+        if not state.begin_change(wait=False):
             for taken in states[:count]:
-                taken._lock.release()
+                taken.end_change()
             _acquire_in_order(states)
             return
 
@@ -149,7 +149,7 @@ def _acquire_in_order(states: States) -> None:
     if len(set(states)) < len(states):
         raise errors.InvalidArgumentError(f"variable {states[0].name!r} and its slots must be different variables")
     for state in sorted(states, key=id):
-        state._lock.acquire()
+        state.begin_change()
 
 
 def run_dense(

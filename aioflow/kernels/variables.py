@@ -4,9 +4,8 @@ A read has value semantics; within a step the plan keeps reads and updates of on
 """
 
 import math
-import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,6 @@ from aioflow.resources import VariableState
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 
-_OURS: Final = 2
-"""What `sys.getrefcount(state._value)` says of a value that only the variable holds."""
-_COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
-
 
 def held(handle: Spec) -> Spec:
     """What a variable holds, from the Spec of its handle. TypeError if it is no handle of a variable."""
@@ -34,18 +29,6 @@ def _value_of(handle: Spec) -> Spec:
     """What a read gives: where sizes are open, another read may find others."""
     item = held(handle)
     return item if item.shape.is_fully_defined() else Spec(item.dtype, TensorShape(item.shape.sizes))
-
-
-def writable(state: VariableState) -> Array:
-    """The variable's array, to be changed in place: a copy, if anyone else holds the present one.
-
-    The caller holds the variable's lock. FailedPreconditionError if there is no value.
-    """
-    if state._value is None:
-        state.read()
-    if sys.getrefcount(state._value) > _OURS or not _COUNTS_ARE_EXACT:
-        state._value = state._value.copy()
-    return state._value
 
 
 @op(stateful=True, observes=True)
@@ -136,6 +119,8 @@ def _(xp: Namespace, states: Sequence[VariableState], *, names: tuple[str, ...])
 def gather_variable(handle: Spec, indices: Ints) -> Spec:
     """Rows of a variable, without reading the rest: `value[indices]`."""
     item = held(handle)
+    if item.rank == 0:
+        raise ValueError("a variable of rank 0 has no rows")
     indices.only(dtypes.INTEGER)
     return Spec(item.dtype, indices.shape.concatenate(item.shape[1:]))
 
@@ -204,9 +189,7 @@ def _update(name: str, ufunc: str, doc: str) -> Op[Tensor]:
     def _(ctx: Context, state: VariableState, value: Array) -> Array:
         ctx.step.check()
         function = getattr(ctx.xp, ufunc)
-        return state.update(
-            lambda present, out: function(present, value, out=ctx.xp.empty_like(present) if out is None else out)
-        )
+        return state.change(lambda present: function(present, value, out=present))
 
     return made
 
@@ -242,13 +225,9 @@ def _scatter(name: str, change: Callable[[Namespace, Array, Array, Array], None]
     def _(ctx: Context, state: VariableState, indices: Array, updates: Array) -> Array:
         ctx.step.check()
 
-        def apply(present: Array, out: Array | None) -> Array:
-            rows = checked_rows(indices, present, state.name)
-            value = present.copy() if out is None else out
-            change(ctx.xp, value, rows, updates)
-            return value
-
-        return state.update(apply)
+        return state.change(
+            lambda present: change(ctx.xp, present, checked_rows(indices, present, state.name), updates)
+        )
 
     return made
 
@@ -262,6 +241,8 @@ scatter_update_variable = _scatter(
     _set_rows,
     "The rows `indices` of the variable hold `updates`; the result is its new value.",
 )
+
+
 def _at(name: str) -> Callable[[Namespace, Array, Array, Array], None]:
     """Apply the ufunc once for every index, however often a row is named."""
 
@@ -292,5 +273,5 @@ scatter_sub_variable = _scatter(
 __all__ = [
     "assign_add_variable", "assign_mul_variable", "assign_sub_variable", "assign_variable", "checked_rows",
     "gather_variable", "held", "is_variable_initialized", "read_variable", "read_variable_or", "scatter_add_variable",
-    "scatter_sub_variable", "scatter_update_variable", "uninitialized_variables", "variable", "writable",
+    "scatter_sub_variable", "scatter_update_variable", "uninitialized_variables", "variable",
 ]  # fmt: skip

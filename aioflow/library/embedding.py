@@ -38,10 +38,7 @@ def embedding_lookup(
         if len(params) != 1:
             raise ValueError(f"a table is one variable or tensor here, not {len(params)} of them")
         params = params[0]
-    if isinstance(params, Variable):
-        rows = params.sparse_read(ids, name=name)
-    else:
-        rows = gather(params, ids, name=name)
+    rows = params.sparse_read(ids, name=name) if isinstance(params, Variable) else gather(params, ids, name=name)
     return rows if max_norm is None else _shortened(rows, convert_to_tensor(ids), max_norm)
 
 

@@ -1,15 +1,20 @@
 """First values of variables: objects that are called with a shape and a dtype and give a tensor."""
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from aioflow import dtypes
 from aioflow.dtypes import DType, as_dtype
 from aioflow.kernels.constants import constant
-from aioflow.kernels.filling import fill
+from aioflow.kernels.filling import eye, fill
+from aioflow.kernels.random import random_normal, random_uniform, truncated_normal
 from aioflow.node import Tensor
+
+Draw = Callable[..., Tensor]
+"""(shape, a, b, dtype, seed=) -> random numbers."""
 
 
 class Initializer:
@@ -29,51 +34,227 @@ class Constant(Initializer):
     """One value everywhere, or the values of an array or list, the last of them repeated."""
 
     def __init__(self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False) -> None:
-        self.value = value
+        self.value: Final = value
         self.dtype = as_dtype(dtype)
         self._verify = verify_shape
 
     def __call__(
         self, shape: Any, dtype: Any = None, partition_info: None = None, verify_shape: bool | None = None
     ) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
+        """A tensor of that shape. ValueError if it is to be verified, and the value has another."""
         wanted = self._dtype(dtype)
         if np.ndim(self.value) == 0:
             return fill(shape, constant(self.value, wanted))
-        return constant(self.value, wanted, shape, verify_shape=self._verify if verify_shape is None else verify_shape)
+        verify = self._verify if verify_shape is None else verify_shape
+        return constant(self.value, wanted, shape, verify_shape=verify)
 
 
-class Zeros(Constant):
-    """Zero everywhere; false, or empty, for bools and strings."""
-
-    def __init__(self, dtype: Any = dtypes.float32) -> None:
-        super().__init__(0, dtype)
-
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None, verify_shape: Any = None) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
-        wanted = self._dtype(dtype)
-        return fill(shape, constant("" if wanted is dtypes.string else False if wanted.is_bool else 0, wanted))
-
-
-class Ones(Constant):
-    """One everywhere; true for bools."""
+class Zeros(Initializer):
+    """Zero everywhere: false for bools, empty for strings."""
 
     def __init__(self, dtype: Any = dtypes.float32) -> None:
-        super().__init__(1, dtype)
+        self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None, verify_shape: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         wanted = self._dtype(dtype)
-        return fill(shape, constant(True if wanted.is_bool else 1, wanted))
+        return fill(shape, constant("" if wanted is dtypes.string else wanted.np.type(0), wanted))
+
+
+class Ones(Initializer):
+    """One everywhere: true for bools."""
+
+    def __init__(self, dtype: Any = dtypes.float32) -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+        """A tensor of that shape, and of that dtype or else the initializer's."""
+        wanted = self._dtype(dtype)
+        return fill(shape, constant(wanted.np.type(1), wanted))
+
+
+class Identity(Initializer):
+    """A matrix with `gain` on its diagonal and zeros elsewhere."""
+
+    def __init__(self, gain: float = 1.0, dtype: Any = dtypes.float32) -> None:
+        self.gain: Final = gain
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+        """A tensor of that shape. ValueError unless it is of rank 2."""
+        if len(shape) != 2:
+            raise ValueError(f"an identity matrix has two axes, not shape {list(shape)}")
+        rows, columns = shape
+        return self.gain * eye(rows, columns, dtype=self._dtype(dtype))
+
+
+class _Drawn(Initializer):
+    """Random numbers of one distribution with two parameters."""
+
+    draw: Draw
+
+    def __init__(self, first: Any, second: Any, seed: int | None, dtype: Any) -> None:
+        self.parameters: Final = first, second
+        self.seed: Final = seed
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+        """A tensor of that shape, and of that dtype or else the initializer's."""
+        return type(self).draw(shape, *self.parameters, self._dtype(dtype), seed=self.seed)
+
+
+class RandomUniform(_Drawn):
+    """Numbers from `minval` up to but not `maxval`, each as likely as the next; `maxval` is 1 by default for floats."""
+
+    draw = staticmethod(random_uniform)
+
+    def __init__(
+        self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = dtypes.float32
+    ) -> None:
+        super().__init__(minval, maxval, seed, dtype)
+
+
+class RandomNormal(_Drawn):
+    """Normally distributed numbers."""
+
+    draw = staticmethod(random_normal)
+
+    def __init__(
+        self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
+    ) -> None:
+        super().__init__(mean, stddev, seed, dtype)
+
+
+class TruncatedNormal(_Drawn):
+    """Normally distributed numbers, none further than two standard deviations from the mean."""
+
+    draw = staticmethod(truncated_normal)
+
+    def __init__(
+        self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
+    ) -> None:
+        super().__init__(mean, stddev, seed, dtype)
+
+
+_FANS: Final[dict[str, Callable[[float, float], float]]] = {
+    "fan_in": lambda into, out: into,
+    "fan_out": lambda into, out: out,
+    "fan_avg": lambda into, out: (into + out) / 2,
+}
+_CUT: Final = 0.87962566103423978
+"""The standard deviation of a normal distribution that is cut off at two of its own."""
+
+
+class VarianceScaling(Initializer):
+    """Random numbers of variance `scale` / n, where n is how many values a unit takes in, or sends out, or their mean.
+
+    Args:
+        scale: a positive number.
+        mode: "fan_in", "fan_out" or "fan_avg".
+        distribution: "truncated_normal" (also "normal"), "untruncated_normal" or "uniform".
+        seed: makes the numbers the same in every session.
+        dtype: a floating dtype.
+
+    Raises:
+        ValueError: one of these is none of them.
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+        dtype: Any = dtypes.float32,
+    ) -> None:
+        if scale <= 0:
+            raise ValueError(f"scale must be positive, not {scale}")
+        if mode not in _FANS:
+            raise ValueError(f"mode is one of {', '.join(_FANS)}, not {mode!r}")
+        if distribution not in ("normal", "truncated_normal", "untruncated_normal", "uniform"):
+            raise ValueError(f"distribution is truncated_normal, untruncated_normal or uniform, not {distribution!r}")
+        self.dtype = as_dtype(dtype)
+        if not self.dtype.is_floating:
+            raise ValueError(f"random first values are floating, not {self.dtype.name}")
+        self.scale: Final = scale
+        self.mode: Final = mode
+        self.distribution: Final = distribution
+        self.seed: Final = seed
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+        """A tensor of that shape, and of that dtype or else the initializer's."""
+        deviation = math.sqrt(self.scale / max(1.0, _FANS[self.mode](*_fans(shape))))
+        wanted = self._dtype(dtype)
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0) * deviation
+            return random_uniform(shape, -limit, limit, wanted, seed=self.seed)
+        if self.distribution == "untruncated_normal":
+            return random_normal(shape, 0.0, deviation, wanted, seed=self.seed)
+        return truncated_normal(shape, 0.0, deviation / _CUT, wanted, seed=self.seed)
+
+
+def _fans(shape: Sequence[int]) -> tuple[float, float]:
+    """How many values a unit takes in and sends out: of a matrix its sizes, of a filter times its extent."""
+    if len(shape) < 2:
+        size = float(shape[0]) if len(shape) else 1.0
+        return size, size
+    *extent, into, out = shape
+    return float(into * math.prod(extent)), float(out * math.prod(extent))
+
+
+class GlorotUniform(VarianceScaling):
+    """Uniform between ±√(6 / (in + out)) [Glorot and Bengio, 2010]."""
+
+    def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+
+
+class GlorotNormal(VarianceScaling):
+    """Normal with the variance 2 / (in + out) [Glorot and Bengio, 2010]."""
+
+    def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+
+def he_normal(seed: int | None = None) -> VarianceScaling:
+    """Normal with the variance 2 / in, for layers that relu follows [He et al., 2015]."""
+    return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
+
+
+def he_uniform(seed: int | None = None) -> VarianceScaling:
+    """Uniform with the variance 2 / in, for layers that relu follows [He et al., 2015]."""
+    return VarianceScaling(2.0, "fan_in", "uniform", seed)
+
+
+def lecun_normal(seed: int | None = None) -> VarianceScaling:
+    """Normal with the variance 1 / in [LeCun et al., 1998]."""
+    return VarianceScaling(1.0, "fan_in", "truncated_normal", seed)
+
+
+def lecun_uniform(seed: int | None = None) -> VarianceScaling:
+    """Uniform with the variance 1 / in [LeCun et al., 1998]."""
+    return VarianceScaling(1.0, "fan_in", "uniform", seed)
 
 
 def default_for(dtype: DType) -> Callable[..., Tensor]:
     """What `get_variable` takes when it is given no initializer."""
     if dtype.is_floating:
-        raise NotImplementedError
+        return GlorotUniform(dtype=dtype)
     if dtype.is_integer or dtype.is_bool:
         return Zeros(dtype)
     raise ValueError(f"a variable of dtype {dtype.name} needs an initializer")
 
 
 zeros_initializer, ones_initializer, constant_initializer = Zeros, Ones, Constant
+random_uniform_initializer, random_normal_initializer = RandomUniform, RandomNormal
+truncated_normal_initializer, variance_scaling_initializer = TruncatedNormal, VarianceScaling
+glorot_uniform_initializer, glorot_normal_initializer = GlorotUniform, GlorotNormal
+identity_initializer = Identity
+
+__all__ = [
+    "Constant", "GlorotNormal", "GlorotUniform", "Identity", "Initializer", "Ones", "RandomNormal", "RandomUniform",
+    "TruncatedNormal", "VarianceScaling", "Zeros", "constant_initializer", "glorot_normal_initializer",
+    "glorot_uniform_initializer", "he_normal", "he_uniform", "identity_initializer", "lecun_normal", "lecun_uniform",
+    "ones_initializer", "random_normal_initializer", "random_uniform_initializer", "truncated_normal_initializer",
+    "variance_scaling_initializer", "zeros_initializer",
+]  # fmt: skip

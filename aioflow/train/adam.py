@@ -6,10 +6,10 @@ from typing import Any
 from aioflow import dtypes
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import training
-from aioflow.kernels.casting import cast
 from aioflow.library.control import group
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
+from aioflow.train.numbers import as_number
 from aioflow.train.optimizer import Optimizer
 
 
@@ -38,14 +38,11 @@ class AdamOptimizer(Optimizer):
         first = min(var_list, key=lambda var: var.name)
         dtype = dtypes.float64 if any(var.dtype is dtypes.float64 for var in var_list) else dtypes.float32
         for name in ("beta1", "beta2"):
-            self._create_non_slot_variable(lambda name=name: self._start(name, dtype), f"{name}_power", first)
+            start = as_number(self._call_if_callable(self._numbers[name]), dtype, name)
+            self._create_non_slot_variable(start, f"{name}_power", first)
         for var in var_list:
             self._zeros_slot(var, "m", self._name)
             self._zeros_slot(var, "v", self._name)
-
-    def _start(self, name: str, dtype: dtypes.DType) -> Any:
-        value = self._call_if_callable(self._numbers[name])
-        return cast(value, dtype)
 
     def _prepare(self) -> None:
         self._powers = [power.value() for power in self._beta_powers()]
@@ -55,7 +52,7 @@ class AdamOptimizer(Optimizer):
         return [power for power in found if power is not None]
 
     def _inputs(self, var: Variable) -> list[Tensor]:
-        powers = [power if power.dtype is var.dtype else cast(power, var.dtype) for power in self._powers]
+        powers = [as_number(power, var.dtype) for power in self._powers]
         numbers = [self._number(name, var) for name in self._numbers]
         return [var.handle, self._slot(var, "m"), self._slot(var, "v"), *powers, *numbers]
 

@@ -1,6 +1,7 @@
 """Learning rates that fall as the global step grows: tensors, to be given to an optimizer.
 
-Each is computed in the dtype of `learning_rate`. `global_step` is a variable, a tensor or a number of any numeric dtype.
+Each is computed in the dtype of `learning_rate`. The global step is a variable, a tensor or a number of any numeric
+dtype.
 """
 
 import math
@@ -20,6 +21,7 @@ from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.rounding import ceil, floor
 from aioflow.kernels.select import where
 from aioflow.node import Tensor
+from aioflow.train.numbers import as_number
 
 
 @contextmanager
@@ -34,7 +36,7 @@ def _scope(default: str, name: str | None, *values: Any) -> Iterator[Graph]:
 def _as_step(global_step: TensorLike, rate: Tensor) -> Tensor:
     if global_step is None:
         raise ValueError("a learning rate that decays needs the global_step")
-    return cast(global_step, rate.dtype)
+    return as_number(global_step, rate.dtype)
 
 
 class Schedule(Protocol):
@@ -52,7 +54,7 @@ class Schedule(Protocol):
         """The rate at the global step; with `staircase` it falls only after whole decay_steps."""
 
 
-def _schedule(label: str, formula: Callable[[Tensor, Tensor, Tensor], Tensor], doc: str) -> Schedule:
+def _schedule(called: str, label: str, formula: Callable[[Tensor, Tensor, Tensor], Tensor], doc: str) -> Schedule:
     """The schedule formula(learning_rate, decay_rate, progress), where progress is global_step / decay_steps."""
 
     def decay(
@@ -65,24 +67,28 @@ def _schedule(label: str, formula: Callable[[Tensor, Tensor, Tensor], Tensor], d
     ) -> Tensor:
         with _scope(label, name, learning_rate, global_step, decay_steps, decay_rate):
             rate = convert_to_tensor(learning_rate, name="learning_rate")
-            progress = _as_step(global_step, rate) / cast(decay_steps, rate.dtype)
-            return formula(rate, cast(decay_rate, rate.dtype), floor(progress) if staircase else progress)
+            progress = _as_step(global_step, rate) / as_number(decay_steps, rate.dtype)
+            return formula(rate, as_number(decay_rate, rate.dtype), floor(progress) if staircase else progress)
 
     decay.__doc__ = doc
+    decay.__name__ = decay.__qualname__ = called
     return decay
 
 
 exponential_decay = _schedule(
+    "exponential_decay",
     "ExponentialDecay",
     lambda rate, decay, progress: rate * pow(decay, progress),
     "The rate times decay_rate ^ (global_step / decay_steps); with `staircase` it falls only after whole decay_steps.",
 )
 natural_exp_decay = _schedule(
+    "natural_exp_decay",
     "NaturalExpDecay",
     lambda rate, decay, progress: rate * exp(-decay * progress),
     "The rate times exp(-decay_rate * global_step / decay_steps); with `staircase` in steps of decay_steps.",
 )
 inverse_time_decay = _schedule(
+    "inverse_time_decay",
     "InverseTimeDecay",
     lambda rate, decay, progress: rate / (1 + decay * progress),
     "The rate over 1 + decay_rate * global_step / decay_steps; with `staircase` in steps of decay_steps.",
@@ -128,8 +134,8 @@ def polynomial_decay(
     """
     with _scope("PolynomialDecay", name, learning_rate, global_step, decay_steps, end_learning_rate, power):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
-        step, steps = _as_step(global_step, rate), cast(decay_steps, rate.dtype)
-        end, power = cast(end_learning_rate, rate.dtype), cast(power, rate.dtype)
+        step, steps = _as_step(global_step, rate), as_number(decay_steps, rate.dtype)
+        end, power = as_number(end_learning_rate, rate.dtype), as_number(power, rate.dtype)
         if cycle:
             steps = steps * where(equal(step, 0), 1.0, ceil(step / steps))
         else:
@@ -147,7 +153,7 @@ def cosine_decay(
     """From the rate at step 0 along half a cosine to `alpha` times it at `decay_steps`, and constant from there on."""
     with _scope("CosineDecay", name, learning_rate, global_step, decay_steps):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
-        steps = cast(decay_steps, rate.dtype)
+        steps = as_number(decay_steps, rate.dtype)
         completed = minimum(_as_step(global_step, rate), steps) / steps
         falling = 0.5 * (1 + cos(math.pi * completed))
         return rate * ((1 - alpha) * falling + alpha)

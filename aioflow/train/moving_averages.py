@@ -3,15 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from aioflow.convert import convert_to_tensor
 from aioflow.graph import Graph, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.kernels.arithmetic import minimum
-from aioflow.kernels.casting import cast
 from aioflow.library.control import group
 from aioflow.library.state import moving_average_variables, trainable_variables
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
+from aioflow.train.numbers import as_number
 from aioflow.train.slots import create_slot
 
 
@@ -26,7 +25,7 @@ class ExponentialMovingAverage:
         decay: the share of the shadow that stays at each update, near 1.
         num_updates: the number of updates so far, as the global step: with it the share that stays is at most
             (1 + num_updates) / (10 + num_updates), so that shadows move faster at first.
-        zero_debias: for compatibility: shadows begin at their variable's first value, so that nothing pulls them to zero.
+        zero_debias: for compatibility: shadows begin at their variable's first value, so nothing pulls them to zero.
         name: the last part of the shadows' names, and the name scope of the updates.
     """
 
@@ -46,7 +45,8 @@ class ExponentialMovingAverage:
     def apply(self, var_list: Iterable[Variable] | None = None) -> Operation:
         """An operation that updates the shadows of these variables, by default of the trainable ones.
 
-        Makes those shadows that are not there yet; they join GLOBAL_VARIABLES, and their variables MOVING_AVERAGE_VARIABLES.
+        Makes those shadows that are not there yet. They join GLOBAL_VARIABLES, and their variables join
+        MOVING_AVERAGE_VARIABLES.
 
         Raises:
             TypeError: one is no variable of floating dtype.
@@ -73,16 +73,16 @@ class ExponentialMovingAverage:
     def _update(self, variable: Variable) -> Operation:
         shadow = self._averages[variable.graph, variable.op.name]
         with variable.graph.colocate_with(shadow.handle, ignore_existing=True):
-            moved: Operation = shadow.assign_sub((shadow - variable) * (1 - self._kept(variable)), read_value=False)
+            moved: Operation = shadow.assign_sub(
+                (shadow.value() - variable) * (1 - self._kept(variable)), read_value=False
+            )
             return moved
 
     def _kept(self, variable: Variable) -> Tensor:
-        if not hasattr(self._decay, "graph") and self._num_updates is None:
-            return convert_to_tensor(self._decay, variable.dtype)
-        decay = cast(self._decay, variable.dtype)
+        decay = as_number(self._decay, variable.dtype, "decay")
         if self._num_updates is None:
             return decay
-        count = cast(self._num_updates, variable.dtype)
+        count = as_number(self._num_updates, variable.dtype)
         return minimum(decay, (1 + count) / (10 + count))
 
     def average(self, var: Variable) -> Variable | None:
@@ -95,9 +95,9 @@ class ExponentialMovingAverage:
         return f"{var.op.name}/{self._name}" if shadow is None else shadow.op.name
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
-        """By the name under which a checkpoint holds its value: variables to be restored from their shadows, and others.
+        """Variables by the name under which a checkpoint holds what they are to be restored from.
 
-        From shadows are restored `moving_avg_variables`, by default the trainable ones and those that have a shadow.
+        For `moving_avg_variables`, by default the trainable ones and those that have a shadow, that is the shadow's.
         """
         graph = get_default_graph()
         averaged = [*trainable_variables(), *moving_average_variables()]

@@ -14,12 +14,12 @@ from aioflow.gradients import gradients
 from aioflow.graph import Graph, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.casting import cast
 from aioflow.kernels.training import deduplicate_rows
 from aioflow.library import control
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 from aioflow.train import slots
+from aioflow.train.numbers import as_number
 
 Gradient: TypeAlias = Tensor | IndexedSlices
 GradsAndVars: TypeAlias = Sequence[tuple[Gradient | None, Any]]
@@ -238,7 +238,7 @@ class Optimizer:
         if found is None:
             with scopes.changed(var.graph, name=self._scope[:-1], colocation=()):
                 value = self._call_if_callable(self._numbers[name])
-                found = self._tensors[name, var.dtype] = _as_number(var.graph, value, var.dtype, name)
+                found = self._tensors[name, var.dtype] = as_number(value, var.dtype, name)
         return found
 
     def _slot(self, var: Variable, name: str) -> Tensor:
@@ -293,14 +293,6 @@ class Optimizer:
 
 def _key(var: Variable) -> tuple[Graph, str]:
     return var.graph, var.op.name
-
-
-def _as_number(graph: Graph, value: Any, dtype: DType, name: str) -> Tensor:
-    if not hasattr(value, "graph"):
-        with graph.control_dependencies(None):
-            return convert_to_tensor(value, dtype, name=name)
-    tensor = convert_to_tensor(value)
-    return tensor if tensor.dtype is dtype else cast(tensor, dtype, name=name)
 
 
 def _as_gradient(gradient: Any) -> Gradient | None:

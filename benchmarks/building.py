@@ -1,0 +1,109 @@
+"""Building graphs: time per op beside TensorFlow's, and whether it stays linear to 1,000,000 nodes, planning too."""
+
+import gc
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.harness import Step, Timing, alternate, freeze
+from benchmarks.report import Claim, Row, span
+
+LAYERS = 333
+SIZES = (10_000, 100_000, 1_000_000)
+LINEAR = 1.5
+"""A million nodes may cost so many times per node what ten thousand cost: caches and the collector take their share."""
+
+
+async def rows() -> AsyncIterator[Row]:
+    """The time per op, and the time per node as the graph grows."""
+    yield per_op(await alternate({peers.AIOFLOW: aioflow(), peers.TENSORFLOW: tensorflow()}, rounds=9))
+    yield growth([await grow(nodes) for nodes in SIZES])
+
+
+def growth(costs: list["Cost"]) -> Row:
+    """Time per node at each size: constant, if building and planning are linear."""
+    figures = {f"{nodes:,} nodes": str(cost) for nodes, cost in zip(SIZES, costs, strict=True)}
+    claims = [
+        Claim("build, per node: largest / smallest", costs[-1].build / costs[0].build, LINEAR),
+        Claim("plan, per node: largest / smallest", costs[-1].plan / costs[0].plan, LINEAR),
+    ]
+    return Row("aioflow, a growing chain, per node", figures, claims)
+
+
+def per_op(timing: Timing) -> Row:
+    """Time per op: matmul, add and relu in turn, with shapes inferred and the user's line kept."""
+    figures = {side: f"{span((timing.seconds(side) or 0) / (3 * LAYERS))} per op" for side in timing.rounds}
+    claim = Claim("aioflow / TensorFlow", timing.ratio(peers.AIOFLOW, peers.TENSORFLOW), 0.5)
+    return Row(f"building a graph of {3 * LAYERS} ops", figures | timing.missing, [claim])
+
+
+@asynccontextmanager
+async def aioflow() -> AsyncIterator[Step]:
+    """A step that builds a graph of `LAYERS` layers without variables."""
+    af = peers.aioflow()
+
+    def step() -> None:
+        with af.Graph().as_default():
+            layers(af.placeholder(af.float32, [None, 16]), af.constant(np.eye(16, dtype=np.float32)), af)
+
+    yield step
+
+
+@asynccontextmanager
+async def tensorflow() -> AsyncIterator[Step]:
+    """The same step in TensorFlow."""
+    tf = peers.tensorflow()
+
+    def step() -> None:
+        with tf.Graph().as_default():
+            layers(tf.placeholder(tf.float32, [None, 16]), tf.constant(np.eye(16, dtype=np.float32)), tf)
+
+    yield step
+
+
+def layers(hidden: Any, weights: Any, module: Any) -> Any:
+    """Three ops a layer, spelled the same on both sides."""
+    for _ in range(LAYERS):
+        hidden = module.nn.relu(module.add(module.matmul(hidden, weights), hidden))
+    return hidden
+
+
+class Cost(NamedTuple):
+    """Seconds per node: to build, to plan (the first run less the second), to run."""
+
+    build: float
+    plan: float
+    run: float
+
+    def __str__(self) -> str:
+        return f"build {span(self.build)}, plan {span(self.plan)}, run {span(self.run)}"
+
+
+async def grow(nodes: int) -> Cost:
+    """What a chain of so many scalar ops costs per node."""
+    af = peers.aioflow()
+    freeze()
+    begin = time.perf_counter()
+    graph = af.Graph()
+    with graph.as_default():
+        fed = x = af.placeholder(af.float32, [])
+        for _ in range(nodes // 2):
+            x = af.tanh(af.add(x, fed))
+    built = time.perf_counter() - begin
+    async with af.Session(graph=graph) as session:
+        call = session.make_callable(x, feeds=[fed])
+        first, second = [await seconds(call) for _ in range(2)]
+    del graph, fed, x, session, call
+    gc.collect()
+    return Cost(built / nodes, (first - second) / nodes, second / nodes)
+
+
+async def seconds(call: Step) -> float:
+    """How long one call takes."""
+    begin = time.perf_counter()
+    await call(np.float32(0.5))
+    return time.perf_counter() - begin

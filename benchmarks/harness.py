@@ -1,0 +1,166 @@
+"""Alternating measurement: every round times one block of each side, and a ratio is a median of ratios per round.
+
+Noise on a shared machine comes in waves longer than a block. A wave hits all sides of a round, so a ratio taken within
+the round keeps its meaning when absolute times do not. Sides take turns at being first, and between two blocks the loop
+sleeps until the thread pools of the side before (they spin for tens of milliseconds) have gone to sleep.
+"""
+
+import asyncio
+import gc
+import inspect
+import itertools
+import math
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+Step = Callable[..., Any]
+"""One step of a side: a plain function, or a coroutine function, which is then awaited. Returns what sides compare."""
+
+Side = AbstractAsyncContextManager[Step]
+"""Builds a side on entry, gives its step, and closes it on exit. ImportError on entry: the peer is not installed."""
+
+SETTLE = 0.06
+FIRST = 3
+"""So many first steps of the sides are compared: the second and third hold the gradients too."""
+
+
+@dataclass
+class Timing:
+    """Seconds per step: one median per round and side. `missing` says why a side has none."""
+
+    rounds: dict[str, list[float]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def seconds(self, side: str) -> float | None:
+        """The median over all rounds, None for a missing side."""
+        return statistics.median(self.rounds[side]) if side in self.rounds else None
+
+    def ratio(self, above: str, below: str) -> float | None:
+        """The median over rounds of `above`'s time by `below`'s, None unless both were measured."""
+        if above not in self.rounds or below not in self.rounds:
+            return None
+        return statistics.median(a / b for a, b in zip(self.rounds[above], self.rounds[below], strict=True))
+
+
+async def alternate(
+    sides: Mapping[str, Side], *, rounds: int = 15, block: float = 0.25, agree: float | None = None
+) -> Timing:
+    """Build all sides, time `rounds` rounds of blocks of about `block` seconds each, and close the sides.
+
+    With `agree`, the values of the first steps of all sides must agree to this relative tolerance, or ValueError is
+    raised: sides that compute different things are not compared.
+    """
+    timing = Timing()
+    async with AsyncExitStack() as stack:
+        built, values = await enter(stack, sides, timing.missing)
+        if agree is not None:
+            check(values, agree)
+        counts = {name: await calibrate(step, block) for name, step in built.items()}
+        freeze()
+        for turn in range(rounds):
+            for name in rotated(list(built), turn):
+                await asyncio.sleep(SETTLE)
+                timing.rounds.setdefault(name, []).append(await timed(built[name], counts[name]))
+    return timing
+
+
+async def enter(
+    stack: AsyncExitStack, sides: Mapping[str, Side], missing: dict[str, str], first: int = FIRST
+) -> tuple[dict[str, Step], dict[str, list[Any]]]:
+    """The steps of all sides that could be built and did their first steps, and these steps' values.
+
+    `missing` tells of the others: one side that is not there, or fails, does not hide the rest.
+    """
+    built, values = {}, {}
+    for name, side in sides.items():
+        try:
+            step = await stack.enter_async_context(side)
+            values[name] = [await call(step) for _ in range(first)]
+            built[name] = step
+        except Exception as error:
+            missing[name] = excuse(error)
+    return built, values
+
+
+def excuse(error: Exception) -> str:
+    """Why a side has no figure."""
+    words = "not installed" if isinstance(error, ImportError) else "failed"
+    return f"{words} ({type(error).__name__}: {error})"
+
+
+def check(values: Mapping[str, Sequence[Any]], tolerance: float) -> None:
+    """Every side's values equal the first side's, step for step."""
+    for (name, ours), (other, theirs) in itertools.pairwise(values.items()):
+        for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            if not math.isclose(float(a), float(b), rel_tol=tolerance, abs_tol=tolerance):
+                raise ValueError(f"step {step}: {name} computed {float(a):.7g}, {other} {float(b):.7g}")
+
+
+async def call(step: Step) -> Any:
+    """One step, awaited where it must be."""
+    value = step()
+    return await value if isinstance(value, Awaitable) else value
+
+
+async def calibrate(step: Step, block: float) -> int:
+    """How many steps fill a block, after a warm-up of at least as long."""
+    count, spent = 0, 0.0
+    begin = time.perf_counter()
+    while spent < 2 * block or count < 3:
+        await call(step)
+        count += 1
+        spent = time.perf_counter() - begin
+    return max(5, round(count * block / spent))
+
+
+def freeze() -> None:
+    """Take what was imported and built so far out of the collector's sight, so that no side pays for another's heap."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+def rotated(names: list[str], turn: int) -> list[str]:
+    """The names in order, beginning with another one each turn."""
+    first = turn % len(names) if names else 0
+    return names[first:] + names[:first]
+
+
+async def timed(step: Step, count: int) -> float:
+    """The median seconds of a step over a block of `count`, after a warm-up of a third of it.
+
+    The warm-up is long because thread pools fall asleep in the pause: TensorFlow's needs about 0.1 s to be at its best.
+    """
+    for _ in range(1 + count // 3):
+        await call(step)
+    samples = await timed_async(step, count) if inspect.iscoroutinefunction(step) else timed_sync(step, count)
+    return statistics.median(samples)
+
+
+def timed_sync(step: Step, count: int) -> list[float]:
+    """Seconds of each of `count` plain calls."""
+    clock, samples = time.perf_counter, []
+    for _ in range(count):
+        begin = clock()
+        step()
+        samples.append(clock() - begin)
+    return samples
+
+
+async def timed_async(step: Step, count: int) -> list[float]:
+    """Seconds of each of `count` awaited calls."""
+    clock, samples = time.perf_counter, []
+    for _ in range(count):
+        begin = clock()
+        await step()
+        samples.append(clock() - begin)
+    return samples
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    """The smallest sample that at least `share` of all samples do not exceed."""
+    return sorted(samples)[max(0, math.ceil(share * len(samples)) - 1)]

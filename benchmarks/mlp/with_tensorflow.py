@@ -1,0 +1,54 @@
+"""The MLP in TensorFlow's v1 mode: a graph, a session, make_callable."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from benchmarks import peers
+from benchmarks.harness import Step
+from benchmarks.mlp import Problem
+
+
+@asynccontextmanager
+async def training(problem: Problem) -> AsyncIterator[Step]:
+    """A step that trains once on the batch and gives its loss."""
+    tf = peers.tensorflow()
+    graph = tf.Graph()
+    with graph.as_default():
+        images, logits = model(problem)
+        labels = tf.placeholder(tf.int32, [None])
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+        train = tf.train.GradientDescentOptimizer(problem.rate).minimize(loss)
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        call = session.make_callable([loss, train], feed_list=[images, labels])
+
+        def step() -> Any:
+            value, _ = call(problem.images, problem.labels)
+            return value
+
+        yield step
+
+
+@asynccontextmanager
+async def inference(problem: Problem) -> AsyncIterator[Step]:
+    """A plain function from images to logits, which any thread may call."""
+    tf = peers.tensorflow()
+    graph = tf.Graph()
+    with graph.as_default():
+        images, logits = model(problem)
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        yield session.make_callable(logits, feed_list=[images])
+
+
+def model(problem: Problem) -> tuple[Any, Any]:
+    """The placeholder for images and the logits, in the current graph."""
+    tf = peers.tensorflow()
+    images = hidden = tf.placeholder(tf.float32, [None, problem.sizes[0]])
+    for layer, (weights, bias) in enumerate(problem.weights()):
+        hidden = tf.nn.relu(hidden) if layer else hidden
+        hidden = tf.matmul(hidden, tf.Variable(weights)) + tf.Variable(bias)
+    return images, hidden

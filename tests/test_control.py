@@ -1,0 +1,111 @@
+"""Scopes and collections of the default graph, group, tuple: library/control.py."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.library import control
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def test_scopes_are_those_of_the_default_graph(graph):
+    x = af.no_op(name="x")
+    with (
+        control.name_scope("s") as scope,
+        control.control_dependencies([x]),
+        control.container("c"),
+        control.device("/gpu:0"),
+    ):
+        y = af.no_op(name="y")
+    with control.colocate_with(y):
+        z = af.no_op(name="z")
+    assert (scope, y.name, y.control_inputs, y.container, y.device) == ("s/", "s/y", (x,), "c", "/device:GPU:0")
+    assert z.colocation == ("s/y",)
+
+
+def test_a_name_scope_takes_name_default_or_the_graph_of_its_values():
+    with af.Graph().as_default() as other:
+        value = af.constant(1.0)
+    for arguments, expected in (
+        (("n", "d"), "n/"), ((None, "d"), "d/"), (("", "d"), ""), ((None,), ""), (("n_1/",), "n_1/"),
+    ):  # fmt: skip
+        with control.name_scope(*arguments) as scope:
+            assert scope == expected
+    with control.name_scope(None, "d", [3, value]) as scope:
+        assert (scope, af.get_default_graph()) == ("d/", other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ((None, None, [1]), ValueError, "needs a name or a default_name"),
+        ((3,), TypeError, "a name scope's name is text, not 3"),
+        (("_",), ValueError, "'_' is not a valid scope name"),
+    ],
+)
+def test_a_malformed_name_scope_is_refused(arguments, error, text):
+    with pytest.raises(error, match=text), control.name_scope(*arguments):
+        pass
+
+
+def test_collections_are_those_of_the_default_graph(graph):
+    control.add_to_collection("one", 1)
+    control.add_to_collections(["one", "two"], 2)
+    control.get_collection_ref("two").append(3)
+    assert (control.get_collection("one"), control.get_collection("two")) == ([1, 2], [2, 3])
+    assert control.get_collection("one", "x") == []
+
+
+def test_a_group_is_done_when_all_is(graph):
+    x, y, variable = af.constant(1.0), af.no_op(), af.Variable(1.0)
+    operation = control.group(x, [y, {"v": variable}], (x,), name="all")
+    assert (operation.name, operation.inputs) == ("all", ())
+    assert operation.control_inputs == (x.op, y, variable.op)
+    assert control.group().control_inputs == ()
+    with pytest.raises(TypeError, match="3 of type int is neither an operation nor a tensor"):
+        control.group(x, 3)
+
+
+def test_a_group_is_in_the_graph_of_its_inputs():
+    with af.Graph().as_default() as other:
+        x = af.constant(1.0)
+    assert control.group(x).graph is other
+
+
+async def test_a_tuple_is_available_when_all_of_it_is(graph):
+    order = []
+    x = af.py_func(lambda: order.append("x") or np.float32(1), [], af.float32)
+    y = af.constant(2.0)
+    first = af.py_func(lambda: order.append("first"), [], [])
+    one, none, two, op = control.tuple([x, None, y, af.no_op()], control_inputs=[first])
+    assert none is None
+    assert isinstance(op, af.Operation)
+    last = af.py_func(lambda value: order.append("last"), [two], [])
+    async with af.Session(graph=graph) as session:
+        assert await session.run([one, two, op]) == [1, 2, None]
+        assert sorted(order) == ["first", "x"]
+        order.clear()
+        await session.run(last)
+    assert (sorted(order), order[-1]) == (["first", "last", "x"], "last")
+
+
+def test_indexed_slices_are_held_back_by_their_values(graph):
+    slices = af.IndexedSlices(af.constant([[1.0]]), af.constant([0]))
+    (held,) = control.tuple([slices])
+    assert isinstance(held, af.IndexedSlices)
+    assert held.indices is slices.indices
+    assert held.values.op.control_inputs[0].control_inputs == (slices.values.op,)
+
+
+def test_a_tuple_that_cannot_be_built_leaves_the_graph_as_it_was(graph):
+    x = af.no_op()
+    with pytest.raises(ValueError, match="at least one tensor or operation"):
+        control.tuple([None])
+    with pytest.raises(TypeError, match="neither an operation nor a tensor"):
+        control.tuple([1.0, x], control_inputs=[3])
+    assert graph.version == 1

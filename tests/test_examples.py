@@ -1,0 +1,277 @@
+import asyncio
+import contextlib
+import importlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import aiohttp
+import numpy as np
+import pytest
+import samples
+import test_registry
+from aiohttp import web
+
+from aioflow.op import REGISTRY
+from aioflow.testing import check_gradients, no_leaks
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+import serve_digits  # noqa: E402
+import train_digits  # noqa: E402
+
+
+def run(*arguments):
+    """Run a program as a user does, but with warnings as errors, and with this tree's aioflow, installed or not."""
+    command = [sys.executable, "-W", "error", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+
+
+def blocks(document, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
+
+
+# The data
+
+
+def test_the_digits_are_the_whole_set_split_without_overlap():
+    seen, unseen = train_digits.load_digits()
+    assert (len(seen.labels), len(unseen.labels)) == (1438, 359)
+    both = np.concatenate([seen.images, unseen.images])
+    assert (both.shape, both.dtype, both.min(), both.max()) == ((1797, 64), np.float32, 0, 1)
+    assert len(np.unique(both, axis=0)) == 1797
+    assert set(seen.labels) == set(unseen.labels) == set(range(10))
+
+
+def test_the_batches_of_an_epoch_hold_each_digit_once():
+    seen, _ = train_digits.load_digits()
+    batches = list(seen.batches(np.random.default_rng(0)))
+    rows = np.concatenate([np.column_stack([batch.images, batch.labels]) for batch in batches])
+    wanted = np.column_stack([seen.images, seen.labels])
+    np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(wanted, axis=0))
+    assert {len(batch.labels) for batch in batches} == {32, 1438 % 32}
+
+
+# Training
+
+
+@pytest.mark.slow
+def test_the_demo_reads_at_least_97_percent_of_digits_it_has_not_seen():
+    done = run("examples/train_digits.py")
+    assert done.returncode == 0, done.stderr
+    accuracy = re.fullmatch(r"test accuracy (0\.\d{3}|1\.000)", done.stdout.splitlines()[-1])
+    assert accuracy is not None, done.stdout
+    assert float(accuracy[1]) >= 0.97
+    assert "\r" not in done.stderr
+    assert 2 <= len(done.stderr.splitlines()) <= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_the_demo_runs_on_either_loop(loop):
+    done = run("examples/train_digits.py", "--epochs", "1", "--loop", loop)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"test accuracy [01]\.\d{3}", done.stdout.splitlines()[-1])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("stream", "lines"), [(Terminal(), 1), (io.StringIO(), 10)])
+def test_progress_is_a_bar_on_a_terminal_and_a_few_lines_elsewhere(stream, lines):
+    show = train_digits.ProgressBar(stream)
+    for step in range(1, 201):
+        show(train_digits.Progress(step, 200, 1 / step))
+    text = stream.getvalue()
+    assert text.count("\n") == lines
+    assert text.count("\r") == text.count("[") >= (lines == 1)
+    assert "step 200/200  loss 0.0050" in text.splitlines()[-1]
+
+
+# Serving
+
+
+@contextlib.asynccontextmanager
+async def served(epochs):
+    """A client of the application, which listens on a port of the loopback, and the task that trains in it."""
+    app = serve_digits.application(epochs)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0]
+        async with aiohttp.ClientSession(f"http://{host}:{port}") as client:
+            yield client, app[serve_digits.READER].training
+    finally:
+        await runner.cleanup()
+
+
+async def get_status(client):
+    async with client.get("/status") as response:
+        assert response.status == 200
+        return await response.json()
+
+
+async def read(client, image):
+    async with client.post("/predict", json={"image": image}) as response:
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+
+async def accuracy(client, digits):
+    answers = await asyncio.gather(*[read(client, image) for image in (digits.images * 16).tolist()])
+    assert all(np.isclose(sum(answer["probabilities"]), 1, atol=1e-4) for answer in answers)
+    assert all(np.argmax(answer["probabilities"]) == answer["digit"] for answer in answers)
+    return np.mean([answer["digit"] for answer in answers] == digits.labels)
+
+
+async def trained_to(client, step):
+    while (status := await get_status(client))["step"] < step:
+        assert status["state"] == "training"
+    return status
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_answers_become_right_while_training_goes_on():
+    _, unseen = train_digits.load_digits()
+    some = train_digits.Digits(unseen.images[:100], unseen.labels[:100])
+    async with served(epochs=10_000) as (client, _):
+        before = await get_status(client)
+        await accuracy(client, some)
+        after = await get_status(client)
+        assert before["step"] < after["step"]
+        await trained_to(client, 200)
+        assert await accuracy(client, some) >= 0.9
+        assert (await get_status(client))["state"] == "training"
+
+
+@pytest.mark.real
+async def test_an_image_is_taken_flat_or_in_rows():
+    _, unseen = train_digits.load_digits()
+    async with served(epochs=1) as (client, training):
+        await training
+        image = unseen.images[0] * 16
+        assert await read(client, image.tolist()) == await read(client, image.reshape(8, 8).tolist())
+        assert await get_status(client) | {"loss": 0} == {"state": "trained", "step": 45, "loss": 0}
+
+
+@pytest.mark.real
+async def test_the_server_stops_in_the_middle_of_training_and_requests_and_leaves_nothing():
+    with no_leaks():
+        async with served(epochs=10_000) as (client, _):
+            await trained_to(client, 1)
+            waiting = [asyncio.create_task(read(client, [0] * 64)) for _ in range(20)]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
+        await asyncio.sleep(0)  # closed sockets are let go of in the loop's next turn
+
+
+BAD = {
+    "not JSON": (b"{", "the body is not JSON"),
+    "not text": (b"\xff\xfe\xfa", "the body is not JSON"),
+    "too deep": (b"[" * 50_000, "the body is not JSON"),
+    "no object": (b"[1]", 'the body has no "image"'),
+    "no image": (b'{"picture": []}', 'the body has no "image"'),
+    "too short": (b'{"image": [1, 2, 3]}', "the image has shape [3]"),
+    "ragged": (b'{"image": [[1, 2], [3]]}', "the rows of the image differ in length"),
+    "text": (json.dumps({"image": ["1"] * 64}).encode(), "the image holds something that is not a number"),
+    "truths": (json.dumps({"image": [True] * 64}).encode(), "the image holds something that is not a number"),
+    "huge": (json.dumps({"image": [10**400] * 64}).encode(), "the image holds something that is not a number"),
+    "NaN": (json.dumps({"image": [float("nan")] * 64}).encode(), "a pixel is not between 0 and 16"),
+    "too bright": (json.dumps({"image": [255] * 64}).encode(), "a pixel is not between 0 and 16"),
+}
+
+
+@pytest.mark.real
+async def test_bad_input_is_refused_with_what_to_send_instead():
+    async with served(epochs=1) as (client, _):
+        for name, (body, complaint) in BAD.items():
+            async with client.post("/predict", data=body) as response:
+                assert response.status == 400, name
+                error = (await response.json())["error"]
+                assert error == f"{complaint}: {serve_digits.MEND}", name
+        async with client.post("/predict", data=b" " * 100_000) as response:
+            assert response.status == 413
+
+
+@pytest.mark.real
+async def test_a_training_that_failed_is_told_and_raised_when_the_server_stops(monkeypatch):
+    async def fail(*arguments):
+        raise ArithmeticError("lost")
+
+    monkeypatch.setattr(serve_digits, "train", fail)
+
+    async def look():
+        async with served(epochs=1) as (client, _):
+            assert (await get_status(client))["state"] == "failed: lost"
+            assert len((await read(client, [0] * 64))["probabilities"]) == 10
+
+    with pytest.raises(ArithmeticError, match="lost"):
+        await look()
+
+
+# The documents
+
+
+def test_the_quickstart_of_the_readme_learns(tmp_path):
+    (tmp_path / "quickstart.py").write_text(blocks("README.md", "python")[0])
+    done = run(tmp_path / "quickstart.py")
+    assert done.returncode == 0, done.stderr
+    losses = [float(line.split()[-1]) for line in done.stdout.splitlines()]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_every_file_and_test_that_a_document_names_exists():
+    for document in ("README.md", "CONTRIBUTING.md", "examples/data/README.md"):
+        text = (ROOT / document).read_text()
+        for path, test in re.findall(r"`((?:tests|examples|benchmarks|aioflow)/[\w/]*(?:\.\w+)?)(?:::(\w+))?`", text):
+            assert (ROOT / path).exists() or "hypot" in path, f"{document} names {path}"
+            assert not test or f"def {test}(" in (ROOT / path).read_text(), f"{document} names {test} of {path}"
+
+
+def test_contributing_lists_every_module_layer_by_layer():
+    house = {path.stem for path in (ROOT / "aioflow").glob("[!_]*") if path.suffix == ".py" or path.is_dir()}
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    layers = [house.intersection(re.findall(r"\w+", layer)) for layer in reversed(contract["layers"])]
+    lines = re.findall(r"^- ((?:`\w+`(?:, )?)+):", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert [set(re.findall(r"\w+", line)) for line in lines] == [layer for layer in layers if layer]
+
+
+@pytest.fixture
+def worked_example(tmp_path, monkeypatch):
+    """The op that CONTRIBUTING.md adds, its sample and its test, as modules; they are gone afterwards."""
+    for name, block in zip(["hypot", "hypot_sample", "hypot_test"], blocks("CONTRIBUTING.md", "python"), strict=True):
+        (tmp_path / f"{name}.py").write_text(block.replace("aioflow.kernels.hypot", "hypot"))
+    monkeypatch.syspath_prepend(tmp_path)
+    with contextlib.ExitStack() as stack:
+        for name in ("hypot", "hypot_sample", "hypot_test"):
+            stack.callback(sys.modules.pop, name, None)
+        stack.callback(REGISTRY.pop, "hypot", None)
+        stack.callback(samples.SAMPLES.pop, "hypot", None)
+        importlib.import_module("hypot_sample")
+        yield importlib.import_module("hypot_test")
+
+
+async def test_the_worked_example_of_contributing_passes_what_the_registry_asks(worked_example):
+    for sample in samples.SAMPLES["hypot"]:
+        test_registry.test_values_are_those_of_the_reference("hypot", sample)
+        test_registry.test_real_shapes_and_dtypes_refine_the_static_ones("hypot", sample, test_registry.open_sizes)
+        test_registry.test_kernels_keep_their_promises("hypot", sample)
+        await check_gradients(sample.build, sample.inputs)
+    tests = [getattr(worked_example, name) for name in dir(worked_example) if name.startswith("test_")]
+    assert tests
+    for test in tests:
+        test()

@@ -1,0 +1,232 @@
+"""The ready queue: order, waiting, tasks, offloading, slices of time, leaving nothing behind."""
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import costs
+from aioflow.devices.cpu import Threads
+from aioflow.testing import Gate
+
+EXECUTORS = [af.Config(executor="tokens"), af.Config()]
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def gated(gate: Gate, value: float = 1.0) -> af.Tensor:
+    """A tensor whose kernel waits for the gate."""
+
+    async def wait() -> np.float32:
+        await gate.wait()
+        return np.float32(value)
+
+    return af.py_func(wait, [], af.float32)
+
+
+@pytest.mark.parametrize("config", EXECUTORS, ids=["tokens", "regions"])
+async def test_ready_nodes_run_in_the_order_the_user_built_them(graph, config):
+    seen = []
+    ops = [af.py_func(lambda i=i: seen.append(i) or np.float32(i), [], af.float32) for i in range(5)]
+    async with af.Session(graph=graph, config=config) as session:
+        assert await session.run(list(reversed(ops))) == [4, 3, 2, 1, 0]
+    assert seen == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("config", EXECUTORS, ids=["tokens", "regions"])
+async def test_two_waits_go_on_at_the_same_time(graph, config):
+    first, second = Gate(), Gate()
+    both = gated(first) + gated(second, 2.0)
+    async with af.Session(graph=graph, config=config) as session:
+        run = asyncio.create_task(session.run(both))
+        async with asyncio.timeout(1):
+            await first.arrived()
+            await second.arrived()
+        second.open()
+        first.open()
+        assert await run == 3.0
+
+
+async def test_a_lone_wait_is_awaited_by_the_callers_own_task(graph):
+    tasks = []
+
+    async def kernel_tasks() -> np.float32:
+        tasks.extend(asyncio.all_tasks())
+        return np.float32(0)
+
+    value = af.py_func(kernel_tasks, [], af.float32) + 1.0
+    async with af.Session(graph=graph) as session:
+        await session.run(value)
+    assert len(tasks) == 2  # the caller's, and the one py_func gives the user's coroutine
+
+
+async def test_the_first_error_is_raised_and_everything_else_is_stopped(graph):
+    gate, stopped = Gate(), []
+
+    async def waits() -> np.float32:
+        try:
+            await gate.wait()
+        finally:
+            stopped.append(True)
+        return np.float32(0)
+
+    def fails() -> np.float32:
+        raise KeyError("broken")
+
+    both = [af.py_func(waits, [], af.float32), af.py_func(fails, [], af.float32, name="culprit")]
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(af.errors.UnknownError, match="broken") as caught:
+            await session.run(both)
+        assert caught.value.op == "culprit"
+        assert stopped == [True]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert await session.run(af.constant(1.0)) == 1.0
+
+
+async def test_cancelling_a_run_says_what_it_was_waiting_for(graph):
+    gate = Gate()
+    value = gated(gate)
+    async with af.Session(graph=graph) as session:
+        run = asyncio.create_task(session.run(value))
+        await gate.arrived()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await run
+        assert any("py_func" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.real
+async def test_heavy_work_runs_on_a_compute_thread_and_light_work_on_the_loop(graph):
+    seen = {}
+
+    class Spy(np.ndarray):
+        def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+            seen[inputs[0].size] = threading.current_thread()
+            plain = [np.asarray(value) for value in inputs]
+            return getattr(ufunc, method)(*plain, **{k: v for k, v in kwargs.items() if k != "out"})
+
+    x = af.placeholder(af.float32, [None])
+    y = af.exp(x)
+    async with af.Session(graph=graph) as session:
+        step = session._call(y, (x,))
+        for size in (10, 3_000_000):
+            value = np.ones(size, np.float32).view(Spy)
+            step.converters = [lambda value: value]
+            await step.run([value], af.step.DEFAULT, None)
+    assert seen[10] is threading.main_thread()
+    assert "aioflow-compute" in seen[3_000_000].name
+
+
+def test_what_is_heavy_is_estimated_first_and_measured_later():
+    cost = costs.RegionCost(lambda inputs: (1.0, True), 1)
+    array = np.ones(100)
+    bucket = cost.bucket([array])
+    assert cost.heavy(bucket, [array])
+    for _ in range(200):
+        cost.learn(bucket, 10e-6)
+    assert not cost.heavy(bucket, [array])
+
+
+def test_one_interrupted_measurement_does_not_make_light_work_heavy():
+    cost = costs.RegionCost(lambda inputs: (50e-6, True), 1)
+    bucket = cost.bucket([])
+    assert not cost.heavy(bucket, [])
+    cost.learn(bucket, 10.0)
+    assert not cost.heavy(bucket, [])
+
+
+def test_many_tiny_kernels_never_go_to_a_thread():
+    cost = costs.RegionCost(lambda inputs: costs.total([1e-6] * 10_000), 10_000)
+    assert not cost.heavy(0, [])
+
+
+async def test_a_long_region_of_tiny_kernels_lets_the_loop_turn(graph):
+    x = af.placeholder(af.float32, [])
+    y = x
+    for _ in range(20_000):
+        y = y + 1.0
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with af.Session(graph=graph) as session:
+        await session.run(y, {x: 0.0})
+        counter = asyncio.create_task(count())
+        await asyncio.sleep(0)
+        turns = 0
+        await session.run(y, {x: 0.0})
+        counter.cancel()
+    assert turns >= 2
+
+
+async def test_a_loop_of_runs_that_never_wait_lets_the_loop_turn(graph):
+    x = af.placeholder(af.float32, [])
+    y = x + 1.0
+    turned = asyncio.Event()
+    async with af.Session(graph=graph) as session:
+        asyncio.get_running_loop().call_soon(turned.set)
+        for _ in range(100_000):
+            await session.run(y, {x: 0.0})
+            if turned.is_set():
+                break
+    assert turned.is_set()
+
+
+@pytest.mark.real
+async def test_cancelling_offloaded_work_returns_at_once_and_close_waits_for_what_is_left():
+    threads = Threads("test", 1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go_on.wait()
+
+    run = asyncio.create_task(threads.run(work, "in C code"))
+    await asyncio.get_running_loop().run_in_executor(None, begun.wait)
+    queued = asyncio.create_task(threads.run(work, "not begun"))
+    await asyncio.sleep(0)
+    run.cancel()
+    queued.cancel()
+    await asyncio.gather(run, queued, return_exceptions=True)
+    assert threads.detached == ["in C code"]
+    assert await threads.close(0) == ["in C code"]
+    go_on.set()
+    assert await threads.close(5) == []
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+async def test_nothing_of_a_detached_step_is_committed(graph):
+    variable = af.Variable(0.0)
+    step = af.step.Step(af.step.Local(af.Config()), ())
+    step.ended = True
+    state = af.resources.VariableState("v", variable.handle.spec.items[0])
+    state.assign(np.float32(1))
+    kernel = af.kernels.variables.assign_variable.kernels["CPU"][0].function
+    with pytest.raises(af.errors.CancelledError, match="not committed"):
+        kernel(step.context, state, np.float32(7))
+    assert state.read() == 1
+
+
+@pytest.mark.real
+async def test_concurrent_updates_from_the_loop_and_from_threads_are_all_counted(graph):
+    variable = af.Variable(np.zeros(3, np.float64))
+    light = variable.assign_add(np.ones(3))
+    x = af.placeholder(af.float64, [None])
+    heavy = variable.assign_add(af.ones([3], af.float64) * (af.reduce_sum(af.exp(x)) * 0.0 + 1.0))
+    init = af.global_variables_initializer()
+    big = np.zeros(200_000)
+    async with af.Session(graph=graph, config=af.Config(compute_threads=2)) as session:
+        await session.run(init)
+        runs = [session.run(light.op) for _ in range(300)] + [session.run(heavy.op, {x: big}) for _ in range(50)]
+        await asyncio.gather(*runs)
+        np.testing.assert_array_equal(await session.run(variable), [350.0] * 3)

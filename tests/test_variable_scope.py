@@ -1,0 +1,222 @@
+"""Variables by name: made once, found again where the scope says so."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.library import initializers
+
+
+@pytest.fixture
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def test_scopes_go_before_names_and_name_scopes_do_not(graph):
+    with af.variable_scope("a") as outer, af.name_scope("other"), af.variable_scope("b") as inner:
+        v = af.get_variable("v", [2])
+        built = af.constant(1.0, name="c")
+    assert (outer.name, inner.name, v.name, built.name) == ("a", "a/b", "a/b/v:0", "a/other/b/c:0")
+    assert inner.original_name_scope == "a/other/b/"
+    with af.variable_scope("a"):
+        assert af.constant(1.0, name="c").name == "a_1/c:0"
+        assert af.get_variable("w", [2]).name == "a/w:0"
+
+
+def test_a_scope_is_entered_again_as_it_is(graph):
+    with af.variable_scope("a", initializer=af.ones_initializer(), dtype=af.float64) as scope:
+        v = af.get_variable("v", [2])
+    with af.variable_scope("b"), af.variable_scope(scope, reuse=True) as again:
+        assert (again.name, af.get_variable("v")) == ("a", v)
+        assert af.get_variable_scope() is again
+    with af.variable_scope(scope, auxiliary_name_scope=False):
+        assert af.get_variable("w", [2]).dtype is af.float64
+        assert af.constant(1.0, name="c").name == "c:0"
+    assert af.get_variable_scope().name == ""
+
+
+def test_default_names_are_made_unique(graph):
+    names = []
+    for _ in range(2):
+        with af.variable_scope(None, "layer", [af.constant(1.0)]) as scope:
+            names.append((scope.name, af.get_variable("v", [1]).name))
+    assert names == [("layer", "layer/v:0"), ("layer_1", "layer_1/v:0")]
+    with af.variable_scope("given", "layer") as scope:
+        assert scope.name == "given"
+
+
+def test_reuse_is_inherited_and_may_be_automatic(graph):
+    with af.variable_scope("a", reuse=af.AUTO_REUSE):
+        v = af.get_variable("v", [2])
+        with af.variable_scope("b"):
+            w = af.get_variable("w", [2])
+            assert af.get_variable("w", [2]) is w
+        assert af.get_variable("v", [2]) is v
+    with af.variable_scope("a"):
+        af.get_variable_scope().reuse_variables()
+        with af.variable_scope("b", reuse=False):
+            assert af.get_variable("w") is w
+    assert af.global_variables() == [v, w]
+    assert af.get_variable_scope().trainable_variables() == [v, w]
+
+
+def in_scope(build, **options):
+    with af.variable_scope("s", **options):
+        return build()
+
+
+REFUSED = {
+    "made twice": (lambda: in_scope(lambda: af.get_variable("v", [2])), "'s/v' exists already; .* reuse=True"),
+    "not there": (lambda: in_scope(lambda: af.get_variable("w", [2]), reuse=True), "'s/w' does not exist"),
+    "another shape": (
+        lambda: in_scope(lambda: af.get_variable("v", [3]), reuse=True), r"'s/v' has shape \[2\], .* with \[3\]",
+    ),
+    "another dtype": (
+        lambda: in_scope(lambda: af.get_variable("v", [2], af.int32), reuse=True), "has dtype float32, .* with int32",
+    ),
+    "no shape": (lambda: af.get_variable("w"), "shape of a new variable must be known: 'w'"),
+    "two shapes": (lambda: af.get_variable("w", [1], initializer=[1.0]), "give no shape"),
+    "no default": (lambda: af.get_variable("w", [1], af.string), "string needs an initializer"),
+    "parts": (lambda: af.get_variable("w", [1], partitioner=lambda shape: [2]), "not partitioned"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_got_is_refused(graph, what):
+    build, text = REFUSED[what]
+    first = in_scope(lambda: af.get_variable("v", [2]))
+    with pytest.raises(ValueError, match=text):
+        build()
+    assert af.global_variables() == [first]
+
+
+def test_a_scope_needs_a_name(graph):
+    with pytest.raises(TypeError, match="default_name"), af.variable_scope(None):
+        pass
+
+
+def test_a_variable_that_was_not_finished_is_not_kept(graph):
+    def fail(shape, dtype):
+        af.zeros(shape)
+        raise RuntimeError("no value")
+
+    def build():
+        with graph.transaction(), af.variable_scope(None, "layer"):
+            af.get_variable("kept", [1])
+            af.get_variable("lost", [1], initializer=fail)
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no value"):
+            build()
+    with af.variable_scope(None, "layer") as scope:
+        assert (scope.name, af.get_variable("kept", [1]).name) == ("layer", "layer/kept:0")
+
+
+async def test_first_values_come_from_initializers_values_and_defaults(graph):
+    with af.variable_scope("s", initializer=af.constant_initializer(3.0)):
+        variables = [
+            af.get_variable("a", [2]),
+            af.get_variable("b", initializer=[1.0, 2.0]),
+            af.get_variable("c", initializer=np.array([4, 5])),
+            af.get_variable("d", [2], initializer=lambda shape, dtype: af.fill(shape, af.constant(6, dtype))),
+            af.get_variable("e", [2], initializer=af.ones_initializer),
+        ]
+    variables += [af.get_variable("f", [2], af.int32), af.get_variable("g", [2], af.bool_)]
+    expected = [[3, 3], [1, 2], [4, 5], [6, 6], [1, 1], [0, 0], [False, False]]
+    async with af.Session(graph=graph) as session:
+        await session.run(af.global_variables_initializer())
+        assert [value.tolist() for value in await session.run(variables)] == expected
+    assert [v.dtype.name for v in variables] == ["float32", "float32", "int64", "float32", "float32", "int32", "bool"]
+
+
+def test_regularizers_constraints_collections_and_getters_are_handed_on(graph):
+    def doubling(getter, name, *args, **kwargs):
+        return getter(name + "_2", *args, **kwargs)
+
+    with af.variable_scope("s", regularizer=lambda v: af.reduce_sum(v * v), constraint=af.abs, custom_getter=doubling):
+        v = af.get_variable("v", [2], trainable=False, collections=["mine"])
+    assert (v.name, v.constraint, v.trainable) == ("s/v_2:0", af.abs, False)
+    assert graph.get_collection("mine") == [v]
+    (loss,) = graph.get_collection(af.GraphKeys.REGULARIZATION_LOSSES)
+    assert loss.name == "s/v_2/regularizer/reduce_sum:0"
+
+
+def test_local_variables_are_not_global(graph):
+    v = af.get_local_variable("v", [2])
+    assert (af.local_variables(), af.global_variables(), af.trainable_variables()) == ([v], [], [])
+
+
+# Initializers
+
+
+async def value_of(initializer, shape, **options):
+    with af.Graph().as_default() as graph:
+        value = initializer(shape, **options)
+        async with af.Session(graph=graph) as session:
+            return await session.run(value)
+
+
+@pytest.mark.parametrize(
+    ("initializer", "shape", "dtype", "expected"),
+    [
+        (af.zeros_initializer(), [2], None, np.zeros(2, np.float32)),
+        (af.zeros_initializer(af.int32), [2], None, np.zeros(2, np.int32)),
+        (af.zeros_initializer(), [], "bool", np.False_),
+        (af.zeros_initializer(), [2], "string", np.array([b"", b""], object)),
+        (af.ones_initializer(), [1, 2], "int8", np.ones((1, 2), np.int8)),
+        (af.constant_initializer(2.5), [2], None, np.full(2, 2.5, np.float32)),
+        (af.constant_initializer([1, 2, 3]), [2, 3], "int32", np.array([[1, 2, 3], [3, 3, 3]], np.int32)),
+        (af.identity_initializer(2.0), [2, 3], None, np.array([[2, 0, 0], [0, 2, 0]], np.float32)),
+    ],
+)
+async def test_constant_initializers(initializer, shape, dtype, expected):
+    value = np.asarray(await value_of(initializer, shape, dtype=dtype))
+    np.testing.assert_array_equal(value, expected)
+    assert value.dtype == expected.dtype
+
+
+@pytest.mark.parametrize(
+    ("initializer", "deviation", "limit"),
+    [
+        (af.random_uniform_initializer(-3.0, 3.0, seed=1), np.sqrt(3), 3.0),
+        (af.random_normal_initializer(0.0, 2.0, seed=1), 2.0, 20.0),
+        (af.truncated_normal_initializer(0.0, 2.0, seed=1), 2 * 0.8796, 4.0),
+        (af.glorot_uniform_initializer(seed=1), np.sqrt(2 / 300), np.sqrt(6 / 300)),
+        (af.glorot_normal_initializer(seed=1), np.sqrt(2 / 300), 1.0),
+        (af.variance_scaling_initializer(2.0, "fan_out", "untruncated_normal", seed=1), np.sqrt(2 / 200), 1.0),
+        (initializers.he_normal(1), np.sqrt(2 / 100), 1.0),
+        (initializers.he_uniform(1), np.sqrt(2 / 100), np.sqrt(6 / 100)),
+        (initializers.lecun_normal(1), np.sqrt(1 / 100), 1.0),
+        (initializers.lecun_uniform(1), np.sqrt(1 / 100), np.sqrt(3 / 100)),
+    ],
+)
+async def test_random_initializers_have_the_spread_they_say(initializer, deviation, limit):
+    value = await value_of(initializer, [100, 200])
+    assert value.dtype == np.float32
+    assert abs(value.mean()) < 0.05 * deviation
+    np.testing.assert_allclose(value.std(), deviation, rtol=0.03)
+    assert abs(value).max() <= limit
+    assert (await value_of(initializer, [3], dtype=af.float64)).dtype == np.float64
+    np.testing.assert_array_equal(value, await value_of(initializer, [100, 200]))
+
+
+@pytest.mark.parametrize(("shape", "fans"), [([], (1, 1)), ([7], (7, 7)), ([3, 4], (3, 4)), ([5, 2, 3, 4], (30, 40))])
+def test_fans_of_filters_count_their_extent(shape, fans):
+    assert initializers._fans(shape) == fans
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda: af.variance_scaling_initializer(0.0), "scale must be positive"),
+        (lambda: af.variance_scaling_initializer(mode="fan"), "fan_in, fan_out, fan_avg"),
+        (lambda: af.variance_scaling_initializer(distribution="flat"), "'flat'"),
+        (lambda: af.variance_scaling_initializer(dtype=af.int32), "int32"),
+        (lambda: af.identity_initializer()([2]), "two axes"),
+        (lambda: af.constant_initializer([1.0], verify_shape=True)([2]), r"\[1\]"),
+    ],
+)
+def test_what_is_no_initializer_is_refused(graph, build, text):
+    with pytest.raises(ValueError, match=text):
+        build()
