@@ -89,7 +89,7 @@ from aioflow.kernels.filling import (
 )
 from aioflow.kernels.gathering import gather as gather, gather_nd as gather_nd, scatter_nd as scatter_nd
 from aioflow.kernels.joining import concat as concat, split as split, stack as stack, unstack as unstack
-from aioflow.kernels.linalg import matmul as matmul, norm as norm, trace as trace
+from aioflow.kernels.linalg import norm as norm, trace as trace
 from aioflow.kernels.masking import boolean_mask as boolean_mask, sequence_mask as sequence_mask
 from aioflow.kernels.math import (
     abs as abs, acos as acos, acosh as acosh, asin as asin, asinh as asinh, atan as atan, atan2 as atan2,
@@ -97,6 +97,7 @@ from aioflow.kernels.math import (
     negative as negative, reciprocal as reciprocal, rsqrt as rsqrt, sigmoid as sigmoid, sign as sign,
     sin as sin, sinh as sinh, sqrt as sqrt, square as square, tan as tan, tanh as tanh,
 )
+from aioflow.kernels.matmul import matmul as matmul
 from aioflow.kernels.padding import pad as pad
 from aioflow.kernels.py_func import numpy_function as numpy_function, py_func as py_func
 from aioflow.kernels.random import (
@@ -122,6 +123,10 @@ from aioflow.kernels.shapes import (
 from aioflow.kernels.slicing import slice as slice, strided_slice as strided_slice
 from aioflow.kernels.sorting import invert_permutation as invert_permutation, top_k as top_k, unique as unique
 from aioflow.kernels.tensordot import tensordot as tensordot
+from aioflow.library.clip import (
+    clip_by_average_norm as clip_by_average_norm, clip_by_global_norm as clip_by_global_norm,
+    clip_by_norm as clip_by_norm, global_norm as global_norm,
+)
 from aioflow.library.control import (
     add_to_collection as add_to_collection, add_to_collections as add_to_collections,
     colocate_with as colocate_with, container as container, control_dependencies as control_dependencies,
@@ -161,7 +166,7 @@ from aioflow.porting import (
     Comparison as Comparison, Difference as Difference, ParameterReport as ParameterReport,
     check_learning_off as check_learning_off, compare as compare, parameter_report as parameter_report,
 )
-from aioflow.session import Session as Session, reset as reset
+from aioflow.session import Session as Session, reset as reset, get_default_session as get_default_session
 from aioflow.tensor_shape import Dimension as Dimension, TensorShape as TensorShape, as_shape as as_shape
 from aioflow.tracing import NodeStats as NodeStats, RunMetadata as RunMetadata
 

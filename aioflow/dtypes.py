@@ -193,7 +193,7 @@ class Spec:
 
     def __init__(self, dtype: DType, shape: TensorShape = UNKNOWN, known: Known = None) -> None:
         self.dtype: Final = dtype
-        self.shape: Final = shape
+        self.shape: Final = shape if shape.sizes is not None else TensorShape(None)  # one object: one shape in a run
         self.known: Final = known
 
     @property

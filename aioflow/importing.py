@@ -58,11 +58,15 @@ def _source(text: str) -> Source:
 
 
 def _mapped(graph: Graph, key: str, value: Any) -> Tensor | Operation:
-    if not key.startswith("^"):
-        with graph.name_scope("_inputs"):
-            return graph.adopt(convert_to_tensor(value))
-    element = graph.as_graph_element(value)
-    return element.op if isinstance(element, Tensor) else element
+    if key.startswith("^"):
+        element = graph.as_graph_element(value)
+        return element.op if isinstance(element, Tensor) else element
+    if isinstance(value, Tensor):
+        return graph.adopt(value)
+    if not graph.get_name_scope():
+        raise ValueError(f"input_map has {value!r} for {key!r}: without a name scope it takes tensors alone")
+    with graph.name_scope("_inputs"):  # no name in a GraphDef begins so
+        return graph.adopt(convert_to_tensor(value))
 
 
 class _Import:

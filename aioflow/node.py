@@ -91,7 +91,7 @@ class Tensor:
         """Merge in what the caller knows of the shape. ValueError if it contradicts what is known."""
         before, shape = self.spec, self.spec.shape.merge_with(shape)
         if shape is not before.shape:
-            self.spec = Spec(before.dtype, shape, before.known)
+            self.spec = Spec(before.dtype, TensorShape(shape), before.known)
             self.graph.on_failure(lambda: setattr(self, "spec", before))
 
     def consumers(self) -> "list[Operation]":

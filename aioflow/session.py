@@ -327,6 +327,12 @@ class Session:
         return f"<af.Session of {self.graph!r}, {state}>"
 
 
+def get_default_session() -> Session | None:
+    """The innermost `with session.as_default()` of this task, None if there is none."""
+    session = scopes.default_session.get()
+    return session if isinstance(session, Session) else None
+
+
 def _key(fetches: Any) -> Any:
     """A key for fetch structures that are often repeated: one element, or a flat list of elements."""
     if type(fetches) in (Tensor, Operation, str):

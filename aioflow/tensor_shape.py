@@ -168,7 +168,7 @@ class TensorShape:
         if not self.is_compatible_with(theirs):
             raise ValueError(f"shapes {self} and {theirs} are not compatible")
         if self.sizes is None or theirs.sizes is None:
-            return theirs if self.sizes is None else self
+            return self if theirs.sizes is None else theirs
         merged = TensorShape([b if a is None else a for a, b in zip(self.sizes, theirs.sizes, strict=True)])
         return self if merged.sizes == self.sizes else merged
 

@@ -1,12 +1,16 @@
 """A second, tiny evaluator for tests of single ops: recursion over the graph, one kernel at a time, no plan."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from aioflow.context import Context
 from aioflow.dtypes import DeviceKind, Spec
 from aioflow.node import Operation, Tensor
+from aioflow.op import Kernel
+from aioflow.resources import Resources
 
 
 class View:
@@ -22,6 +26,24 @@ class View:
     def constant(self, index: int) -> Any:
         made_by = self.operation.inputs[index].op
         return made_by.attrs["value"] if made_by.type == "constant" else None
+
+
+class FirstStep:
+    """All that a stateless kernel asks of the step: nothing has run before."""
+
+    id = 1
+
+    def times_run(self, name: str) -> int:
+        return 0
+
+
+CONTEXT = Context(np, Resources(), FirstStep())
+
+
+def bound(kernel: Kernel, operation: Operation) -> Callable[..., Any]:
+    """The kernel as a function of the operation's inputs."""
+    function = kernel.bind(operation.definition, View(operation), np)
+    return functools.partial(function, CONTEXT) if kernel.context else function
 
 
 def evaluate(fetch: Any, feeds: Mapping[Tensor, Any] | None = None) -> Any:
@@ -40,9 +62,7 @@ def _compute(tensor: Tensor | None, values: dict[Tensor, Any]) -> None:
         return
     for source in tensor.op.inputs:
         _compute(source, values)
-    view = View(tensor.op)
-    kernel = tensor.op.definition.kernel_for(DeviceKind.CPU, view.input_specs)
-    result = kernel.bind(tensor.op.definition, view, np)(*[values[source] for source in tensor.op.inputs])
+    kernel = tensor.op.definition.kernel_for(DeviceKind.CPU, View(tensor.op).input_specs)
+    result = bound(kernel, tensor.op)(*[values[source] for source in tensor.op.inputs])
     results = (result,) if len(tensor.op.outputs) == 1 else result
-    for output, value in zip(tensor.op.outputs, results, strict=True):
-        values[output] = value
+    values.update(zip(tensor.op.outputs, results, strict=True))

@@ -144,6 +144,13 @@ def test_a_gradient_has_the_very_shape_of_its_x():
     assert dx.shape is x.shape
 
 
+def test_shapes_that_are_told_to_be_alike_may_still_differ_in_what_is_open():
+    a, b = number("a", [None]), number("b", None)
+    b.set_shape(a.shape)
+    (db,) = gradients(a * b, b)
+    assert value(db, a=[1.0, 2.0], b=[3.0]).tolist() == [3]
+
+
 def test_what_an_op_passes_on_keeps_the_shape_it_had():
     default = af.constant([1.0, 2.0])
     x = af.placeholder_with_default(default, [None])

@@ -151,6 +151,15 @@ def test_a_shape_can_be_told_once_it_is_known(graph):
         x.set_shape([4, 3])
 
 
+def test_telling_two_tensors_one_open_shape_does_not_make_their_shapes_one(graph):
+    x, y = af.placeholder(af.float32), af.placeholder(af.float32)
+    shape = af.TensorShape([None, 3])
+    x.set_shape(shape)
+    y.set_shape(shape)
+    assert x.shape == y.shape
+    assert x.shape is not y.shape
+
+
 async def test_running_needs_a_default_session(graph):
     with pytest.raises(ValueError, match="no default session"):
         await a().run()

@@ -548,6 +548,7 @@ def test_what_cannot_be_built_names_the_node_and_adds_nothing(graph, nodes, text
         ({"input_map": {"y:1": 1.0}}, ValueError, "input_map has 'y:1'"),
         ({"input_map": {"a b": 1.0}}, ValueError, "'a b' is no input"),
         ({"input_map": {3: 1.0}}, TypeError, "3 is no name in a GraphDef"),
+        ({"input_map": {"x": 1.0}, "name": ""}, ValueError, "input_map has 1.0 for 'x': without a name scope"),
         ({"input_map": {"^y": 3}}, TypeError, "neither a tensor nor an operation"),
         ({"return_elements": ["gone"]}, ValueError, "return_elements has 'gone', which is not in the graph_def"),
         ({"return_elements": ["y:1"]}, ValueError, "return_elements has 'y:1'"),

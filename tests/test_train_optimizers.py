@@ -409,6 +409,21 @@ async def test_a_gradient_that_does_not_fit_in_a_run_changes_nothing(graph):
         assert (await session.run(w)).tolist() == [[1, 1], [1, 1]]
 
 
+async def test_rows_that_do_not_fit_in_a_run_change_nothing(graph):
+    w = af.Variable(np.ones((3, 2)), name="w")
+    values, indices = af.placeholder(af.float64), af.placeholder(af.int32, [None])
+    rows = af.IndexedSlices(values, indices)
+    steps = [CASES[name][0]().apply_gradients([(rows, w)]) for name in CASES]
+    async with af.Session(graph=graph) as session:
+        await session.run(af.global_variables_initializer())
+        before = await session.run(af.global_variables())
+        for step in steps:
+            with pytest.raises(af.errors.InvalidArgumentError, match=r"shape \[1, 3\] does not fit 'w'"):
+                await session.run(step, {values: [[1.0, 1.0, 1.0]], indices: [0]})
+        for ours, theirs in zip(await session.run(af.global_variables()), before, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 async def test_an_uninitialized_slot_is_named(graph):
     w = af.Variable([1.0], name="w")
     step = af.train.MomentumOptimizer(0.1, 0.9).apply_gradients([([1.0], w)])

@@ -233,6 +233,15 @@ async def test_more_operators_are_those_of_tensors(session):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_an_operator_that_fails_leaves_no_read_behind(graph):
+    w = af.Variable([1.0, 2.0])
+    before = graph.version
+    for build in (lambda: w + np.ones(3), lambda: w["a"], lambda: w & w, lambda: w.assign_add([1.0, 2.0, 3.0])):
+        with pytest.raises((TypeError, ValueError)):
+            build()
+    assert graph.version == before
+
+
 def test_a_variable_is_no_truth_and_no_sequence(graph):
     w = af.Variable([1.0])
     with pytest.raises(TypeError, match="truth"):
@@ -410,6 +419,18 @@ def test_a_table_is_one_variable_or_tensor(graph):
     assert embedding_lookup(np.ones((2, 2)), [0]).shape == [1, 2]
     with pytest.raises(ValueError, match="not 2 of them"):
         embedding_lookup([w, w], [0])
+
+
+async def test_rows_longer_than_a_norm_are_shortened_to_it(session):
+    w = af.Variable([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    await initialized(session)
+    rows = embedding_lookup(w, [0, 1, 2, 0], max_norm=1.0)
+    (gradient,) = af.gradients(rows, w)
+    values, slopes = await session.run([rows, gradient])
+    np.testing.assert_allclose(values, [[0.6, 0.8], [0.3, 0.4], [0, 0], [0.6, 0.8]], rtol=1e-6)
+    assert np.isfinite(slopes.values).all()
+    with pytest.raises(ValueError, match="known rank"):
+        embedding_lookup(af.placeholder(af.float32), [0], max_norm=1.0)
 
 
 # Containers

@@ -136,7 +136,7 @@ def _split_even(value: Spec, num: int, axis: int = 0) -> tuple[Spec, ...]:
     if num < 1:
         raise ValueError(f"at least one piece is needed, not {num}")
     if value.sizes is None:
-        return (Spec(value.dtype),) * num
+        return tuple([Spec(value.dtype) for _ in range(num)])
     place = value.axis(axis)
     size = value.sizes[place]
     if size is not None and size % num:
@@ -152,7 +152,7 @@ def _split_sizes(value: Spec, size_splits: Ints, axis: int, num: int) -> tuple[S
     if len(wanted) != num:
         raise ValueError(f"{len(wanted)} sizes are given for {num} pieces")
     if value.sizes is None:
-        return (Spec(value.dtype),) * num
+        return tuple([Spec(value.dtype) for _ in range(num)])
     place = value.axis(axis)
     whole = value.sizes[place]
     sizes = wanted if None in wanted else _filled(wanted, whole)

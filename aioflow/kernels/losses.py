@@ -21,7 +21,7 @@ from aioflow.op import NodeView, T, op
 def _batch_shape(logits: Spec) -> TensorShape:
     """The shape of `logits` without the classes."""
     if logits.sizes is None:
-        return logits.shape
+        return TensorShape(None)
     if not logits.sizes:
         raise ValueError("logits are a scalar; their last axis must be the classes")
     if logits.sizes[-1] == 0:

@@ -111,25 +111,25 @@ def _floats(shape: Spec, dtype: DType) -> Spec:
     return Spec(dtype, known.shape(shape))
 
 
-@op(name="random_uniform", stateful=True)
+@op(name="random_uniform", counted=True)
 def _uniform(shape: Ints, dtype: DType = float32, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Numbers from 0 up to but not 1, all multiples of one power of 2 that the dtype holds exactly."""
     return _floats(shape, dtype)
 
 
-@op(name="random_normal", stateful=True)
+@op(name="random_normal", counted=True)
 def _normal(shape: Ints, dtype: DType = float32, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Normally distributed numbers, of mean 0 and standard deviation 1."""
     return _floats(shape, dtype)
 
 
-@op(name="truncated_normal", stateful=True)
+@op(name="truncated_normal", counted=True)
 def _truncated(shape: Ints, dtype: DType = float32, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Numbers as normally distributed ones of mean 0 and standard deviation 1 that lie between -2 and 2."""
     return _floats(shape, dtype)
 
 
-@op(name="random_uniform_int", stateful=True)
+@op(name="random_uniform_int", counted=True)
 def _uniform_int(shape: Ints, minval: T, maxval: T, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Integers from `minval` up to but not `maxval`, each as likely as the next to one part in 2^32 or better."""
     for bound in (minval, maxval):
@@ -137,7 +137,7 @@ def _uniform_int(shape: Ints, minval: T, maxval: T, seed: int | None = None, see
     return Spec(minval.only(INTEGER).same_dtype(maxval).dtype, known.shape(shape))
 
 
-@op(name="random_shuffle", stateful=True)
+@op(name="random_shuffle", counted=True)
 def _shuffle(value: Spec, seed: int | None = None, seed2: int | None = None) -> Spec:
     """The parts of `value` along its first axis in random order."""
     if value.rank == 0:
@@ -145,7 +145,7 @@ def _shuffle(value: Spec, seed: int | None = None, seed2: int | None = None) -> 
     return Spec(value.dtype, value.shape)
 
 
-@op(name="multinomial", stateful=True)
+@op(name="multinomial", counted=True)
 def _multinomial(
     logits: Spec, num_samples: Ints, seed: int | None = None, seed2: int | None = None, output_dtype: DType = int64
 ) -> Spec:

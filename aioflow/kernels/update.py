@@ -2,8 +2,8 @@
 
 Such an op has handles of a variable and of its slots, numbers of rank 0, and a gradient: dense, or as rows with
 `indices`. Its formula is written once, on arrays changed in place. A dense op runs it on the variables' own arrays,
-block by block where they are large, so that what is in between stays in the cache. A sparse op runs it on rows, and then
-stores these.
+block by block where they are large, so that what is in between stays in the cache. A sparse op runs it on rows, and
+then stores these.
 
 All locks of an op are held while it works. They are taken without waiting; where that fails all are given back, and
 then awaited in one order for all ops, so that no two ops ever wait for each other.
@@ -188,8 +188,11 @@ def run_whole(
     indices: Array,
 ) -> None:
     """Update all elements by a gradient that is zero but for the rows `indices`, which are all different."""
-    rows = checked_rows(indices, arrays[0], states[0].name)
-    check_shapes(states, arrays, arrays[0].shape)
+    var = arrays[0]
+    rows = checked_rows(indices, var, states[0].name)
+    if grad.shape != rows.shape + var.shape[1:]:
+        raise _misfit(states[0], grad.shape, rows.shape + var.shape[1:])
+    check_shapes(states, arrays, var.shape)
     formula(xp, grad, arrays, [rows, *numbers])
 
 
@@ -197,9 +200,13 @@ def check_shapes(states: States, arrays: Sequence[Array], shape: tuple[int, ...]
     """InvalidArgumentError unless all arrays have that shape."""
     for state, array in zip(states, arrays, strict=True):
         if array.shape != shape:
-            raise errors.InvalidArgumentError(
-                f"an update of shape {list(shape)} does not fit {state.name!r}, which has {list(array.shape)} there"
-            )
+            raise _misfit(state, shape, array.shape)
+
+
+def _misfit(state: VariableState, given: tuple[int, ...], needed: tuple[int, ...]) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(
+        f"an update of shape {list(given)} does not fit {state.name!r}, which has {list(needed)} there"
+    )
 
 
 def compute(xp: Namespace, formula: Formula, grad: Array, arrays: Sequence[Array], numbers: Sequence[Array]) -> None:

@@ -5,7 +5,13 @@ from typing import Any
 
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import maximum
+from aioflow.kernels.comparison import greater
+from aioflow.kernels.filling import ones_like
 from aioflow.kernels.gathering import gather
+from aioflow.kernels.math import sqrt
+from aioflow.kernels.reduction import reduce_sum
+from aioflow.kernels.select import where
 from aioflow.library.variables import Variable
 from aioflow.node import Tensor
 
@@ -43,8 +49,10 @@ def embedding_lookup(
 
 
 def _shortened(rows: Tensor, ids: Tensor, max_norm: float) -> Tensor:
-    from aioflow.library import clip
-
     if rows.shape.ndims is None or ids.shape.ndims is None:
         raise ValueError("max_norm needs params and ids of known rank")
-    return clip.clip_by_norm(rows, max_norm, axes=list(range(ids.shape.ndims, rows.shape.ndims)))
+    axes = list(range(ids.shape.ndims, rows.shape.ndims))
+    squares = reduce_sum(rows * rows, axes, keepdims=True)
+    norm = sqrt(where(greater(squares, 0.0), squares, ones_like(squares)))  # where the root has a slope
+    shortened: Tensor = rows * (max_norm / maximum(norm, max_norm))
+    return shortened

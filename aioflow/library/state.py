@@ -13,8 +13,6 @@ from aioflow.library.control import group
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 
-after = group
-
 # Lists
 
 

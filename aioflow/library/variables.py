@@ -15,12 +15,27 @@ from aioflow.graph import Graph, get_default_graph, same_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import variables as kernels
-from aioflow.node import Operation, Tensor
+from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Op
 from aioflow.tensor_shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
 """(variable) -> the value it is to have after each update by an optimizer."""
+
+
+Operator = Callable[["Variable", Any], Tensor]
+
+
+def _operator(name: str) -> tuple[Operator, Operator]:
+    """A method of Variable that builds an op of its value and another, and the same with the two exchanged."""
+
+    def forward(self: "Variable", other: Any) -> Tensor:
+        return OPERATORS[name](self, other)
+
+    def reflected(self: "Variable", other: Any) -> Tensor:
+        return OPERATORS[name](other, self)
+
+    return forward, reflected
 
 
 class Variable:
@@ -274,16 +289,32 @@ class Variable:
         return self._snapshot
 
     def __getitem__(self, key: Any) -> Tensor:
-        return self.value()[key]
+        return OPERATORS["getitem"](self, key)
 
     def __neg__(self) -> Tensor:
-        return -self.value()
+        return OPERATORS["negative"](self)
 
     def __abs__(self) -> Tensor:
-        return abs(self.value())
+        return OPERATORS["abs"](self)
 
     def __invert__(self) -> Tensor:
-        return ~self.value()
+        return OPERATORS["invert"](self)
+
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("truediv")
+    __floordiv__, __rfloordiv__ = _operator("floordiv")
+    __mod__, __rmod__ = _operator("mod")
+    __pow__, __rpow__ = _operator("pow")
+    __matmul__, __rmatmul__ = _operator("matmul")
+    __and__, __rand__ = _operator("bitand")
+    __or__, __ror__ = _operator("bitor")
+    __xor__, __rxor__ = _operator("bitxor")
+    __lt__ = _operator("less")[0]
+    __le__ = _operator("less_equal")[0]
+    __gt__ = _operator("greater")[0]
+    __ge__ = _operator("greater_equal")[0]
 
     def __bool__(self) -> bool:
         return bool(self._snapshot)
@@ -301,22 +332,5 @@ def _collections(given: Iterable[str] | None, trainable: bool) -> list[str]:
     keys = [GraphKeys.GLOBAL_VARIABLES] if given is None else list(given)
     return [*keys, GraphKeys.TRAINABLE_VARIABLES] if trainable else keys
 
-
-def _operator(method: str) -> None:
-    of_tensor = getattr(Tensor, method)
-
-    def apply(self: Variable, other: Any) -> Tensor:
-        result: Tensor = of_tensor(self.value(), other)
-        return result
-
-    apply.__name__ = method
-    setattr(Variable, method, apply)
-
-
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
-    _operator(f"__{_name}__")
-    _operator(f"__r{_name}__")
-for _name in ("lt", "le", "gt", "ge"):
-    _operator(f"__{_name}__")
 
 CONVERTERS[Variable] = lambda variable, dtype: variable.value()

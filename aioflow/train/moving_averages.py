@@ -73,9 +73,8 @@ class ExponentialMovingAverage:
     def _update(self, variable: Variable) -> Operation:
         shadow = self._averages[variable.graph, variable.op.name]
         with variable.graph.colocate_with(shadow.handle, ignore_existing=True):
-            moved: Operation = shadow.assign_sub(
-                (shadow.value() - variable) * (1 - self._kept(variable)), read_value=False
-            )
+            step = (shadow - variable) * (1 - self._kept(variable))
+            moved: Operation = shadow.assign_sub(step, read_value=False)
             return moved
 
     def _kept(self, variable: Variable) -> Tensor:

@@ -1,0 +1,101 @@
+"""Gradients kept within bounds: by their own norm, or by the norm of all of them."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import Spec
+from aioflow.graph import transactional
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.arithmetic import add_n, maximum, minimum
+from aioflow.kernels.casting import cast
+from aioflow.kernels.constants import constant, identity
+from aioflow.kernels.math import sqrt
+from aioflow.kernels.reduction import l2_loss, reduce_sum
+from aioflow.kernels.select import where
+from aioflow.kernels.shapes import size
+from aioflow.library.control import name_scope
+from aioflow.node import Tensor
+
+Gradient: TypeAlias = Tensor | IndexedSlices
+
+
+@transactional
+def clip_by_norm(
+    t: TensorLike | IndexedSlices, clip_norm: TensorLike, axes: Any = None, name: str | None = None
+) -> Gradient:
+    """`t` scaled down to an L2 norm of `clip_norm` if its norm is larger: t * clip_norm / max(norm(t), clip_norm).
+
+    With `axes`, the norm is taken over these and each slice scaled by its own.
+    """
+    with name_scope(name, "clip_by_norm"):
+        values = _values(t)
+        squares = reduce_sum(values * values, axes, keepdims=True)
+        positive = squares > 0
+        norm = where(positive, sqrt(where(positive, squares, squares + 1.0)), squares)  # no NaN gradient at zero
+        bound = convert_to_tensor(clip_norm, values.dtype)
+        clipped = identity(values * bound / maximum(norm, bound))
+        return _shaped(t, values, clipped)
+
+
+@transactional
+def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str | None = None) -> Tensor:
+    """The L2 norm of all tensors together: the square root of the sum of their squared norms. None counts nothing.
+
+    Raises:
+        TypeError: `t_list` is no list.
+        ValueError: it holds nothing but None.
+    """
+    if not isinstance(t_list, (list, tuple)):
+        raise TypeError(f"a list of tensors is needed, not {type(t_list).__name__}")
+    with name_scope(name, "global_norm"):
+        halves = [l2_loss(_values(t)) for t in t_list if t is not None]
+        if not halves:
+            raise ValueError("a global norm needs at least one tensor that is not None")
+        return sqrt(add_n(halves) * 2.0)
+
+
+@transactional
+def clip_by_global_norm(
+    t_list: Sequence[TensorLike | IndexedSlices | None],
+    clip_norm: TensorLike,
+    use_norm: Tensor | None = None,
+    name: str | None = None,
+) -> tuple[list[Gradient | None], Tensor]:
+    """All tensors scaled by one factor so that their global norm is at most `clip_norm`, and the norm they had.
+
+    t * clip_norm / max(global_norm, clip_norm) for each; None stays None. If the norm is not finite, all are NaN, so
+    that the fault is seen.
+    """
+    norm = global_norm(t_list) if use_norm is None else use_norm
+    with name_scope(name, "clip_by_global_norm"):
+        bound = convert_to_tensor(clip_norm, norm.dtype)
+        scale = bound * minimum(1.0 / norm, constant(1.0, norm.dtype) / bound)
+        scale = scale + (norm - norm)  # NaN unless the norm is finite
+        return [None if t is None else _scaled(t, scale) for t in t_list], norm
+
+
+@transactional
+def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None = None) -> Tensor:
+    """`t` scaled down so that its L2 norm divided by its number of elements is at most `clip_norm`."""
+    with name_scope(name, "clip_by_average_norm"):
+        values = convert_to_tensor(t)
+        count = cast(size(values), values.dtype)
+        clipped = clip_by_norm(values, convert_to_tensor(clip_norm, values.dtype) * count)
+        assert isinstance(clipped, Tensor)
+        return clipped
+
+
+def _values(t: TensorLike | IndexedSlices) -> Tensor:
+    return t.values if isinstance(t, IndexedSlices) else convert_to_tensor(t)
+
+
+def _scaled(t: TensorLike | IndexedSlices, scale: Tensor) -> Gradient:
+    values = _values(t)
+    return _shaped(t, values, identity(values * scale))
+
+
+def _shaped(t: TensorLike | IndexedSlices, values: Tensor, clipped: Tensor) -> Gradient:
+    """`clipped` in the form of `t`; scaling left its shape as it was."""
+    clipped.spec = Spec(clipped.dtype, values.shape)
+    return IndexedSlices(clipped, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else clipped

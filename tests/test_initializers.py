@@ -1,0 +1,114 @@
+"""First values: their shapes, dtypes and distributions."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.library import initializers
+
+TRUNCATED = 0.87962566103423978
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+async def value(tensor):
+    async with af.Session(graph=af.get_default_graph()) as session:
+        return await session.run(tensor)
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype", "expected"),
+    [
+        (initializers.zeros_initializer(), None, np.zeros((2, 3), np.float32)),
+        (initializers.zeros_initializer("int32"), None, np.zeros((2, 3), np.int32)),
+        (initializers.zeros_initializer(), "bool", np.zeros((2, 3), bool)),
+        (initializers.zeros_initializer(), "string", np.full((2, 3), b"", object)),
+        (initializers.ones_initializer(), "bfloat16", np.ones((2, 3), af.bfloat16.np)),
+        (initializers.ones_initializer(), "bool", np.ones((2, 3), bool)),
+        (initializers.constant_initializer(2.5), "float64", np.full((2, 3), 2.5)),
+        (initializers.constant_initializer([1, 2], "int64"), None, np.array([[1, 2, 2], [2, 2, 2]])),
+        (initializers.identity_initializer(2.0), None, 2 * np.eye(2, 3, dtype=np.float32)),
+    ],
+)
+async def test_constants(made, dtype, expected):
+    for shape in ([2, 3], (2, 3), af.TensorShape([2, 3])):
+        result = await value(made(shape, dtype))
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == expected.dtype
+
+
+@pytest.mark.parametrize(
+    ("made", "low", "high", "mean", "deviation"),
+    [
+        (initializers.random_uniform_initializer(-2, 4, seed=1), -2, 4, 1, 12**0.5 / 2),
+        (initializers.random_uniform_initializer(seed=1), 0, 1, 0.5, 12**-0.5),
+        (initializers.random_normal_initializer(3, 0.5, seed=1), 0, 6, 3, 0.5),
+        (initializers.truncated_normal_initializer(3, 0.5, seed=1), 2, 4, 3, 0.5 * TRUNCATED),
+    ],
+)
+async def test_random_values(made, low, high, mean, deviation):
+    for dtype in (None, "float64"):
+        numbers = await value(made([200, 300], dtype))
+        assert numbers.dtype == np.dtype(dtype or "float32")
+        assert low <= numbers.min() < numbers.max() <= high
+        assert abs(numbers.mean() - mean) < 0.02 * deviation
+        assert abs(numbers.std() / deviation - 1) < 0.02
+
+
+async def test_integers_are_drawn_too():
+    numbers = await value(initializers.random_uniform_initializer(3, 6, seed=1, dtype="int32")([100]))
+    assert set(numbers.tolist()) == {3, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("made", "variance"),
+    [
+        (initializers.glorot_uniform_initializer(seed=1), 2 / 500),
+        (initializers.glorot_normal_initializer(seed=1), 2 / 500),
+        (initializers.he_uniform(seed=1), 2 / 200),
+        (initializers.he_normal(seed=1), 2 / 200),
+        (initializers.lecun_uniform(seed=1), 1 / 200),
+        (initializers.lecun_normal(seed=1), 1 / 200),
+        (initializers.VarianceScaling(3.0, "fan_out", "untruncated_normal", seed=1), 3 / 300),
+    ],
+)
+async def test_the_variance_follows_the_fans(made, variance):
+    for shape, places in [([200, 300], 1), ([3, 2, 200, 300], 6)]:
+        numbers = await value(made(shape))
+        assert abs(numbers.mean()) < 0.02 * variance**0.5
+        assert abs(numbers.var() / (variance / places) - 1) < 0.02
+
+
+async def test_vectors_and_scalars_have_fans_too():
+    made = initializers.VarianceScaling(12.0, "fan_avg", "uniform", seed=1)
+    for shape, limit in [([], 6.0), ([9], 2.0)]:
+        numbers = await value(made(shape))
+        assert numbers.shape == tuple(shape)
+        assert np.abs(numbers).max() <= limit
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: initializers.VarianceScaling(0.0), "scale must be positive, not 0.0"),
+        (lambda: initializers.VarianceScaling(mode="fan"), "mode is one of fan_in, fan_out, fan_avg, not 'fan'"),
+        (lambda: initializers.VarianceScaling(distribution="cauchy"), "distribution is .*, not 'cauchy'"),
+        (lambda: initializers.VarianceScaling(dtype="int32"), "floating, not int32"),
+        (lambda: initializers.Identity()([3]), "an identity matrix has two axes"),
+        (lambda: initializers.Constant([1, 2, 3], verify_shape=True)([2]), "does not have shape"),
+        (lambda: initializers.default_for(af.string), "a variable of dtype string needs an initializer"),
+    ],
+)
+def test_what_cannot_work_is_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("float32", "GlorotUniform"), ("int32", "Zeros"), ("bool", "Zeros")])
+def test_a_variable_without_initializer_gets_the_usual_one(dtype, kind):
+    assert type(initializers.default_for(af.as_dtype(dtype))).__name__ == kind
+    assert initializers.default_for(af.as_dtype(dtype))([2, 3]).dtype == dtype
