@@ -18,10 +18,11 @@ def located(error: BaseException, find: Finder | None, node: Node, inputs: Seque
     """`error` as an OpError that says where; as it is if it is a cancellation of this task or ends the program."""
     if not isinstance(error, Exception) and not _own_cancellation(error):
         return error
+    root = _unwrapped(error)
     if find is not None:
-        node, inputs = find(error)
-    shapes = [_describe(value) for value in inputs]
-    made = errors.from_exception(_unwrapped(error))
+        node, inputs = find(root if root.__traceback__ is not None else error)
+    shapes = _shapes(node, inputs)
+    made = errors.from_exception(root)
     made.at(
         node.name,
         node.definition.name,
@@ -45,6 +46,17 @@ def _unwrapped(error: BaseException) -> BaseException:
         return errors.CancelledError("the kernel raised asyncio.CancelledError")
     cause = error.__cause__
     return cause if isinstance(error, RuntimeError) and isinstance(cause, StopIteration | StopAsyncIteration) else error
+
+
+def _shapes(node: Node, inputs: Sequence[Array]) -> list[str]:
+    """What each input was. Constants and handles are not among the inputs of a node that runs alone."""
+    if len(inputs) == len(node.inputs):
+        return [_describe(value) for value in inputs]
+    given = iter(inputs)
+    return [
+        str(value.spec) if value.node.definition.name in ("constant", "variable") else _describe(next(given, None))
+        for value in node.inputs
+    ]
 
 
 def _describe(value: Any) -> str:

@@ -10,7 +10,6 @@ suspends while something else can.
 """
 
 import asyncio
-import contextlib
 import functools
 import heapq
 import types
@@ -153,7 +152,9 @@ class Execution:
                     await self._collect()
         except BaseException as error:
             _note(error, self.waiting())
-            await self._stop()
+            cancelled = await self._stop()
+            if cancelled is not None and not isinstance(error, asyncio.CancelledError):
+                raise cancelled from error
             raise
         return [self._slots[slot] for slot in self._program.fetches]
 
@@ -249,17 +250,26 @@ class Execution:
             if not self._waiting_for[index]:
                 heapq.heappush(self._ready, index)
 
-    async def _stop(self) -> None:
-        """Cancel and await every task that is left, also if the caller is cancelled once more meanwhile."""
+    async def _stop(self) -> asyncio.CancelledError | None:
+        """Cancel and await every task that is left. Returns a cancellation of the caller that came meanwhile."""
+        cancelled = None
+        if self._tasks:
+            try:
+                await asyncio.sleep(0)  # a task cancelled before its first turn could not end its kernel in order
+            except asyncio.CancelledError as error:
+                cancelled = error
         for task in self._tasks:
             task.cancel()
         while pending := [task for task in self._tasks if not task.done()]:
-            with contextlib.suppress(asyncio.CancelledError):  # the first one is on its way to the caller already
+            try:
                 await asyncio.wait(pending)
+            except asyncio.CancelledError as error:
+                cancelled = error
         for task in self._tasks:
             if not task.cancelled():
                 task.exception()  # the first error is the one raised; those that followed are seen by this
         self._tasks.clear()
+        return cancelled
 
 
 @types.coroutine

@@ -45,16 +45,16 @@ def parse_feeds(graph: Graph, feeds: Mapping[Any, Any] | None) -> dict[Tensor, A
     """
     if feeds is None:
         return {}
-    if not isinstance(feeds, Mapping):
+    if type(feeds) is not dict and not isinstance(feeds, Mapping):
         raise TypeError(f"feeds are a dict from tensors, or their names, to values, not a {type(feeds).__name__}")
     keys = [feed_key(graph, key) for key in feeds]
+    given: dict[Tensor, Any] = {}
+    for key, value in zip(keys, feeds.values(), strict=True):
+        given.update(zip(key.tensors, key.split(value), strict=True))
+    if len(given) < 2 and len(keys) < 2:
+        return given
     check_distinct(keys)
-    given = {t: v for key, value in zip(keys, feeds.values(), strict=True) for t, v in _pairs(key, value)}
-    return given if len(given) < 2 else {tensor: given[tensor] for tensor in in_order(given)}
-
-
-def _pairs(key: Key, value: Any) -> Iterable[tuple[Tensor, Any]]:
-    return zip(key.tensors, key.split(value), strict=True)
+    return {tensor: given[tensor] for tensor in in_order(given)}
 
 
 def in_order(tensors: Iterable[Tensor]) -> list[Tensor]:

@@ -64,7 +64,7 @@ def gradients(
     method = check_method(aggregation_method)
     graph = _graph_of([*targets, *sources])
     with graph.transaction(), graph.as_default(), graph.name_scope(name or "gradients"):
-        ends = [graph.adopt(convert_to_tensor(y)) for y in targets]
+        ends = [graph.adopt(_end(y)) for y in targets]
         starts = [graph.adopt(_differentiated(x)) for x in sources]
         stopped = frozenset(_differentiated(x) for x in fixed)
         seeds = _seeds(ends, grad_ys)
@@ -131,6 +131,12 @@ def _unconnected(value: UnconnectedGradients | str) -> UnconnectedGradients:
 def _graph_of(values: Iterable[Any]) -> Graph:
     graphs = (getattr(value, "graph", None) for value in values)
     return next((graph for graph in graphs if isinstance(graph, Graph)), None) or get_default_graph()
+
+
+def _end(y: Any) -> Tensor:
+    if isinstance(y, (str, bytes)):
+        raise TypeError(f"gradients are taken of tensors and variables, not {y!r}")
+    return convert_to_tensor(y)
 
 
 def _differentiated(x: Any) -> Tensor:

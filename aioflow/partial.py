@@ -10,7 +10,7 @@ from aioflow.executor import Outputs, Program, Unit
 from aioflow.node import Operation, Tensor
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Plan
-from aioflow.step import Local, Step, _deadline
+from aioflow.step import Local, Step, deadline_exceeded
 
 
 class PartialRun(Step):
@@ -92,7 +92,7 @@ class PartialRun(Step):
         except TimeoutError as late:
             if isinstance(late, errors.OpError):
                 raise
-            raise _deadline(self._timeout, late) from late
+            raise deadline_exceeded(self._timeout, late) from late
         finally:
             self._calls -= 1
 

@@ -235,6 +235,8 @@ class Step:
         return await self._local.compute.run(drive, repr(unit), coroutine.close)
 
     def _drive(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
+        if self._trace is not None:
+            self._trace.on_thread(unit.nodes[0].name)
         start = _clock()
         try:
             while True:
@@ -280,13 +282,13 @@ class Step:
         except TimeoutError as late:
             if isinstance(late, errors.OpError):
                 raise
-            raise _deadline(limit, late) from late
+            raise deadline_exceeded(limit, late) from late
         finally:
             self.ended = True
             self._local.ended(self)
 
 
-def _deadline(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
+def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
     cause = late.__cause__ or late.__context__
     notes = "; ".join(getattr(cause, "__notes__", [])) or "the run was computing"
     where = "/job:localhost/replica:0/task:0"

@@ -56,20 +56,18 @@ class RunMetadata:
         names = [
             {"name": "process_name", "ph": "M", "pid": index, "args": {"name": name}} for name, index in devices.items()
         ]
-        return {"traceEvents": names + [_event(stats, devices[stats.device]) for stats in self.step_stats]}
+        events = [event for stats in self.step_stats for event in _events(stats, devices[stats.device])]
+        return {"traceEvents": names + events}
 
 
-def _event(stats: NodeStats, process: int) -> dict[str, Any]:
-    return {
-        "name": stats.op_type,
-        "cat": "wait" if stats.waits else "compute",
-        "ph": "X",
-        "pid": process,
-        "tid": stats.thread,
-        "ts": stats.start * 1e6,
-        "dur": (stats.end - stats.start) * 1e6,
-        "args": {"op": stats.name, "output_bytes": stats.output_bytes, "ready": stats.scheduled * 1e6},
-    }
+def _events(stats: NodeStats, process: int) -> list[dict[str, Any]]:
+    """A slice on the track of the thread; for a wait, which may overlap others, a track of its own."""
+    arguments = {"op": stats.name, "output_bytes": stats.output_bytes, "ready": stats.scheduled * 1e6}
+    event = {"name": stats.op_type, "pid": process, "tid": stats.thread, "ts": stats.start * 1e6, "args": arguments}
+    if not stats.waits:
+        return [{**event, "cat": "compute", "ph": "X", "dur": (stats.end - stats.start) * 1e6}]
+    begin = {**event, "cat": "wait", "ph": "b", "id": stats.name}
+    return [begin, {**begin, "ph": "e", "ts": stats.end * 1e6}]
 
 
 class Trace:
@@ -78,6 +76,11 @@ class Trace:
     def __init__(self, metadata: RunMetadata, device: str) -> None:
         self._metadata = metadata
         self._device = device
+        self._threads: dict[str, int] = {}
+
+    def on_thread(self, name: str) -> None:
+        """The node runs on the thread that calls this."""
+        self._threads[name] = threading.get_ident()
 
     @staticmethod
     def now() -> float:
@@ -89,6 +92,6 @@ class Trace:
     ) -> None:
         """Write down one execution that ends now."""
         size = sum(getattr(value, "nbytes", 0) for value in outputs)
-        thread = threading.get_ident()
+        thread = self._threads.pop(name, None) or threading.get_ident()
         stats = NodeStats(name, op_type, self._device, scheduled, start, self.now(), size, thread, waits)
         self._metadata.step_stats.append(stats)

@@ -214,6 +214,16 @@ def test_the_sparse_loss_is_exact_however_large_the_logits(shape, size):
         assert (loss >= 0).all()
 
 
+def test_the_form_for_gpus_agrees_and_marks_bad_labels():
+    x, labels = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32), np.array([0, 2, 3, -1])
+    loss, backprop = losses._anywhere(np, x, labels)
+    expected = evaluate(list(losses._sparse(x[:2], labels[:2])))
+    for ours, theirs in zip((loss, backprop), expected, strict=True):
+        assert ours.dtype == np.float32
+        np.testing.assert_allclose(ours[:2], theirs, rtol=1e-5)
+        assert np.isnan(ours[2:]).all()
+
+
 def test_infinite_logits_make_the_loss_infinite_or_nothing():
     x = np.array([[0, -np.inf], [0, -np.inf], [np.inf, 0]], np.float32)
     loss = losses.sparse_softmax_cross_entropy_with_logits(labels=[0, 1, 0], logits=x)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from aioflow.dtypes import Spec
 from aioflow.node import Operation, Tensor
 from aioflow.op import REGISTRY
 from aioflow.passes.flow import Flow, Node, Value, sweep
@@ -29,7 +30,7 @@ def prune(feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Iterable[
 
 def _feed(tensor: Tensor, index: int) -> Node:
     attrs = {"dtype": tensor.dtype, "shape": tensor.shape, "index": index}
-    return Node(tensor.op, REGISTRY["feed"], tensor.name, (), (), attrs, [tensor.spec])
+    return Node(tensor.op, REGISTRY["feed"], tensor.name, (), (), attrs, [Spec(tensor.dtype, tensor.shape)])
 
 
 def _value(tensor: Tensor, fed: dict[Tensor, Node], nodes: dict[Operation, Node]) -> Value:
