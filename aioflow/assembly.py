@@ -155,7 +155,7 @@ class _Assembly:
             return Unit(index, group.nodes, *places, begin, group.waits, cost)
         literals = {value: self._literals[value] for value in [*reads, *outputs] if value in self._literals}
         region = compile_region(bound, inputs, outputs, literals)
-        return Unit(index, group.nodes, *places, region.begin, False, cost, region.find, region.still)
+        return Unit(index, group.nodes, *places, region.begin, False, cost, region.find)
 
     def _estimate(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
         """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""

@@ -84,12 +84,16 @@ class RegionCost:
             size += getattr(value, "size", 1)
         return size.bit_length()
 
-    def heavy(self, bucket: int, inputs: Sequence[Array]) -> bool:
-        """Whether it would hold the loop too long."""
+    def light(self, bucket: int, inputs: Sequence[Array]) -> bool:
+        """Whether it is done before the loop would notice."""
         found = self._known.get(bucket)
         if found is None:
             found = self._known[bucket] = self._estimate(inputs)
-        return found[1] and found[0] > HEAVY
+        return found[0] <= HEAVY
+
+    def heavy(self, bucket: int, inputs: Sequence[Array]) -> bool:
+        """Whether it belongs on a thread: it is not light, and most of it are kernels worth a thread."""
+        return not self.light(bucket, inputs) and self._known[bucket][1]
 
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account."""

@@ -38,10 +38,9 @@ class Unit:
         waits: whether the coroutine may suspend for something other than its slice of time.
         cost: what it costs.
         find: which of its nodes an error came from, if it has several.
-        still: whether the coroutine never suspends at all.
     """
 
-    __slots__ = ("begin", "cost", "find", "index", "inputs", "nodes", "outputs", "still", "waits")
+    __slots__ = ("begin", "cost", "find", "index", "inputs", "nodes", "outputs", "waits")
 
     def __init__(
         self,
@@ -53,10 +52,8 @@ class Unit:
         waits: bool,
         cost: RegionCost,
         find: Finder | None = None,
-        still: bool = False,
     ) -> None:
         self.find: Final = find
-        self.still: Final = still
         self.index: Final = index
         self.nodes: Final = nodes
         self.inputs: Final = inputs

@@ -10,7 +10,7 @@ into a given buffer is given one of its own inputs if nobody else will look at i
         del t0
         return (t1,)
 
-A long region looks at the clock now and then and lets the loop turn when its slice of time is used up.
+A long region looks at the clock now and then, and suspends when the slice of time in its context is used up.
 """
 
 import dataclasses
@@ -48,12 +48,10 @@ class Region(NamedTuple):
     Attributes:
         begin: (context, *inputs) -> a coroutine of the outputs.
         find: which node an error came from.
-        still: whether it is so short that it never looks at the clock, and never suspends.
     """
 
     begin: Callable[..., Any]
     find: Finder
-    still: bool
 
 
 @types.coroutine
@@ -77,7 +75,7 @@ def compile_region(
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, "now": time.perf_counter, "pause": pause}
     exec(compile(source.text, filename, "exec"), namespace)
-    return Region(namespace["region"], source.finder(filename), source.still)
+    return Region(namespace["region"], source.finder(filename))
 
 
 class Source:
@@ -85,7 +83,6 @@ class Source:
 
     Attributes:
         names: what the generated names of kernels and constants stand for.
-        still: whether the coroutine never suspends.
     """
 
     def __init__(
@@ -99,7 +96,6 @@ class Source:
         self._last_use = self._last_uses()
         self._reusable = self._find_reusable()
         self._nodes: dict[int, Bound] = {}
-        self.still = True
         arguments = "".join(f", {self._text[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
         for value, literal in literals.items():
@@ -138,7 +134,7 @@ class Source:
             unseen += costs.seconds(b.node, b.node.input_specs)
             if unseen > _CHECK_EVERY and position + 1 < len(self._bound):
                 self.lines.append("    if now() > ctx.due: await pause()")
-                unseen, self.still = 0.0, False
+                unseen = 0.0
         results = "".join(f"{self._text[value]}, " for value in self._outputs)
         self.lines.append(f"    return ({results})")
 

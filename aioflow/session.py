@@ -22,7 +22,7 @@ from aioflow.partial import PartialRun
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Signature
 from aioflow.resources import Container, drop_shared
-from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, run_step, run_still, slice_of
+from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, run_step, run_light, slice_of
 from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
 
@@ -58,7 +58,7 @@ class _Call:
         lone = planned.lone
         outputs = None
         if lone is not None and options is DEFAULT and metadata is None:
-            outputs = run_still(local, planned, lone, given)
+            outputs = run_light(local, planned, lone, given)
         if outputs is None:
             outputs = await run_step(local, planned, given, options, metadata)
         else:

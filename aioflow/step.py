@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import math
 import time
 import weakref
 from collections import OrderedDict
@@ -63,7 +64,7 @@ class Planned:
         self.plain: Program | None = None
         self.streamed: Program | None = None
         self.lone: Unit | None = None
-        """The only unit of the fused program, if it never suspends and its inputs and outputs are the call's."""
+        """The only unit of the fused program, if it never waits and its inputs and outputs are the call's."""
 
 
 class Local:
@@ -79,7 +80,7 @@ class Local:
         self._counts: dict[str, int] = {}
         self.slice = Slice()
         self.quiet: Final = _quiet_context()
-        self.still: Final = Step(self, ())
+        self.light: Final = Step(self, (), due=math.inf)
         self._drained: asyncio.Future[None] | None = None
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
         self._unbound = Context(np, self.resources, None)  # type: ignore[arg-type]  # no step: for handles alone
@@ -159,7 +160,7 @@ def _lone_unit(program: Program) -> Unit | None:
     if len(program.units) != 1:
         return None
     unit = program.units[0]
-    return unit if unit.still and unit.inputs == program.feeds and unit.outputs == program.fetches else None
+    return unit if not unit.waits and unit.inputs == program.feeds and unit.outputs == program.fetches else None
 
 
 class Step:
@@ -168,14 +169,19 @@ class Step:
     __slots__ = ("_counts", "_local", "_numerics", "_task", "_trace", "context", "ended", "error", "id")
 
     def __init__(
-        self, local: Local, counted: Sequence[str], trace: Trace | None = None, numerics: bool = False
+        self,
+        local: Local,
+        counted: Sequence[str],
+        trace: Trace | None = None,
+        numerics: bool = False,
+        due: float | None = None,
     ) -> None:
         self._local = local
         self._trace = trace
         self._numerics = numerics
         self._task: asyncio.Task[Any] | None = None
         self.id = local.step_count = local.step_count + 1
-        self.context = Context(np, local.resources, self, local.slice.due)
+        self.context = Context(np, local.resources, self, local.slice.due if due is None else due)
         self.ended = False
         self.error: errors.OpError | None = None
         self._counts = local.take_counts(counted)
@@ -308,15 +314,15 @@ async def run_step(
     return await step.run(program, feeds, limit)
 
 
-def run_still(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Outputs | None:
-    """The fetched values of a run that is one light unit which never suspends; None if it is heavy for these feeds.
+def run_light(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Outputs | None:
+    """The fetched values of a run that is one light unit which never waits; None if it is not light for these feeds.
 
     It needs no task, no timeout and no step of its own, for nothing else can happen before it is done.
     """
     bucket = unit.cost.bucket(feeds)
-    if unit.cost.heavy(bucket, feeds):
+    if not unit.cost.light(bucket, feeds):
         return None
-    step = local.still
+    step = local.light
     step.renew(planned.plan.counted)
     start = _clock()
     coroutine = unit.begin(step.context, *feeds)
