@@ -217,7 +217,7 @@ class Spec:
         if not any(self.dtype in family for family in families):
             allowed = sorted(dtype.name for family in families for dtype in family)
             raise TypeError(f"dtype {self.dtype.name} is not supported; use one of {', '.join(allowed)}")
-        return Spec(self.dtype, self.shape)
+        return self if self.known is None else Spec(self.dtype, self.shape)
 
     def with_shape(self, shape: ShapeLike) -> "Spec":
         """The same dtype with another shape."""

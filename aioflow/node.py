@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from aioflow import scopes
@@ -23,12 +24,25 @@ OPERATORS: Final[dict[str, Callable[..., "Tensor"]]] = {}
 """What Tensor's operators build: filled by the kernels' modules at import, as {"add": add, ...}."""
 
 
+_lines: Final[dict[tuple[int, int], tuple[Line, CodeType]]] = {}
+"""Lines found before, by code object and place in it; the code object is held, so that its id stays its own."""
+_MOST_LINES: Final = 4096
+
+
 def user_line() -> Line | None:
     """The innermost line of the calling stack that is not aioflow's own."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back  # type: ignore[assignment]
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    if frame is None:
+        return None
+    key = id(frame.f_code), frame.f_lasti
+    found = _lines.get(key)
+    if found is None:
+        if len(_lines) >= _MOST_LINES:
+            _lines.clear()
+        found = _lines[key] = ((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name), frame.f_code)
+    return found[0]
 
 
 Operator = Callable[["Tensor", Any], "Tensor"]

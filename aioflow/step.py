@@ -37,12 +37,29 @@ _clock: Final = time.perf_counter
 
 
 class Slice:
-    """The slice of time that inline work on one loop has left: shared by all sessions of the loop."""
+    """The slice of time that inline work has before its loop must turn: shared by all sessions of the loop.
 
-    __slots__ = ("due",)
+    It begins with the first work after the loop has turned. A callback left in the loop tells when it has, so that work
+    which lets the loop turn by itself is never made to pause.
+    """
+
+    __slots__ = ("_begun", "due")
 
     def __init__(self) -> None:
         self.due = 0.0
+        self._begun = False
+
+    def used_up(self) -> bool:
+        """Whether the loop should turn now. Asked after each piece of inline work."""
+        if self._begun:
+            return _clock() > self.due
+        self._begun = True
+        self.due = _clock() + SLICE
+        asyncio.get_running_loop().call_soon(self._turned)
+        return False
+
+    def _turned(self) -> None:
+        self._begun = False
 
 
 _slices: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Slice]"] = weakref.WeakKeyDictionary()
@@ -104,9 +121,8 @@ class Local:
 
     async def pause(self) -> None:
         """Let the loop turn if inline work has used up its slice of time."""
-        if _clock() > self.slice.due:
+        if self.slice.used_up():
             await asyncio.sleep(0)
-            self.slice.due = _clock() + SLICE
 
     @property
     def plans(self) -> list[Signature]:

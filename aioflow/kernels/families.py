@@ -110,8 +110,10 @@ def binary(
 
     def rule(x: T, y: T) -> Spec:
         x.only(*families).same_dtype(y)
-        dtype = bool_ if compares else x.dtype
-        return Spec(dtype, x.broadcast(y), None if known is None else _known(known, x, y))
+        dtype, shape = bool_ if compares else x.dtype, x.broadcast(y)
+        value = None if known is None else _known(known, x, y)
+        same = x.known is None and shape is x.shape and dtype is x.dtype
+        return x if same and value is None else Spec(dtype, shape, value)
 
     rule.__doc__ = doc
     made: Op[Tensor] = op(name=name, commutative=commutative)(rule)
