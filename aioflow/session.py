@@ -22,7 +22,7 @@ from aioflow.partial import PartialRun
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Signature
 from aioflow.resources import Container, drop_shared
-from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, run_step, run_light, slice_of
+from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, run_light, run_step, slice_of
 from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
 

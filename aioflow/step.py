@@ -311,6 +311,7 @@ class Step:
 
 
 def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
+    """The error of a run that took longer than its limit, saying what it was waiting for."""
     cause = late.__cause__ or late.__context__
     notes = "; ".join(getattr(cause, "__notes__", [])) or "the run was computing"
     where = "/job:localhost/replica:0/task:0"
