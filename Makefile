@@ -37,7 +37,7 @@ test-on-%: .venvs/%/test.stamp
 	.venvs/$*/bin/pytest -n 2
 
 bench: .venv-bench/bench.stamp
-	.venv-bench/bin/python -m benchmarks
+	.venv-bench/bin/python -m benchmarks --as-installed
 
 clean:
 	rm -rf .venv .venv-bench .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

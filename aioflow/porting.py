@@ -3,16 +3,20 @@
 Count the parameters, compare two systems tensor by tensor, and do so first of all with learning turned off.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from aioflow.dtypes import Array
+from aioflow.feeds import parse_feeds
 from aioflow.graph import Graph, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.node import Operation, Tensor, describe_line
 from aioflow.session import Session
+from aioflow.structure import parse_fetches
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class ParameterReport:
         return sum(row[3] for row in self.rows if row[4])
 
     def __str__(self) -> str:
-        width = max([len(row[0]) for row in self.rows], default=4)
+        width = max(len(name) for name in ["total", *[row[0] for row in self.rows]])
         lines = [
             f"{name:<{width}}  {count:>12,}  {dtype}{list(shape)}{'' if trainable else '  not trainable'}"
             for name, shape, dtype, count, trainable in self.rows
@@ -64,17 +68,30 @@ class Difference:
         tensor: its name.
         op_type: what made it.
         line: the user's line that built that.
-        absolute: the largest absolute difference; infinite if shapes, or which values are finite, differ.
-        relative: the largest difference relative to the larger magnitude.
         index: the position of the largest absolute difference.
+        extremes: (absolute, relative) difference of each element than which none differs more in both, the largest
+            absolute one first; empty if all are equal.
     """
 
     tensor: str
     op_type: str
     line: str
-    absolute: float
-    relative: float
     index: tuple[int, ...]
+    extremes: tuple[tuple[float, float], ...]
+
+    @property
+    def absolute(self) -> float:
+        """The largest absolute difference; infinite if shapes, or which values are finite, differ."""
+        return self.extremes[0][0] if self.extremes else 0.0
+
+    @property
+    def relative(self) -> float:
+        """The largest difference relative to the larger magnitude."""
+        return self.extremes[-1][1] if self.extremes else 0.0
+
+    def exceeds(self, rtol: float, atol: float) -> bool:
+        """Whether an element differs by more than both tolerances."""
+        return any(absolute > atol and relative > rtol for absolute, relative in self.extremes)
 
     def __str__(self) -> str:
         apart = f"{self.absolute:.3g} absolute, {self.relative:.3g} relative"
@@ -88,8 +105,8 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     def first(self, rtol: float = 1e-5, atol: float = 1e-8) -> Difference | None:
-        """The first tensor, in the order of the graph, that differs by more than either tolerance allows."""
-        return next((d for d in self.differences if d.absolute > atol and d.relative > rtol), None)
+        """The first tensor, in the order of the graph, of which an element differs by more than both tolerances."""
+        return next((difference for difference in self.differences if difference.exceeds(rtol, atol)), None)
 
     def __str__(self) -> str:
         return "\n".join(str(difference) for difference in self.differences)
@@ -110,33 +127,24 @@ async def compare(
     Args:
         a: one session.
         b: the other.
-        fetches: tensors or operations of `a`'s graph, or their names.
+        fetches: what `a` can run.
         feeds: values fed in both, by tensor of `a`'s graph or by name.
         feeds_b: what `b` is fed instead.
     """
-    targets = [a.graph.as_graph_element(fetch) for fetch in _flat(fetches)]
-    fed = {a.graph.as_graph_element(key): value for key, value in (feeds or {}).items()}
-    tensors = [tensor for tensor in _ancestors(targets, fed) if _comparable(tensor)]
-    by_name = {element.name: value for element, value in fed.items()}
-    operations = [element.name for element in targets if isinstance(element, Operation)]
-    names = [tensor.name for tensor in tensors]
-    values_a = await a.run([names, operations], by_name)
-    values_b = await b.run([names, operations], by_name if feeds_b is None else feeds_b)
-    pairs = zip(tensors, values_a[0], values_b[0], strict=True)
-    return Comparison(tuple([_difference(tensor, x, y) for tensor, x, y in pairs]))
+    wanted, given = parse_fetches(a.graph, fetches), parse_feeds(a.graph, feeds)
+    targets = [*wanted.tensors, *wanted.operations]
+    tensors = [tensor for tensor in _ancestors(targets, given) if _comparable(tensor)]
+    named = [[tensor.name for tensor in tensors], [target.name for target in targets]]
+    by_name = {tensor.name: value for tensor, value in given.items()}
+    values_a, _ = await a.run(named, by_name)
+    values_b, _ = await b.run(named, by_name if feeds_b is None else feeds_b)
+    return Comparison(tuple([_difference(*each) for each in zip(tensors, values_a, values_b, strict=True)]))
 
 
-def _flat(fetches: Any) -> list[Any]:
-    if isinstance(fetches, (list, tuple)):
-        return [item for part in fetches for item in _flat(part)]
-    return [fetches]
-
-
-def _ancestors(targets: Sequence[Tensor | Operation], fed: Iterable[Any]) -> list[Tensor]:
-    """Every tensor that the targets depend on, in the order of the graph."""
-    given = set(fed)
+def _ancestors(targets: Iterable[Tensor | Operation], given: Collection[Tensor]) -> list[Tensor]:
+    """Every tensor that is computed for the targets, in the order of the graph."""
     found: set[Operation] = set()
-    stack = [element.op if isinstance(element, Tensor) else element for element in targets]
+    stack = [target.op if isinstance(target, Tensor) else target for target in targets if target not in given]
     while stack:
         operation = stack.pop()
         if operation not in found:
@@ -152,24 +160,36 @@ def _comparable(tensor: Tensor) -> bool:
 
 
 def _difference(tensor: Tensor, a: Any, b: Any) -> Difference:
-    absolute, relative, index = _distance(np.asarray(a), np.asarray(b))
-    return Difference(tensor.name, tensor.op.type, describe_line(tensor.op), absolute, relative, index)
+    index, extremes = _distance(np.asarray(a), np.asarray(b))
+    return Difference(tensor.name, tensor.op.type, describe_line(tensor.op), index, extremes)
 
 
-def _distance(a: Any, b: Any) -> tuple[float, float, tuple[int, ...]]:
+def _distance(a: Array, b: Array) -> tuple[tuple[int, ...], tuple[tuple[float, float], ...]]:
+    """Where they are furthest apart, and the extremes of how far."""
     if a.shape != b.shape:
-        return np.inf, np.inf, ()
+        return (), ((np.inf, np.inf),)
     if a.size == 0:
-        return 0.0, 0.0, ()
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+        return (), ()
+    kinds = a.dtype.kind + b.dtype.kind
+    wide = np.complex128 if "c" in kinds else np.float64
     x, y = a.astype(wide), b.astype(wide)
     with np.errstate(all="ignore"):
         apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
         apart = np.where(np.isnan(apart), np.inf, apart)
+        if kinds.strip("biu") == "":  # integers may be too long for float64 to tell them apart
+            apart = np.maximum(apart, a != b)
         scaled = apart / np.maximum(np.abs(x), np.abs(y))
-    scaled = np.where(apart == 0, 0.0, np.where(np.isfinite(scaled), scaled, np.inf))
+    scaled = np.where(np.isfinite(scaled), scaled, np.inf)
     place = np.unravel_index(int(np.argmax(apart)), apart.shape)
-    return float(apart.max()), float(scaled.max()), tuple(int(i) for i in place)
+    return tuple(int(i) for i in place), _extremes(apart[apart > 0], scaled[apart > 0])
+
+
+def _extremes(apart: Array, scaled: Array) -> tuple[tuple[float, float], ...]:
+    """Those pairs, one of each array, that no other pair exceeds in both, by falling first number."""
+    order = np.lexsort((-scaled, -apart))
+    apart, scaled = apart[order], scaled[order]
+    chosen = scaled > np.maximum.accumulate(np.append(-1.0, scaled[:-1]))
+    return tuple(zip(apart[chosen].tolist(), scaled[chosen].tolist(), strict=True))
 
 
 async def check_learning_off(
@@ -191,26 +211,26 @@ async def check_learning_off(
         AssertionError: naming the first tensor, in the order of the graph, that differs, and the batch; or the variable
             that changed.
     """
-    names = [variable.op.name for variable in a.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)]
-    reads = [variable._as_graph_element().name for variable in a.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)]
+    variables = a.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)
+    reads = [read.name for variable in variables if _comparable(read := a.graph.as_graph_element(variable))]
     before = [await a.run(reads), await b.run(reads)]
     comparisons = []
-    async for number, batch in _numbered(batches):
-        comparison = await compare(a, b, [loss, train], batch)
-        comparisons.append(comparison)
-        apart = comparison.first(rtol, atol)
-        if apart is not None:
-            raise AssertionError(
-                f"with learning off, batch {number} differs first at {apart}\n  built at: {apart.line}"
-            )
-        for session, values in zip((a, b), before, strict=True):
-            for name, old, new in zip(names, values, await session.run(reads), strict=True):
-                if not np.array_equal(old, new, equal_nan=True):
-                    raise AssertionError(f"with learning off, batch {number} changed variable {name!r}")
+    async with contextlib.aclosing(_numbered(batches)) as numbered:
+        async for number, batch in numbered:
+            comparisons.append(await compare(a, b, [loss, train], batch))
+            apart = comparisons[-1].first(rtol, atol)
+            if apart is not None:
+                raise AssertionError(
+                    f"with learning off, batch {number} differs first at {apart}\n  built at: {apart.line}"
+                )
+            for session, values in zip((a, b), before, strict=True):
+                for name, old, new in zip(names, values, await session.run(reads), strict=True):
+                    if not np.array_equal(old, new, equal_nan=True):
+                        raise AssertionError(f"with learning off, batch {number} changed variable {name!r}")
     return comparisons
 
 
-async def _numbered(batches: Any) -> Any:
+async def _numbered(batches: Any) -> AsyncGenerator[tuple[int, Any], None]:
     number = 0
     if isinstance(batches, AsyncIterable):
         async for batch in batches:

@@ -161,7 +161,7 @@ class Session:
         """Compute `fetches` and return their values in the same structure; an operation's value is None.
 
         Cancelling the awaiting task ends the step and leaves nothing of it; the session stays usable. A kernel that is
-        inside C code at that moment runs to its end, detached.
+        inside C code at that moment runs to its end, detached; no update of a variable begins after it.
 
         Args:
             fetches: a tensor, an operation, a variable, the name of one, or any nesting of lists, tuples, dicts and
