@@ -99,6 +99,15 @@ async def test_fed_arrays_and_constants_are_never_written_to(graph):
         np.testing.assert_array_equal(await session.run(out, {x: given}), first)
 
 
+async def test_a_value_fed_in_between_may_have_another_shape_than_the_one_it_stands_for(graph):
+    x = af.placeholder(af.float32, [None, 3])
+    y = af.identity(x) + 0.0
+    z = af.tanh(x) * y
+    rows = np.ones((5, 3), np.float32)
+    async with af.Session(graph=graph) as session:
+        assert (await session.run(z, {x: rows[:1], y: rows})).shape == (5, 3)
+
+
 async def test_an_error_inside_a_region_names_its_own_node_its_line_and_its_shapes(graph):
     x = af.placeholder(af.int32, [], name="index")
     table = af.constant([1.0, 2.0, 3.0])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from aioflow.dtypes import Spec
+from aioflow.dtypes import ResourceSpec, Spec, TensorShape
 from aioflow.node import Operation, Tensor
 from aioflow.op import REGISTRY
 from aioflow.passes.flow import Flow, Node, Value, sweep
@@ -17,10 +17,11 @@ def prune(feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Iterable[
     targets = tuple(targets)
     needed = _needed(fed, [tensor.op for tensor in fetches if tensor not in fed], targets)
     nodes: dict[Operation, Node] = {}
+    spec_of = _apart if any(tensor.op.type != "placeholder" for tensor in fed) else _as_built
     for operation in needed:
         inputs = tuple([_value(tensor, fed, nodes) for tensor in operation.inputs])
         controls = tuple([nodes[control] for control in operation.control_inputs if control in nodes])
-        specs = [tensor.spec for tensor in operation.outputs]
+        specs = [spec_of(tensor.spec) for tensor in operation.outputs]
         nodes[operation] = Node(
             operation, operation.definition, operation.name, inputs, controls, operation.attrs, specs
         )
@@ -31,6 +32,19 @@ def prune(feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Iterable[
 def _feed(tensor: Tensor, index: int) -> Node:
     attrs = {"dtype": tensor.dtype, "shape": tensor.shape, "index": index}
     return Node(tensor.op, REGISTRY["feed"], tensor.name, (), (), attrs, [Spec(tensor.dtype, tensor.shape)])
+
+
+def _as_built(spec: Spec) -> Spec:
+    return spec
+
+
+def _apart(spec: Spec) -> Spec:
+    """`spec` with a shape object of its own.
+
+    That two shapes are one object says that they are equal in every run: not if a value in between is fed.
+    """
+    known = isinstance(spec, ResourceSpec) or spec.shape.is_fully_defined()
+    return spec if known else Spec(spec.dtype, TensorShape(spec.sizes), spec.known)
 
 
 def _value(tensor: Tensor, fed: dict[Tensor, Node], nodes: dict[Operation, Node]) -> Value:
