@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow import costs, dtypes, errors
+from aioflow.blame import Finder
 from aioflow.context import Context
 from aioflow.dtypes import Array, DeviceKind, ResourceSpec, Spec, spec_of
 from aioflow.executor import Program, Unit
+from aioflow.fusion import Bound, fuse
 from aioflow.node import describe_line
 from aioflow.passes.flow import Flow, Node, Value
-from aioflow.regions import Bound, compile_region
+from aioflow.regions import Region, compile_region
 
 LONGEST: Final = 2000
 
@@ -26,7 +28,7 @@ class Group(NamedTuple):
     waits: bool
 
 
-def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool) -> Program:
+def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False) -> Program:
     """The program of a flow.
 
     Args:
@@ -34,12 +36,14 @@ def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool) -> Prog
         context: names the device's array namespace, and the containers that handles are looked up in.
         fused: whether nodes that never wait are compiled into regions.
         stream: whether feeds arrive while the program runs, each awaited by a unit of its own, or with its start.
+        blocks: whether element-wise kernels in heavy regions work block by block.
     """
-    return _Assembly(flow, context, fused, stream).program()
+    return _Assembly(flow, context, fused, stream, blocks).program()
 
 
 class _Assembly:
-    def __init__(self, flow: Flow, context: Context, fused: bool, stream: bool) -> None:
+    def __init__(self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool) -> None:
+        self._blocks = blocks
         self._flow = flow
         self._context = context
         self._fused = fused
@@ -155,7 +159,9 @@ class _Assembly:
             return Unit(index, group.nodes, *places, begin, group.waits, cost)
         literals = {value: self._literals[value] for value in [*reads, *outputs] if value in self._literals}
         region = compile_region(bound, inputs, outputs, literals)
-        return Unit(index, group.nodes, *places, region.begin, False, cost, region.find)
+        chained = _Chained(bound, inputs, outputs, literals, region.find) if self._blocks else None
+        find = region.find if chained is None else chained.find
+        return Unit(index, group.nodes, *places, region.begin, False, cost, find, chained)
 
     def _estimate(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
         """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""
@@ -169,6 +175,33 @@ class _Assembly:
             return costs.total([_seconds(node, specs) for node in nodes])
 
         return estimate
+
+
+class _Chained:
+    """A region with its element-wise kernels in chains, compiled when it is first begun: for compute threads."""
+
+    def __init__(
+        self,
+        bound: Sequence[Bound],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        literals: dict[Value, Array],
+        otherwise: Finder,
+    ) -> None:
+        self._parts = bound, inputs, outputs, literals
+        self._otherwise = otherwise
+        self._region: Region | None = None
+
+    def __call__(self, ctx: Context, *inputs: Array) -> Any:
+        if self._region is None:
+            bound, *rest = self._parts
+            self._region = compile_region(fuse(bound, self._parts[2]), *rest)
+        return self._region.begin(ctx, *inputs)
+
+    def find(self, error: BaseException) -> tuple[Node, Sequence[Array]] | None:
+        """Which node an error came from, in either form of the region."""
+        found = self._otherwise(error)
+        return self._region.find(error) if found is None and self._region is not None else found
 
 
 def _spec(array: Array, value: Value) -> Spec:

@@ -10,8 +10,8 @@ from aioflow.dtypes import Array, spec_of
 from aioflow.node import describe_line
 from aioflow.passes.flow import Node
 
-Finder = Callable[[BaseException], tuple[Node, Sequence[Array]]]
-"""Which node of several raised, and its inputs."""
+Finder = Callable[[BaseException], tuple[Node, Sequence[Array]] | None]
+"""Which node of several raised, and its inputs; None if it was none of them."""
 
 
 def located(error: BaseException, find: Finder | None, node: Node, inputs: Sequence[Array]) -> BaseException:
@@ -19,8 +19,9 @@ def located(error: BaseException, find: Finder | None, node: Node, inputs: Seque
     if not isinstance(error, Exception) and not _own_cancellation(error):
         return error
     root = _unwrapped(error)
-    if find is not None:
-        node, inputs = find(root if root.__traceback__ is not None else error)
+    found = find(root if root.__traceback__ is not None else error) if find is not None else None
+    if found is not None:
+        node, inputs = found
     shapes = _shapes(node, inputs)
     made = errors.from_exception(root)
     made.at(

@@ -14,6 +14,8 @@ class Config:
         executor: `regions` compiles what never waits; `tokens` runs one node at a time and defines the meaning.
         optimize: whether plans are simplified, deduplicated and folded.
         compute_threads: threads on which heavy kernels run; started when first needed.
+        fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
+            are the same.
         close_timeout: seconds that `close()` waits for kernels which a cancelled run left behind in C code.
     """
 
@@ -22,6 +24,7 @@ class Config:
     executor: Literal["regions", "tokens"] = "regions"
     optimize: bool = True
     compute_threads: int = 1
+    fuse_elementwise: bool = True
     close_timeout: float = 5.0
 
     def __post_init__(self) -> None:

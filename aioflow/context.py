@@ -18,6 +18,9 @@ class StepView(Protocol):
     def check(self) -> None:
         """CancelledError if the step has ended: what a kernel on a thread asks before it commits a change."""
 
+    def share_out(self, work: Callable[[int, int], object], size: int) -> None:
+        """Run work(begin, end) for parts that make up range(size), on the device's cores at the same time."""
+
     async def fed(self, index: int) -> Any:
         """The value of a feed, once the caller has given it: in a partial run that may be later."""
 

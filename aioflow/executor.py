@@ -38,9 +38,10 @@ class Unit:
         waits: whether the coroutine may suspend for something other than its slice of time.
         cost: what it costs.
         find: which of its nodes an error came from, if it has several.
+        heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
     """
 
-    __slots__ = ("begin", "cost", "find", "index", "inputs", "nodes", "outputs", "waits")
+    __slots__ = ("begin", "cost", "find", "heavy", "index", "inputs", "nodes", "outputs", "waits")
 
     def __init__(
         self,
@@ -52,7 +53,9 @@ class Unit:
         waits: bool,
         cost: RegionCost,
         find: Finder | None = None,
+        heavy: Callable[..., UnitCoroutine] | None = None,
     ) -> None:
+        self.heavy: Final = heavy
         self.find: Final = find
         self.index: Final = index
         self.nodes: Final = nodes
@@ -179,13 +182,13 @@ class Execution:
 
     def _begin(self, unit: Unit, inputs: Outputs) -> tuple[UnitCoroutine, bool]:
         """The unit's coroutine, driven where it belongs, and whether it may suspend for long."""
-        coroutine = unit.begin(self._host.context, *inputs)
+        context = self._host.context
         if unit.waits:
-            return coroutine, True
+            return unit.begin(context, *inputs), True
         bucket = unit.cost.bucket(inputs)
         if unit.cost.heavy(bucket, inputs):
-            return self._host.offload(unit, bucket, coroutine), True
-        return self._host.inline(unit, bucket, coroutine), False
+            return self._host.offload(unit, bucket, (unit.heavy or unit.begin)(context, *inputs)), True
+        return self._host.inline(unit, bucket, unit.begin(context, *inputs)), False
 
     def _spawn(self, unit: Unit, inputs: Outputs, start: float, coroutine: UnitCoroutine) -> None:
         """Begin the unit; give it a Task if it suspends."""
@@ -269,9 +272,13 @@ class Execution:
         return cancelled
 
 
-@types.coroutine
-def _resumed(coroutine: UnitCoroutine, waiting_on: Any) -> Generator[Any, Any, Outputs]:
+async def _resumed(coroutine: UnitCoroutine, waiting_on: Any) -> Outputs:
     """Carry on a coroutine that was begun by hand and now waits on `waiting_on`."""
+    return await _driven(coroutine, waiting_on)  # since 3.12 a Task takes no generator, whatever its decorator says
+
+
+@types.coroutine
+def _driven(coroutine: UnitCoroutine, waiting_on: Any) -> Generator[Any, Any, Outputs]:
     try:
         while True:
             try:

@@ -14,11 +14,14 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from aioflow import scopes
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import Spec
-from aioflow.node import Attrs, Operation, Tensor
+from aioflow.node import Attrs, Operation, Tensor, user_line
 from aioflow.scopes import Controls, DeviceFunction, Scope, scope_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+_BUILT_AT: Final = "\n  built at: "
 
 
 class Definition(Protocol):
@@ -129,7 +132,7 @@ class Graph:
         """Append an operation in the present scope; `name` ending in "/" is taken as it is, without the slash."""
         scope = scope_of(self)
         with self.transaction() if scope.devices else self._lock:
-            self._check_open()
+            self._check_open(name or definition.name)
             for tensor in inputs:
                 if tensor.op.id < 0:
                     raise ValueError(f"{tensor!r} was built in a block that failed: it is not in the graph")
@@ -203,9 +206,12 @@ class Graph:
         """Nothing can be added from here on: adding raises RuntimeError."""
         self._finalized = True
 
-    def _check_open(self) -> None:
+    def _check_open(self, adding: str = "") -> None:
         if self._finalized:
-            raise RuntimeError("the graph is finalized: build everything before finalize() or the first training run")
+            line = user_line()
+            place = "" if line is None else f"{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}"
+            what = f"{adding!r} cannot be added: " if adding else ""
+            raise RuntimeError(f"{what}the graph is finalized; build everything before finalize(){place}")
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name`, in the present scope, with `_1`, `_2` … if it is taken (whatever the case of its letters)."""
@@ -404,14 +410,34 @@ def reset_default_graph() -> None:
 
 
 def transactional(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that builds nodes in the default graph: if it raises, the graph is as it was."""
+    """A function that builds nodes in the default graph: if it raises, the graph is as it was.
+
+    What is wrong with its arguments is said with its name and the user's line.
+    """
 
     @functools.wraps(function)
     def build(*args: P.args, **kwargs: P.kwargs) -> R:
-        with get_default_graph().transaction():
-            return function(*args, **kwargs)
+        try:
+            with get_default_graph().transaction():
+                return function(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise placed(error, function.__name__) from error
 
     return build
+
+
+def placed(error: TypeError | ValueError, what: str) -> TypeError | ValueError:
+    """The error, saying what could not be built and at which of the user's lines, unless it says so already."""
+    line = user_line()
+    if _BUILT_AT in str(error) or line is None:
+        return error
+    text = str(error) if str(error).startswith(what) else f"{what}: {error}"
+    return reworded(error, f"{text}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
+
+
+def reworded(error: TypeError | ValueError, text: str) -> TypeError | ValueError:
+    """A TypeError or ValueError, as `error` is one, with another text."""
+    return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
 
 
 def same_graph(*values: object) -> Graph:

@@ -22,7 +22,7 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.convert import constant_value, convert_to_tensor
 from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec, TensorShape, as_dtype, as_shape
-from aioflow.graph import Graph, get_default_graph
+from aioflow.graph import Graph, get_default_graph, placed, reworded
 from aioflow.node import Attrs, Operation, Tensor, user_line
 
 R = TypeVar("R")
@@ -134,6 +134,7 @@ class Flags:
     counted: bool = False
     waits: bool = False
     commutative: bool = False
+    elementwise: bool = False
 
 
 class Op(Generic[R]):
@@ -147,6 +148,7 @@ class Op(Generic[R]):
         self.observes: Final = flags.observes
         self.counted: Final = flags.counted
         self.commutative: Final = flags.commutative
+        self.elementwise: Final = flags.elementwise
         self.__doc__ = rule.__doc__
         self.__name__ = self.__qualname__ = name
         self.__module__ = rule.__module__
@@ -156,7 +158,8 @@ class Op(Generic[R]):
         self.gradient_rule: Callable[..., Any] | None = None
         self.gradient_reason: str | None = None
         self.cost_rule: Callable[..., float] | None = None
-        self._names = [param.name for param in self.params]
+        self._names = list(self.signature.parameters)
+        self._name_at = self._names.index("name") if "name" in self._names else None
         self._defaults = {p.name: p.default for p in self.signature.parameters.values() if p.default is not p.empty}
         self._lists = sum(param.role == "list" for param in self.params)
         self._singles = sum(param.role == "tensor" for param in self.params)
@@ -208,20 +211,31 @@ class Op(Generic[R]):
     # Building
 
     def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> R:
-        """Add a node to the graph of the inputs, or the default one. TypeError or ValueError if it cannot be."""
-        values = self._arguments(args, kwargs)
-        graph = _graph_of(values)
-        tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
-        if all(type(value) is Tensor for value in tensors):
-            return self._build(graph, values, name)
-        with graph.transaction():
-            return self._build(graph, self._converted(graph, values), name)
+        """Add a node to the graph of the inputs, or the default one. TypeError or ValueError if it cannot be.
 
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        The name may be given by position too, after all parameters or where TensorFlow 1.15 has it.
+        """
+        try:
+            values, given_name = self._arguments(args, kwargs)
+            name = name or given_name
+            graph = _graph_of(values)
+            tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
+            if all(type(value) is Tensor for value in tensors):
+                return self._build(graph, values, name)
+            with graph.transaction():
+                return self._build(graph, self._converted(graph, values), name)
+        except (TypeError, ValueError) as error:
+            raise placed(error, self.name) from error
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], str | None]:
         given = dict(zip(self._names, args, strict=False))
-        if len(args) > len(self._names) or not given.keys().isdisjoint(kwargs):
+        name = None
+        if len(args) == len(self._names) + 1 and "name" not in given and isinstance(args[-1], str):
+            name = args[-1]
+        elif len(args) > len(self._names) or not given.keys().isdisjoint(kwargs):
             self._reject(args, kwargs)
-        given.update(kwargs)
+        for key, value in kwargs.items():
+            given[key if key in self._names else _OLD_NAMES.get(key, key)] = value
         values = []
         for param in self.params:
             if param.name in given:
@@ -233,16 +247,20 @@ class Op(Generic[R]):
             if param.role == "attr":
                 value = _attribute(param, value)
             values.append(value)
+        name = given.pop("name", name) if "name" in self._names else name
         if given:
             self._reject(args, kwargs)
-        return values
+        return values, name
 
     def _reject(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> typing.NoReturn:
+        shown = ", ".join(
+            p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in self.signature.parameters.values()
+        )
         try:
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.name}{self.signature}: {error}") from None
-        raise TypeError(f"{self.name}{self.signature}: cannot take {args} {kwargs}")
+            raise TypeError(f"{error}; it is called as {self.name}({shown}, name=None)") from None
+        raise TypeError(f"it is called as {self.name}({shown}, name=None), and was given {args} {kwargs}")
 
     def _converted(self, graph: Graph, values: list[Any]) -> list[Any]:
         hints: dict[str, DType] = {}
@@ -264,7 +282,7 @@ class Op(Generic[R]):
                 return [convert_to_tensor(item, hint, preferred_dtype=prefer) for item in _sequence(value)]
             return convert_to_tensor(value, hint, preferred_dtype=prefer)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{self.name}: argument {param.name!r}: {error}{_built_at()}") from error
+            raise reworded(error, f"{self.name}: argument {param.name!r}: {error}") from error
 
     def _build(self, graph: Graph, values: list[Any], name: str | None) -> R:
         inputs: list[Tensor] = []
@@ -290,16 +308,21 @@ class Op(Generic[R]):
 
     def _infer(self, arguments: list[Any], inputs: Sequence[Tensor], name: str | None) -> tuple[Sequence[Spec], type]:
         try:
-            result = self.rule(*arguments)
+            result = self._apply_rule(arguments)
         except (TypeError, ValueError) as error:
-            raise type(error)(self._explain(error, inputs, name)) from error
+            raise reworded(error, self._explain(error, inputs, name)) from error
         if isinstance(result, Spec):
             return (result,), Spec
         return ((), Operation) if result is None else (result, tuple)
 
+    def _apply_rule(self, arguments: list[Any]) -> Any:
+        if self._name_at is not None:
+            arguments.insert(self._name_at, None)
+        return self.rule(*arguments)
+
     def _explain(self, error: Exception, inputs: Sequence[Tensor], name: str | None) -> str:
         given = ", ".join(f"{tensor.name} {tensor.spec}" for tensor in inputs)
-        label = f" {name!r}" if name else ""
+        label = f" {name.rstrip('/')!r}" if name else ""
         return f"{self.name}{label}: {error}" + (f"\n  inputs: {given}" if given else "") + _built_at()
 
     # Reuse by graphdef, planning and kernels
@@ -308,7 +331,7 @@ class Op(Generic[R]):
         """The output Specs for flat input Specs."""
         grouped = iter(self.regroup(list(inputs)))
         arguments = [attrs[p.name] if p.role == "attr" else next(grouped) for p in self.params]
-        result = self.rule(*arguments)
+        result = self._apply_rule(arguments)
         return (result,) if isinstance(result, Spec) else () if result is None else result
 
     def regroup(self, flat: Sequence[Any]) -> list[Any]:
@@ -363,6 +386,7 @@ def op(
     counted: bool = ...,
     waits: bool = ...,
     commutative: bool = ...,
+    elementwise: bool = ...,
 ) -> "_Declare": ...
 def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **flags: bool) -> Any:
     """Declare an op from its shape rule.
@@ -372,7 +396,8 @@ def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **fla
         name: the op's name, where it cannot be the rule's.
         **flags: `stateful`: running it twice is not running it once; never merged or folded. `observes`: stateful, but
             it changes nothing: two in a row may change places. `counted`: stateful, it asks how often it ran.
-            `waits`: it may suspend. `commutative`: its two inputs may be swapped.
+            `waits`: it may suspend. `commutative`: its two inputs may be swapped. `elementwise`: an element of the
+            result depends on the elements at its place alone, so that kernels may work on flat parts of the arrays.
     """
 
     def declare(rule: Callable[..., Any]) -> Op[Any]:
@@ -398,8 +423,19 @@ class _Declare(Protocol):
 
 
 def _params(rule: Callable[..., Any]) -> tuple[Param, ...]:
+    """The data and attributes; a parameter called `name` is there only for its position."""
     hints = typing.get_type_hints(rule, include_extras=True)
-    return tuple(_param(name, hints[name]) for name in inspect.signature(rule).parameters)
+    return tuple(_param(name, hints[name]) for name in inspect.signature(rule).parameters if name != "name")
+
+
+_OLD_NAMES: Final = {
+    "keep_dims": "keepdims",
+    "reduction_indices": "axis",
+    "dimension": "axis",
+    "squeeze_dims": "axis",
+    "dim": "axis",
+}
+"""Parameters that TensorFlow 1.15 still takes by a name it had given up."""
 
 
 def _param(name: str, hint: Any) -> Param:

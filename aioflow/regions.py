@@ -13,7 +13,6 @@ into a given buffer is given one of its own inputs if nobody else will look at i
 A long region looks at the clock now and then, and suspends when the slice of time in its context is used up.
 """
 
-import dataclasses
 import itertools
 import time
 import types
@@ -23,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from aioflow import costs
 from aioflow.blame import Finder
 from aioflow.dtypes import Array
-from aioflow.op import Kernel
+from aioflow.fusion import Statement
 from aioflow.passes.flow import Node, Value
 
 SLICE: Final = 0.002
@@ -31,15 +30,6 @@ SLICE: Final = 0.002
 _CHECK_EVERY: Final = 100e-6
 """Estimated seconds between two looks at the clock."""
 _serial = itertools.count()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bound:
-    """A node with the kernel chosen for it: `call` takes the inputs, after the Context if `kernel.context`."""
-
-    node: Node
-    kernel: Kernel
-    call: Callable[..., Any]
 
 
 class Region(NamedTuple):
@@ -61,17 +51,17 @@ def pause() -> Generator[None, None, None]:
 
 
 def compile_region(
-    bound: Sequence[Bound], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
+    statements: Sequence[Statement], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
 ) -> Region:
     """Compile a region.
 
     Args:
-        bound: the region's nodes, sources first.
+        statements: the region's nodes, or chains of them, sources first.
         inputs: values made outside.
         outputs: values wanted outside.
         literals: values known now: constants, handles.
     """
-    source = Source(bound, inputs, outputs, literals)
+    source = Source(statements, inputs, outputs, literals)
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, "now": time.perf_counter, "pause": pause}
     exec(compile(source.text, filename, "exec"), namespace)
@@ -86,16 +76,20 @@ class Source:
     """
 
     def __init__(
-        self, bound: Sequence[Bound], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
+        self,
+        statements: Sequence[Statement],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        literals: dict[Value, Array],
     ) -> None:
-        self._bound = bound
+        self._statements = statements
         self._outputs = outputs
         self._wanted = set(outputs)
         self.names: dict[str, Any] = {}
         self._text: dict[Value, str] = {value: f"a{index}" for index, value in enumerate(inputs)}
         self._last_use = self._last_uses()
         self._reusable = self._find_reusable()
-        self._nodes: dict[int, Bound] = {}
+        self._nodes: dict[int, Statement] = {}
         arguments = "".join(f", {self._text[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
         for value, literal in literals.items():
@@ -114,39 +108,38 @@ class Source:
 
     def _last_uses(self) -> dict[Value, int]:
         """For each value that is not wanted outside, the position of the last node that reads it."""
-        last = {value: position for position, b in enumerate(self._bound) for value in b.node.inputs}
+        last = {value: position for position, b in enumerate(self._statements) for value in b.inputs}
         for value in self._outputs:
             last.pop(value, None)
         return last
 
     def _find_reusable(self) -> set[Value]:
         """Values in memory that this region made and that nothing else refers to, now or later."""
-        made = {Value(b.node, 0) for b in self._bound if b.kernel.fresh and len(b.node.output_specs) == 1}
-        shared = {value for b in self._bound if not b.kernel.fresh for value in b.node.inputs}
+        made = {value for b in self._statements if b.fresh and len(b.results) == 1 for value in b.results}
+        shared = {value for b in self._statements if not b.fresh for value in b.inputs}
         return made - shared - self._wanted
 
     def _write(self) -> None:
         unseen = 0.0
-        for position, b in enumerate(self._bound):
+        for position, b in enumerate(self._statements):
             self._nodes[len(self.lines) + 1] = b
             self._write_call(position, b)
             self._write_drops(position, b)
-            unseen += costs.seconds(b.node, b.node.input_specs)
-            if unseen > _CHECK_EVERY and position + 1 < len(self._bound):
+            unseen += sum(costs.seconds(node, node.input_specs) for node in b.nodes)
+            if unseen > _CHECK_EVERY and position + 1 < len(self._statements):
                 self.lines.append("    if now() > ctx.due: await pause()")
                 unseen = 0.0
         results = "".join(f"{self._text[value]}, " for value in self._outputs)
         self.lines.append(f"    return ({results})")
 
-    def _write_call(self, position: int, b: Bound) -> None:
-        node = b.node
-        arguments = [self._text[value] for value in node.inputs]
-        if b.kernel.context:
+    def _write_call(self, position: int, b: Statement) -> None:
+        arguments = [self._text[value] for value in b.inputs]
+        if b.takes_context:
             arguments.insert(0, "ctx")
         buffer = self._buffer(position, b)
         if buffer is not None:
             arguments.append(f"out={buffer}")
-        targets = [self._target(Value(node, index)) for index in range(len(node.output_specs))]
+        targets = [self._target(value) for value in b.results]
         call = f"{self._name('k', b.call)}({', '.join(arguments)})"
         used = any(target != "_" for target in targets)
         self.lines.append(f"    {', '.join(targets)} = {call}" if used else f"    {call}")
@@ -158,12 +151,12 @@ class Source:
         self._text[value] = name
         return name
 
-    def _buffer(self, position: int, b: Bound) -> str | None:
+    def _buffer(self, position: int, b: Statement) -> str | None:
         """An input that dies here and has surely the shape and dtype of the result."""
-        if not b.kernel.out or len(b.node.output_specs) != 1:
+        if not b.out:
             return None
         wanted = b.node.output_specs[0]
-        for value in b.node.inputs:
+        for value in b.inputs:
             mine = value.spec
             if (
                 value in self._reusable
@@ -175,9 +168,9 @@ class Source:
                 return self._text[value]
         return None
 
-    def _write_drops(self, position: int, b: Bound) -> None:
+    def _write_drops(self, position: int, b: Statement) -> None:
         dead = [
-            self._text[value] for value in dict.fromkeys(b.node.inputs)
+            self._text[value] for value in dict.fromkeys(b.inputs)
             if self._last_use.get(value) == position and not self._text[value].startswith("c")
         ]  # fmt: skip
         if dead:
@@ -188,16 +181,16 @@ class Source:
         nodes, text = self._nodes, self._text
         names = self.names
 
-        def find(error: BaseException) -> tuple[Node, Sequence[Array]]:
+        def find(error: BaseException) -> tuple[Node, Sequence[Array]] | None:
             entry = error.__traceback__
             while entry is not None and entry.tb_frame.f_code.co_filename != filename:
                 entry = entry.tb_next
             if entry is None:
-                return next(iter(nodes.values())).node, ()
+                return None
             b, scope = nodes[entry.tb_lineno], {**names, **entry.tb_frame.f_locals}
-            return b.node, [scope.get(text[value]) for value in b.node.inputs]
+            return b.node, [scope.get(text[value]) for value in b.inputs]
 
         return find
 
 
-__all__ = ["SLICE", "Bound", "compile_region", "pause"]
+__all__ = ["SLICE", "Region", "Source", "compile_region", "pause"]

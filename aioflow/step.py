@@ -9,6 +9,7 @@ import contextlib
 import contextvars
 import functools
 import math
+import os
 import time
 import weakref
 from collections import OrderedDict
@@ -22,7 +23,7 @@ from aioflow.assembly import assemble
 from aioflow.blame import located
 from aioflow.config import Config, RunOptions
 from aioflow.context import Context
-from aioflow.devices.cpu import Threads
+from aioflow.devices.cpu import Cores, Threads
 from aioflow.dtypes import Array
 from aioflow.executor import Execution, Outputs, Program, Unit, UnitCoroutine
 from aioflow.numerics import check_finite
@@ -91,6 +92,7 @@ class Local:
         self.config: Final = config
         self.resources: Final = Resources()
         self.compute: Final = Threads("aioflow-compute", config.compute_threads)
+        self.cores: Final = Cores("aioflow-cores", os.cpu_count() or 1)
         self.python: Final = Threads("aioflow-py_func", 32)
         self.steps: set[Step] = set()
         self.step_count = 0
@@ -136,7 +138,8 @@ class Local:
                 planned.plain = assemble(planned.plan.flow, self._unbound, fused=False, stream=False)
             return planned.plain
         if planned.fused is None:
-            planned.fused = assemble(planned.plan.flow, self._unbound, fused=True, stream=False)
+            blocks = self.config.fuse_elementwise
+            planned.fused = assemble(planned.plan.flow, self._unbound, fused=True, stream=False, blocks=blocks)
             planned.lone = _lone_unit(planned.fused)
         return planned.fused
 
@@ -167,6 +170,7 @@ class Local:
         """Release state and threads. Returns what still runs in C code after the limit."""
         limit = self.config.close_timeout
         left = [*await self.compute.close(limit), *await self.python.close(limit)]
+        self.cores.close()
         self.resources.clear()
         self._plans.clear()
         return left
@@ -218,6 +222,10 @@ class Step:
         """CancelledError if the step has ended."""
         if self.ended:
             raise errors.CancelledError("the step has ended; its state changes are not committed")
+
+    def share_out(self, work: Callable[[int, int], object], size: int) -> None:
+        """Run work(begin, end) for parts that make up range(size), on the device's cores at the same time."""
+        self._local.cores.share_out(work, size)
 
     async def fed(self, index: int) -> Array:
         """Only in a partial run do kernels wait for feeds."""

@@ -11,7 +11,8 @@ from aioflow.assembly import assemble
 from aioflow.context import Context
 from aioflow.passes.flow import Flow, Value
 from aioflow.passes.prune import prune
-from aioflow.regions import Bound, Source
+from aioflow.fusion import Bound
+from aioflow.regions import Source
 from aioflow.resources import Resources
 
 GENERATED = re.compile(

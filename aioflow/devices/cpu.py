@@ -2,10 +2,14 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 R = TypeVar("R")
 _log = logging.getLogger("aioflow.devices")
@@ -29,6 +33,45 @@ class Job(Generic[R]):
             return self._ticket.pop()
         except IndexError:
             return False
+
+
+class Cores:
+    """One thread for each further core, to share out work on parts of large arrays; started when first needed."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name = name
+        self._count = count
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def share_out(self, work: Callable[[int, int], object], size: int) -> None:
+        """Run work(begin, end) for parts that make up range(size), on this thread and the others; wait for all."""
+        bounds = [size * part // self._count for part in range(self._count + 1)]
+        parts = list(itertools.pairwise(bounds))
+        futures = [self._threads().submit(self._quietly, work, part) for part in parts[1:]]
+        try:
+            work(*parts[0])
+        finally:
+            for future in futures:
+                future.result()
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._count - 1, thread_name_prefix=self._name)
+            return self._pool
+
+    @staticmethod
+    def _quietly(work: Callable[[int, int], object], part: tuple[int, int]) -> None:
+        with np.errstate(all="ignore"):
+            work(*part)
+
+    def close(self) -> None:
+        """End the threads."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.shutdown()
+                self._pool = None
 
 
 class Threads:

@@ -65,7 +65,7 @@ def activation(name: str, gradient: Unary, doc: str, *families: frozenset[DType]
         return features.only(*families)
 
     rule.__doc__ = doc
-    made = op(name=name)(rule)
+    made = op(name=name, elementwise=True)(rule)
 
     @made.gradient
     def _(op: Operation, dy: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ def activation_grad(name: str, doc: str) -> Op[Tensor]:
         return features.with_shape(same_shape(gradients, features))
 
     rule.__doc__ = doc
-    return op(name=name)(rule)
+    return op(name=name, elementwise=True)(rule)
 
 
 # Rectified linear units

@@ -10,7 +10,7 @@ from aioflow.op import op
 
 
 @op
-def argmax(input: Spec, axis: int | None = None, output_type: DType = int64) -> Spec:
+def argmax(input: Spec, axis: int | None = None, name: str | None = None, output_type: DType = int64) -> Spec:
     """The index of the greatest element along one axis, 0 if None; the first of several, or of a NaN.
 
     Raises InvalidArgumentError where the axis is empty.
@@ -19,7 +19,7 @@ def argmax(input: Spec, axis: int | None = None, output_type: DType = int64) -> 
 
 
 @op
-def argmin(input: Spec, axis: int | None = None, output_type: DType = int64) -> Spec:
+def argmin(input: Spec, axis: int | None = None, name: str | None = None, output_type: DType = int64) -> Spec:
     """The index of the smallest element along one axis, 0 if None; the first of several, or of a NaN.
 
     Raises InvalidArgumentError where the axis is empty.

@@ -43,6 +43,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
     return lambda x: x.astype(dtype)
 
 
+@transactional
 def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
     """`x` with that dtype, itself if it has it already.
 

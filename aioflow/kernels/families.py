@@ -66,7 +66,7 @@ def elementwise(
         return x.only(*allowed)
 
     rule.__doc__ = doc
-    made = op(name=name)(rule)
+    made = op(name=name, elementwise=True)(rule)
     if kernel != "":
         ufunc(made, kernel or name)
     if slow:
@@ -116,7 +116,7 @@ def binary(
         return x if same and value is None else Spec(dtype, shape, value)
 
     rule.__doc__ = doc
-    made: Op[Tensor] = op(name=name, commutative=commutative)(rule)
+    made: Op[Tensor] = op(name=name, commutative=commutative, elementwise=True)(rule)
     if kernel != "":
         ufunc(made, kernel or name)
     if slow:

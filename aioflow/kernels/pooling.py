@@ -1,7 +1,7 @@
 """Pooling: the highest element, or the mean, of each window of an image, with gradients.
 
 A window that slides over rows and columns is first folded along the rows, then along the columns: at each step whole
-slices of the image are combined, one per element of the window.
+slices of the image are combined, one per element of the window. All is written for any number of spatial axes.
 """
 
 import functools
@@ -14,47 +14,47 @@ import numpy as np
 from aioflow.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec
 from aioflow.kernels import known
 from aioflow.kernels.activation import Function, same_shape, wide
+from aioflow.kernels.convolution import Slides, taps
 from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.shapes import shape_of
-from aioflow.kernels.sliding import Slide, Sliding, either, four, images_of, spatial
+from aioflow.kernels.sliding import FORMATS, Slide, Sliding, either, images_of, per_axis, spatial
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, NodeView, T, op
+from aioflow.op import Ints, NodeView, Op, T, op
 
 BLOCK: Final = 4 << 20
 """Bytes of images that are pooled at a time."""
 
 
-def _pooled(images: Spec, ksize: Any, sliding: Sliding) -> Spec:
-    """The Spec of such images after pooling."""
-    batch, height, width, channels = images_of(images, sliding)
-    window = spatial(ksize, sliding.channels_last, "ksize")
-    return images.with_shape(sliding.own((batch, *sliding.places((height, width), window), channels)))
-
-
-def _check_pooled(images: Spec, pooled: Spec, ksize: Any, sliding: Sliding) -> None:
-    expected = _pooled(images, ksize, sliding)
-    if not expected.shape.is_compatible_with(pooled.shape):
-        raise ValueError(f"pooling {images.shape} gives {expected.shape}, and this is {pooled.shape}")
-
-
 class Pool:
-    """How a node pools images of whatever size come."""
+    """How a node pools images, of whatever size they come."""
 
-    def __init__(self, ksize: Any, **attrs: Any) -> None:
-        self.sliding = Sliding.of(**attrs)
-        self.window = spatial(ksize, self.sliding.channels_last, "ksize")
-        self.axes = (1, 2) if self.sliding.channels_last else (2, 3)
+    def __init__(self, axes: int, ksize: Any, **attrs: Any) -> None:
+        self.sliding = Sliding.of(**attrs, axes=axes)
+        self.window = spatial(ksize, self.sliding.channels_last, "ksize", axes)
+        first = 1 if self.sliding.channels_last else 2
+        self.axes = range(first, first + axes)
+
+    def spec(self, images: Spec) -> Spec:
+        """The Spec of such images after pooling."""
+        batch, *size, channels = images_of(images, self.sliding)
+        places = self.sliding.places(tuple(size), self.window)
+        return images.with_shape(self.sliding.own((batch, *places, channels)))
+
+    def check_spec(self, images: Spec, pooled: Spec) -> None:
+        """ValueError if such images cannot be pooled to `pooled`."""
+        expected = self.spec(images)
+        if not expected.shape.is_compatible_with(pooled.shape):
+            raise ValueError(f"pooling {images.shape} gives {expected.shape}, and this is {pooled.shape}")
 
     def sizes(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape that images of that shape are pooled to."""
-        if len(shape) != 4:
-            raise ValueError(f"images have 4 axes, not the shape {list(shape)}")
+        self.sliding.check_rank(shape)
         batch, *size, channels = self.sliding.nhwc(shape)
         return self.sliding.own((batch, *self.sliding.places(tuple(size), self.window), channels))
 
-    def slides(self, shape: Sequence[int]) -> tuple[Slide, Slide]:
+    def slides(self, shape: Sequence[int]) -> Slides:
         """How the window slides over images of that shape."""
-        return self.sliding.slides(self.sliding.nhwc(shape)[1:3], self.window)
+        return self.sliding.slides(self.sliding.nhwc(shape)[1:-1], self.window)
 
     def check(self, images: Sequence[int], pooled: Sequence[int]) -> None:
         """ValueError if images of that shape are not pooled to shape `pooled`."""
@@ -67,13 +67,11 @@ class Pool:
             x = _fold(xp, combine, x, axis, slide, neutral)
         return x
 
-    def taps(self, rows: Slide, columns: Slide) -> Iterator[tuple[Any, Any]]:
+    def taps(self, slides: Slides) -> Iterator[tuple[Any, Any]]:
         """For each element of the window, row by row, the places that see no padding there, and what they see."""
-        before = (slice(None),) * self.axes[0]
-        for i in range(rows.window):
-            for j in range(columns.window):
-                (to_row, from_row), (to_column, from_column) = rows.tap(i), columns.tap(j)
-                yield (*before, to_row, to_column), (*before, from_row, from_column)
+        before = (slice(None),) * (self.axes[0] - 1)
+        for _, places, seen in taps(slides):
+            yield (*before, *places), (*before, *seen)
 
 
 def _fold(xp: Namespace, combine: Function, x: Array, axis: int, slide: Slide, neutral: Any) -> Array:
@@ -95,7 +93,7 @@ def _fold(xp: Namespace, combine: Function, x: Array, axis: int, slide: Slide, n
     return result
 
 
-def _by_images(xp: Namespace, compute: Function, sizes: Sequence[int], *arrays: Array) -> Array:
+def by_images(xp: Namespace, compute: Function, sizes: Sequence[int], *arrays: Array) -> Array:
     """`compute` of some images at a time, few enough that they stay in the cache; `sizes` is the result's shape."""
     largest = max(math.prod(sizes[1:]), math.prod(arrays[0].shape[1:]), 1)
     some = max(1, BLOCK // (largest * arrays[0].itemsize))
@@ -114,128 +112,174 @@ def _lowest(dtype: DType) -> Any:
 # The highest element
 
 
-@op(name="max_pool")
-def _max_pool(value: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC") -> Spec:
-    """The highest element of each window; padding is lower than all."""
-    return _pooled(value.only(FLOAT, INTEGER), ksize, Sliding.of(strides, padding, data_format))
+def max_pooling(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor], Op[Tensor]]:
+    """Declare the op that takes the highest element of windows of so many axes, its gradient, and that one's."""
+    usual = FORMATS[axes][0]
+
+    def rule(value: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = usual) -> Spec:
+        return Pool(axes, ksize, strides=strides, padding=padding, data_format=data_format).spec(
+            value.only(FLOAT, INTEGER)
+        )
+
+    rule.__doc__ = "The highest element of each window; padding is lower than all."
+    pool = op(name=name)(rule)
+    grad, grad_grad = _max_pool_grads(name, axes)
+    pool.gradient(lambda op, dy: grad(op.inputs[0], op.output, dy, **op.attrs))
+    for one, other in (grad, grad_grad), (grad_grad, grad):
+        _through_the_same(one, other)
+
+    @pool.kernel(CPU, GPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        pool, lowest = Pool(axes, **node.attrs), _lowest(node.output_specs[0].dtype)
+        return lambda x: by_images(xp, lambda x: pool.fold(xp, xp.maximum, x, lowest), pool.sizes(x.shape), x)
+
+    _costs(pool, 1, 1)
+    _costs(grad, 5, 2)
+    _costs(grad_grad, 5, 1)
+    return pool, grad, grad_grad
 
 
-@op
-def max_pool_grad(
-    orig_input: T, orig_output: T, grad: T, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC"
-) -> Spec:
-    """`grad` where each window has its highest element, the first if there are several: the gradient of `max_pool`."""
-    orig_input.only(FLOAT, INTEGER).same_dtype(orig_output, grad)
-    _check_pooled(orig_input, orig_output, ksize, Sliding.of(strides, padding, data_format))
-    same_shape(orig_output, grad)
-    return Spec(orig_input.dtype, orig_input.shape)
+def _max_pool_grads(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor]]:
+    usual = FORMATS[axes][0]
+
+    def grad(
+        orig_input: T, orig_output: T, grad: T, ksize: Any, strides: Any, padding: Any, data_format: str = usual
+    ) -> Spec:
+        orig_input.only(FLOAT, INTEGER).same_dtype(orig_output, grad)
+        pool = Pool(axes, ksize, strides=strides, padding=padding, data_format=data_format)
+        pool.check_spec(orig_input, orig_output)
+        same_shape(orig_output, grad)
+        return Spec(orig_input.dtype, orig_input.shape)
+
+    def grad_grad(
+        orig_input: T, orig_output: T, grad: T, ksize: Any, strides: Any, padding: Any, data_format: str = usual
+    ) -> Spec:
+        orig_input.only(FLOAT, INTEGER).same_dtype(orig_output, grad)
+        pool = Pool(axes, ksize, strides=strides, padding=padding, data_format=data_format)
+        pool.check_spec(orig_input, orig_output)
+        same_shape(orig_input, grad)
+        return Spec(orig_output.dtype, orig_output.shape)
+
+    grad.__doc__ = (
+        f"`grad` where each window has its highest element, the first if there are several: the gradient of `{name}`."
+    )
+    grad_grad.__doc__ = (
+        "For each window, the element of `grad` that lies where the window has its highest: of the shape of the output."
+    )
+    made = op(name=f"{name}_grad")(grad), op(name=f"{name}_grad_grad")(grad_grad)
+    _max_pool_grad_kernels(*made, axes)
+    return made
 
 
-@op
-def max_pool_grad_grad(
-    orig_input: T, orig_output: T, grad: T, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC"
-) -> Spec:
-    """For each window, the element of `grad` that lies where the window has its highest: of the shape of the output."""
-    orig_input.only(FLOAT, INTEGER).same_dtype(orig_output, grad)
-    _check_pooled(orig_input, orig_output, ksize, Sliding.of(strides, padding, data_format))
-    same_shape(orig_input, grad)
-    return Spec(orig_output.dtype, orig_output.shape)
+def _through_the_same(grad: Op[Tensor], other: Op[Tensor]) -> None:
+    """Which elements are highest does not vary smoothly; given these, the two are linear and each other's adjoint."""
+
+    @grad.gradient
+    def _(op: Operation, dz: Tensor) -> tuple[None, None, Tensor]:
+        x, y, _ = op.inputs
+        return None, None, other(x, y, dz, **op.attrs)
 
 
-@_max_pool.gradient
-def _(op: Operation, dy: Tensor) -> Tensor:
-    return max_pool_grad(op.inputs[0], op.output, dy, **op.attrs)
+def _max_pool_grad_kernels(grad: Op[Tensor], grad_grad: Op[Tensor], axes: int) -> None:
+    @grad.kernel(CPU, GPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        pool = Pool(axes, **node.attrs)
+
+        def some(x: Array, y: Array, dy: Array) -> Array:
+            dx = xp.zeros(x.shape, x.dtype)
+            for place, seen, hit in hits(xp, x, y, pool):
+                dx[seen] += dy[place] * hit
+            return dx
+
+        def compute(x: Array, y: Array, dy: Array) -> Array:
+            pool.check(x.shape, y.shape)
+            return by_images(xp, some, x.shape, x, y, dy)
+
+        return compute
+
+    @grad_grad.kernel(CPU, GPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        pool = Pool(axes, **node.attrs)
+
+        def some(x: Array, y: Array, dx: Array) -> Array:
+            dy = xp.zeros(y.shape, y.dtype)
+            for place, seen, hit in hits(xp, x, y, pool):
+                dy[place] += dx[seen] * hit
+            return dy
+
+        def compute(x: Array, y: Array, dx: Array) -> Array:
+            pool.check(x.shape, y.shape)
+            return by_images(xp, some, y.shape, x, y, dx)
+
+        return compute
 
 
-@max_pool_grad.gradient
-def _(op: Operation, dz: Tensor) -> tuple[None, None, Tensor]:
-    x, y, _ = op.inputs
-    return None, None, max_pool_grad_grad(x, y, dz, **op.attrs)
-
-
-@max_pool_grad_grad.gradient
-def _(op: Operation, dz: Tensor) -> tuple[None, None, Tensor]:
-    x, y, _ = op.inputs
-    return None, None, max_pool_grad(x, y, dz, **op.attrs)
-
-
-@_max_pool.kernel(CPU, GPU, fresh=True, binds=True)
-def _(xp: Namespace, node: NodeView) -> Function:
-    pool, lowest = Pool(**node.attrs), _lowest(node.output_specs[0].dtype)
-    return lambda x: _by_images(xp, lambda x: pool.fold(xp, xp.maximum, x, lowest), pool.sizes(x.shape), x)
-
-
-def _hits(xp: Namespace, x: Array, y: Array, pool: Pool) -> Iterator[tuple[Any, Any, Array]]:
+def hits(xp: Namespace, x: Array, y: Array, pool: Pool) -> Iterator[tuple[Any, Any, Array]]:
     """For each element of the window: the places that see it, what they see, and where that is the first highest."""
     found = xp.zeros(y.shape, bool)
-    for place, seen in pool.taps(*pool.slides(x.shape)):
+    for place, seen in pool.taps(pool.slides(x.shape)):
         hit = xp.equal(x[seen], y[place])
         xp.greater(hit, found[place], out=hit)  # hit and not found
         found[place] |= hit
         yield place, seen, hit
 
 
-@max_pool_grad.kernel(CPU, GPU, fresh=True, binds=True)
-def _(xp: Namespace, node: NodeView) -> Function:
-    pool = Pool(**node.attrs)
-
-    def some(x: Array, y: Array, dy: Array) -> Array:
-        dx = xp.zeros(x.shape, x.dtype)
-        for place, seen, hit in _hits(xp, x, y, pool):
-            dx[seen] += dy[place] * hit
-        return dx
-
-    def compute(x: Array, y: Array, dy: Array) -> Array:
-        pool.check(x.shape, y.shape)
-        return _by_images(xp, some, x.shape, x, y, dy)
-
-    return compute
-
-
-@max_pool_grad_grad.kernel(CPU, GPU, fresh=True, binds=True)
-def _(xp: Namespace, node: NodeView) -> Function:
-    pool = Pool(**node.attrs)
-
-    def some(x: Array, y: Array, dx: Array) -> Array:
-        dy = xp.zeros(y.shape, y.dtype)
-        for place, seen, hit in _hits(xp, x, y, pool):
-            dy[place] += dx[seen] * hit
-        return dy
-
-    def compute(x: Array, y: Array, dx: Array) -> Array:
-        pool.check(x.shape, y.shape)
-        return _by_images(xp, some, y.shape, x, y, dx)
-
-    return compute
-
-
 # The mean
 
 
-@op(name="avg_pool")
-def _avg_pool(value: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC") -> Spec:
-    """The mean of each window, of its elements that are no padding."""
-    return _pooled(value.only(FLOAT), ksize, Sliding.of(strides, padding, data_format))
+def mean_pooling(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor]]:
+    """Declare the op that takes the mean of windows of so many axes, and its gradient."""
+    usual = FORMATS[axes][0]
+
+    def rule(value: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = usual) -> Spec:
+        return Pool(axes, ksize, strides=strides, padding=padding, data_format=data_format).spec(value.only(FLOAT))
+
+    def grad_rule(
+        orig_input_shape: Ints, grad: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = usual
+    ) -> Spec:
+        shape = known.shape(orig_input_shape, "orig_input_shape").with_rank(axes + 2)
+        whole = grad.only(FLOAT).with_shape(shape)
+        Pool(axes, ksize, strides=strides, padding=padding, data_format=data_format).check_spec(whole, grad)
+        return whole
+
+    rule.__doc__ = "The mean of each window, of its elements that are no padding."
+    grad_rule.__doc__ = (
+        f"The gradient of `{name}` for images of shape `orig_input_shape`: each window's share for each element."
+    )
+    pool, grad = op(name=name)(rule), op(name=f"{name}_grad")(grad_rule)
+    pool.gradient(lambda op, dy: grad(shape_of(op.inputs[0]), dy, **op.attrs))
+    grad.gradient(lambda op, dz: (None, pool(dz, **op.attrs)))
+    _mean_kernels(pool, grad, axes)
+    _costs(pool, 1, 1)
+    _costs(grad, 1, 1)
+    return pool, grad
 
 
-@op
-def avg_pool_grad(
-    orig_input_shape: Ints, grad: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC"
-) -> Spec:
-    """The gradient of `avg_pool` for images of shape `orig_input_shape`: each window's share for each element."""
-    whole = grad.only(FLOAT).with_shape(known.shape(orig_input_shape, "orig_input_shape").with_rank(4))
-    _check_pooled(whole, grad, ksize, Sliding.of(strides, padding, data_format))
-    return whole
+def _mean_kernels(pool: Op[Tensor], grad: Op[Tensor], axes: int) -> None:
+    @wide(pool)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        pool = Pool(axes, **node.attrs)
 
+        def compute(x: Array) -> Array:
+            sizes = pool.sizes(x.shape)
+            total = by_images(xp, lambda x: pool.fold(xp, xp.add, x, 0), sizes, x)
+            total *= _shares(xp, pool, pool.slides(x.shape), x.dtype)
+            return total
 
-@_avg_pool.gradient
-def _(op: Operation, dy: Tensor) -> Tensor:
-    return avg_pool_grad(shape_of(op.inputs[0]), dy, **op.attrs)
+        return compute
 
+    @wide(grad)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        pool = Pool(axes, **node.attrs)
 
-@avg_pool_grad.gradient
-def _(op: Operation, dz: Tensor) -> tuple[None, Tensor]:
-    return None, _avg_pool(dz, **op.attrs)
+        def compute(sizes: Array, dy: Array) -> Array:
+            whole = sizes.tolist()
+            pool.check(whole, dy.shape)
+            slides = pool.slides(whole)
+            share = dy * _shares(xp, pool, slides, dy.dtype)
+            return by_images(xp, lambda share: _unfold(xp, pool, slides, whole, share), whole, share)
+
+        return compute
 
 
 @functools.lru_cache(maxsize=256)
@@ -247,62 +291,31 @@ def _counts(slide: Slide) -> Array:
     return counts
 
 
-def _shares(xp: Namespace, pool: Pool, rows: Slide, columns: Slide, dtype: Any) -> Array:
+def _shares(xp: Namespace, pool: Pool, slides: Slides, dtype: Any) -> Array:
     """What one element of a window weighs in its mean; 0 for a window that sees padding only."""
-    counts = np.outer(_counts(rows), _counts(columns)).astype(dtype)
+    counts = functools.reduce(np.multiply.outer, map(_counts, slides)).astype(dtype)
     shares = np.divide(1, counts, out=np.zeros_like(counts), where=counts > 0)
     return xp.asarray(shares[..., None] if pool.sliding.channels_last else shares)
 
 
-@wide(_avg_pool)
-def _(xp: Namespace, node: NodeView) -> Function:
-    pool = Pool(**node.attrs)
-
-    def compute(x: Array) -> Array:
-        sizes = pool.sizes(x.shape)
-        total = _by_images(xp, lambda x: pool.fold(xp, xp.add, x, 0), sizes, x)
-        total *= _shares(xp, pool, *pool.slides(x.shape), x.dtype)
-        return total
-
-    return compute
-
-
-@wide(avg_pool_grad)
-def _(xp: Namespace, node: NodeView) -> Function:
-    pool = Pool(**node.attrs)
-
-    def compute(sizes: Array, dy: Array) -> Array:
-        whole = sizes.tolist()
-        pool.check(whole, dy.shape)
-        slides = pool.slides(whole)
-        share = dy * _shares(xp, pool, *slides, dy.dtype)
-        return _by_images(xp, lambda share: _unfold(xp, pool, slides, whole, share), whole, share)
-
-    return compute
-
-
-def _unfold(xp: Namespace, pool: Pool, slides: tuple[Slide, Slide], sizes: Sequence[int], share: Array) -> Array:
+def _unfold(xp: Namespace, pool: Pool, slides: Slides, sizes: Sequence[int], share: Array) -> Array:
     """Each window's share, added to all elements that the window sees."""
     dx = xp.zeros((len(share), *sizes[1:]), share.dtype)
-    for place, seen in pool.taps(*slides):
+    for place, seen in pool.taps(slides):
         dx[seen] += share[place]
     return dx
 
 
-def _cost(per_tap: float, image: int) -> Any:
-    def cost(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
-        pooled = [*inputs, *outputs][image]
-        taps = spatial(attrs["ksize"], attrs["data_format"] == "NHWC", "ksize")
-        return per_tap * elements(pooled) * taps[0] * taps[1]
+def _costs(made: Op[Tensor], per_tap: float, image: int) -> None:
+    """Declare the cost: so much for each element of a window, at each place of that input or output."""
 
-    return cost
+    @made.cost
+    def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
+        return per_tap * elements([*inputs, *outputs][image]) * float(math.prod(attrs["ksize"]))
 
 
-_max_pool.cost(_cost(1, 1))
-max_pool_grad.cost(_cost(5, 2))
-max_pool_grad_grad.cost(_cost(5, 1))
-_avg_pool.cost(_cost(1, 1))
-avg_pool_grad.cost(_cost(1, 1))
+_max_pool, max_pool_grad, max_pool_grad_grad = max_pooling("max_pool", 2)
+_avg_pool, avg_pool_grad = mean_pooling("avg_pool", 2)
 
 
 # What users call
@@ -329,7 +342,9 @@ def max_pool(
         input: another name for `value`.
     """
     images = either(value, input, "value, input")
-    return _max_pool(images, four(ksize, data_format), four(strides, data_format), padding, data_format, name=name)
+    return _max_pool(
+        images, per_axis(ksize, data_format), per_axis(strides, data_format), padding, data_format, name=name
+    )
 
 
 def avg_pool(
@@ -343,7 +358,9 @@ def avg_pool(
 ) -> Tensor:
     """The mean of each window of images, without padding; arguments as of `max_pool`."""
     images = either(value, input, "value, input")
-    return _avg_pool(images, four(ksize, data_format), four(strides, data_format), padding, data_format, name=name)
+    return _avg_pool(
+        images, per_axis(ksize, data_format), per_axis(strides, data_format), padding, data_format, name=name
+    )
 
 
 __all__ = ["avg_pool", "max_pool"]

@@ -34,7 +34,7 @@ def _count_dtype(dtype: DType) -> DType:
 
 
 @op
-def shape(input: Spec, out_type: DType = int32) -> Spec:
+def shape(input: Spec, name: str | None = None, out_type: DType = int32) -> Spec:
     """The sizes of the axes of `input`, as a vector."""
     return Spec(_count_dtype(out_type), TensorShape((input.rank,)), input.sizes)
 
@@ -46,7 +46,7 @@ def shape_n(input: Sequence[Spec], out_type: DType = int32) -> tuple[Spec, ...]:
 
 
 @op
-def size(input: Spec, out_type: DType = int32) -> Spec:
+def size(input: Spec, name: str | None = None, out_type: DType = int32) -> Spec:
     """The number of elements of `input`."""
     sizes = input.sizes or ()
     return Spec(_count_dtype(out_type), dtypes.SCALAR, 0 if 0 in sizes else input.shape.num_elements())

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioflow.dtypes import Array, Namespace, Sizes, Spec
 
@@ -54,96 +54,102 @@ def slide(size: int, window: int, stride: int, dilation: int, padding: Padding) 
     return Slide(size, window, stride, dilation, before, after, output)
 
 
+FORMATS: Final = {2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
+"""By number of spatial axes: the formats in which channels are last, and in which they come before these axes."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sliding:
-    """Strides, dilations and padding along height and width, and whether channels are the last axis."""
+    """Strides, dilations and padding along the spatial axes, and whether channels are the last axis."""
 
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    padding: tuple[Padding, Padding]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    padding: tuple[Padding, ...]
     channels_last: bool
 
     @classmethod
-    def of(cls, strides: Any, padding: Any, data_format: str, dilations: Any = (1, 1, 1, 1)) -> "Sliding":
-        """What an op's attributes say. ValueError if they are malformed."""
-        if data_format not in ("NHWC", "NCHW"):
-            raise ValueError(f"data_format is 'NHWC' or 'NCHW', not {data_format!r}")
-        last = data_format == "NHWC"
-        steps, distances = spatial(strides, last, "strides"), spatial(dilations, last, "dilations")
-        return cls(steps, distances, _paddings(padding, last), last)
+    def of(cls, strides: Any, padding: Any, data_format: str, dilations: Any = None, axes: int = 2) -> "Sliding":
+        """What an op's attributes say, for so many spatial axes. ValueError if they are malformed."""
+        if data_format not in FORMATS[axes]:
+            raise ValueError(f"data_format is {FORMATS[axes][0]!r} or {FORMATS[axes][1]!r}, not {data_format!r}")
+        last = data_format == FORMATS[axes][0]
+        distances = (1,) * axes if dilations is None else spatial(dilations, last, "dilations", axes)
+        return cls(spatial(strides, last, "strides", axes), distances, _paddings(padding, last, axes), last)
 
-    def places(self, size: Sizes, window: Sizes) -> tuple[int | None, int | None]:
-        """The output's height and width, as far as they are known."""
-        height, width = [
+    def places(self, size: Sizes, window: Sizes) -> Sizes:
+        """The output's spatial sizes, as far as they are known."""
+        return tuple(
             None if at is None or over is None else slide(at, over, *rest).output
             for at, over, *rest in zip(size, window, self.strides, self.dilations, self.padding, strict=True)
-        ]
-        return height, width
+        )
 
-    def slides(self, size: Sequence[int], window: Sequence[int]) -> tuple[Slide, Slide]:
-        """How a window slides over height and width."""
-        rows, columns = map(slide, size, window, self.strides, self.dilations, self.padding)
-        return rows, columns
+    def slides(self, size: Sequence[int], window: Sequence[int]) -> tuple[Slide, ...]:
+        """How a window slides over each spatial axis."""
+        return tuple(map(slide, size, window, self.strides, self.dilations, self.padding))
 
     def nhwc(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
-        """Batch, height, width and channels, from sizes in the op's own order."""
+        """Batch, spatial sizes and channels, from sizes in the op's own order."""
         batch, *image = sizes
         return (batch, *image) if self.channels_last else (batch, *image[1:], image[0])
 
     def own(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
-        """The op's own order, from batch, height, width and channels."""
-        batch, height, width, channels = sizes
-        return (batch, height, width, channels) if self.channels_last else (batch, channels, height, width)
+        """The op's own order, from batch, spatial sizes and channels."""
+        batch, *image, channels = sizes
+        return (batch, *image, channels) if self.channels_last else (batch, channels, *image)
 
     def take(self, xp: Namespace, x: Array) -> Array:
         """Images as they are computed with: channels last, without gaps in memory."""
-        if x.ndim != 4:
-            raise ValueError(f"images have 4 axes, not the shape {list(x.shape)}")
-        return xp.ascontiguousarray(x if self.channels_last else x.transpose(0, 2, 3, 1))
+        self.check_rank(x.shape)
+        return xp.ascontiguousarray(x if self.channels_last else xp.moveaxis(x, 1, -1))
 
     def give(self, xp: Namespace, x: Array) -> Array:
         """Computed images as the op promises them."""
-        return x if self.channels_last else xp.ascontiguousarray(x.transpose(0, 3, 1, 2))
+        return x if self.channels_last else xp.ascontiguousarray(xp.moveaxis(x, -1, 1))
+
+    def check_rank(self, shape: Sequence[int]) -> None:
+        """ValueError unless images have that many axes."""
+        if len(shape) != len(self.strides) + 2:
+            raise ValueError(f"images have {len(self.strides) + 2} axes, not the shape {list(shape)}")
 
 
-def spatial(values: Any, channels_last: bool, what: str) -> tuple[int, int]:
-    """The height's and the width's of four numbers. ValueError unless these are positive and the others 1."""
-    if not isinstance(values, tuple) or len(values) != 4 or not all(isinstance(value, int) for value in values):
-        raise ValueError(f"{what} are 4 integers, one per axis, not {values!r}")
-    batch, first, second, third = values
-    height, width, channels = (first, second, third) if channels_last else (second, third, first)
-    if (batch, channels) != (1, 1) or min(height, width) < 1:
+def spatial(values: Any, channels_last: bool, what: str, axes: int = 2) -> tuple[int, ...]:
+    """The spatial ones of a number per axis. ValueError unless these are positive and the others 1."""
+    rank = axes + 2
+    if not isinstance(values, tuple) or len(values) != rank or not all(isinstance(value, int) for value in values):
+        raise ValueError(f"{what} are {rank} integers, one per axis, not {values!r}")
+    image = values[1:-1] if channels_last else values[2:]
+    channels = values[-1] if channels_last else values[1]
+    if (values[0], channels) != (1, 1) or min(image) < 1:
         raise ValueError(f"{what} {list(values)} must be positive, and 1 for batch and channels")
-    return height, width
+    return image
 
 
-def _paddings(padding: Any, channels_last: bool) -> tuple[Padding, Padding]:
+def _paddings(padding: Any, channels_last: bool, axes: int) -> tuple[Padding, ...]:
     if padding in ("SAME", "VALID"):
-        return padding, padding
+        return (padding,) * axes
     try:
         pairs = [(int(before), int(after)) for before, after in padding]
     except (TypeError, ValueError):
         pairs = []
-    if len(pairs) != 4 or isinstance(padding, str) or min(map(min, pairs)) < 0:
-        raise ValueError(f"padding is 'SAME', 'VALID' or 4 pairs of sizes, one per axis, not {padding!r}")
-    height, width = pairs[1:3] if channels_last else pairs[2:]
-    if any(pairs[0]) or any(pairs[3 if channels_last else 1]):
+    if len(pairs) != axes + 2 or isinstance(padding, str) or min(map(min, pairs)) < 0:
+        raise ValueError(f"padding is 'SAME', 'VALID' or {axes + 2} pairs of sizes, one per axis, not {padding!r}")
+    if any(pairs[0]) or any(pairs[-1 if channels_last else 1]):
         raise ValueError(f"padding {pairs} of batch and channels must be 0")
-    return height, width
+    return tuple(pairs[1:-1] if channels_last else pairs[2:])
 
 
-def four(values: Any, data_format: str) -> Any:
-    """A number per axis, from one number for height and width, or one for each; four are left as they are."""
+def per_axis(values: Any, data_format: str, axes: int = 2) -> Any:
+    """A number per axis, from one number, or one for each spatial axis; anything else is left as it is."""
     given = (values,) if isinstance(values, int) else tuple(values) if isinstance(values, (list, tuple)) else values
-    if not isinstance(given, tuple) or len(given) not in (1, 2):
+    if not isinstance(given, tuple) or len(given) not in (1, axes):
         return values
-    height, width = given * 2 if len(given) == 1 else given
-    return (1, 1, height, width) if data_format == "NCHW" else (1, height, width, 1)
+    image = given * axes if len(given) == 1 else given
+    return (1, 1, *image) if data_format == FORMATS[axes][1] else (1, *image, 1)
 
 
 def images_of(spec: Spec, sliding: Sliding) -> Sizes:
-    """Batch, height, width and channels of images. ValueError for another rank."""
-    sizes = spec.with_rank(4).sizes
+    """Batch, spatial sizes and channels of images. ValueError for another rank."""
+    sizes = spec.with_rank(len(sliding.strides) + 2).sizes
     assert sizes is not None
     return sliding.nhwc(sizes)
 

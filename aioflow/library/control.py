@@ -86,6 +86,7 @@ def get_collection_ref(key: str) -> list[Any]:
 # Operations
 
 
+@transactional
 def group(*inputs: Any, name: str | None = None) -> Operation:
     """An operation that is done when all of `inputs` are: operations, tensors, variables, nested lists of these."""
     operations = list(dict.fromkeys(_operations(inputs)))

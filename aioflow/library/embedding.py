@@ -3,15 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import maximum
-from aioflow.kernels.comparison import greater
+from aioflow.graph import get_default_graph, transactional
+from aioflow.kernels.arithmetic import add_n, floordiv, maximum, mod
+from aioflow.kernels.casting import cast
+from aioflow.kernels.comparison import equal, greater, less
 from aioflow.kernels.filling import ones_like
 from aioflow.kernels.gathering import gather
+from aioflow.kernels.joining import concat
 from aioflow.kernels.math import sqrt
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.select import where
+from aioflow.kernels.shapes import reshape, shape
+from aioflow.kernels.sorting import invert_permutation
 from aioflow.library.variables import Variable
 from aioflow.node import Tensor
 
@@ -30,22 +36,72 @@ def embedding_lookup(
     The gradient of the table is IndexedSlices: an optimizer touches only the rows that were looked up.
 
     Args:
-        params: a variable or a tensor, or a list of one.
+        params: a variable or a tensor, or a list of several, between which the rows of the table are divided.
         ids: integers of any shape.
-        partition_strategy: for compatibility: a table is one variable.
+        partition_strategy: how they are: with "mod" in turn, row i is in part i % len(params); with "div" one part after
+            the other, of sizes that differ by one at most.
         name: the name of the operation.
         validate_indices: for compatibility: a row that is not there is always an error.
         max_norm: rows longer than that, in the Euclidean norm, are shortened to it.
 
     Raises:
-        ValueError: `params` is a list of several.
+        ValueError: `params` is an empty list, or there is no such strategy.
     """
-    if isinstance(params, (list, tuple)) and any(isinstance(part, (Tensor, Variable)) for part in params):
-        if len(params) != 1:
-            raise ValueError(f"a table is one variable or tensor here, not {len(params)} of them")
-        params = params[0]
-    rows = params.sparse_read(ids, name=name) if isinstance(params, Variable) else gather(params, ids, name=name)
-    return rows if max_norm is None else _shortened(rows, convert_to_tensor(ids), max_norm)
+    parts = _parts(params)
+    places = convert_to_tensor(ids)
+    if len(parts) == 1:
+        rows = _rows(parts[0], places, name)
+    else:
+        with get_default_graph().name_scope(name or "embedding_lookup") as scope:
+            rows = _collected(parts, places, partition_strategy, scope)
+    return rows if max_norm is None else _shortened(rows, places, max_norm)
+
+
+def _parts(params: Any) -> list[Any]:
+    """The parts of a table; a list of numbers is one part."""
+    if isinstance(params, (list, tuple)):
+        if not params:
+            raise ValueError("a table needs at least one part")
+        if any(isinstance(part, (Tensor, Variable, np.ndarray)) for part in params):
+            return [part if isinstance(part, Variable) else convert_to_tensor(part) for part in params]
+    return [params if isinstance(params, Variable) else convert_to_tensor(params)]
+
+
+def _rows(part: Any, ids: Tensor, name: str | None = None) -> Tensor:
+    return part.sparse_read(ids, name=name) if isinstance(part, Variable) else gather(part, ids, name=name)
+
+
+def _collected(parts: Sequence[Any], ids: Tensor, strategy: str, name: str) -> Tensor:
+    """The rows of a divided table: each part is asked for its own, and these are put in the order asked for."""
+    flat = reshape(ids, [-1])
+    number, within = _divided(parts, flat, strategy)
+    places = [reshape(where(equal(number, cast(index, flat.dtype))), [-1]) for index in range(len(parts))]
+    found = concat([_rows(part, gather(within, place)) for part, place in zip(parts, places, strict=True)], 0)
+    rows = gather(found, invert_permutation(concat(places, 0)))
+    each = rows.shape.as_list()[1:] if rows.shape.ndims else None
+    if each is None or None in each or not ids.shape.is_fully_defined():
+        return reshape(rows, concat([shape(ids), shape(found)[1:]], 0), name=name)
+    return reshape(rows, [*ids.shape.as_list(), *each], name=name)
+
+
+def _divided(parts: Sequence[Any], ids: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
+    """In which part each row is, and which row of it."""
+    count = len(parts)
+    if strategy == "mod":
+        return mod(ids, count), floordiv(ids, count)
+    if strategy != "div":
+        raise ValueError(f"partition_strategy is 'mod' or 'div', not {strategy!r}")
+    each, longer = _lengths(parts, ids)
+    number = maximum(floordiv(ids, each + 1), floordiv(ids - longer, maximum(each, 1)))
+    return number, where(less(number, longer), mod(ids, each + 1), mod(ids - longer, maximum(each, 1)))
+
+
+def _lengths(parts: Sequence[Any], ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The length of a short part, and how many are longer by one."""
+    sizes = [part.shape.as_list()[0] for part in parts]
+    total: Any = sum(sizes) if None not in sizes else add_n([shape(part, ids.dtype)[0] for part in parts])
+    whole = convert_to_tensor(total, ids.dtype)
+    return floordiv(whole, len(parts)), mod(whole, len(parts))
 
 
 def _shortened(rows: Tensor, ids: Tensor, max_norm: float) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 from aioflow import dtypes
 from aioflow.convert import TensorLike
-from aioflow.graph import get_default_graph
+from aioflow.graph import get_default_graph, transactional
 from aioflow.graph_keys import GraphKeys
 from aioflow.kernels import variables as kernels
 from aioflow.kernels.constants import constant
@@ -80,6 +80,7 @@ def report_uninitialized_variables(
 # Assigning
 
 
+@transactional
 def assign(
     ref: Variable,
     value: TensorLike,
@@ -91,11 +92,13 @@ def assign(
     return _checked(ref).assign(value, name=name)
 
 
+@transactional
 def assign_add(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
     """The variable grows by `value`. Gives the new value."""
     return _checked(ref).assign_add(value, name=name)
 
 
+@transactional
 def assign_sub(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
     """The variable shrinks by `value`. Gives the new value."""
     return _checked(ref).assign_sub(value, name=name)

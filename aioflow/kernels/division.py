@@ -1,0 +1,142 @@
+"""Division and products that are 0 where one factor is, division that cuts fractions off, and TensorFlow's `div`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import COMPLEX, FLOAT, INTEGER, Array, DType, Namespace
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import floordiv, truediv
+from aioflow.kernels.casting import cast
+from aioflow.kernels.comparison import not_equal
+from aioflow.kernels.complex import conj
+from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
+from aioflow.node import OPERATORS, Tensor
+from aioflow.op import NodeView, Op
+
+Pair = tuple[Tensor, Tensor]
+
+
+def _is_not_0(x: Tensor) -> Tensor:
+    return cast(not_equal(x, 0), x.dtype)
+
+
+def _div_no_nan_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
+    dx = div_no_nan(dz, conj(y))
+    return dx, -dx * conj(z)
+
+
+def _multiply_no_nan_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
+    return multiply_no_nan(dz, conj(y)), multiply_no_nan(conj(x), dz)
+
+
+def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
+    return dz * conj(xlogy(_is_not_0(x), y)), dz * conj(xdivy(x, y))
+
+
+def _xdivy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
+    return dz * conj(xdivy(_is_not_0(x), y)), dz * conj(xdivy(-x, y * y))
+
+
+div_no_nan = binary(
+    "div_no_nan", _div_no_nan_gradient, "x / y, and 0 where y is 0, whatever x is.", FLOAT, COMPLEX, kernel=""
+)
+multiply_no_nan = binary(
+    "multiply_no_nan", _multiply_no_nan_gradient, "x times y, and 0 where y is 0, even if x is infinite or NaN.",
+    FLOAT, COMPLEX, kernel="",
+)  # fmt: skip
+xlogy = binary("xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, whatever y is.", FLOAT, COMPLEX, kernel="")
+xdivy = binary("xdivy", _xdivy_gradient, "x / y, and 0 where x is 0, whatever y is.", FLOAT, COMPLEX, kernel="")
+divide_no_nan = div_no_nan
+
+
+def _except_at_0(made: Op[Tensor], which: int, function: Callable[[Namespace, Array, Array], Array]) -> None:
+    """Declare the kernel: `function`, and 0 where the input `which` is 0."""
+
+    @made.kernel(CPU, GPU, fresh=True)
+    def _(xp: Namespace, x: Array, y: Array) -> Array:
+        result = function(xp, x, y)
+        return xp.where((x, y)[which] == 0, xp.zeros((), result.dtype), result)
+
+
+_except_at_0(div_no_nan, 1, lambda xp, x, y: x / y)
+_except_at_0(multiply_no_nan, 1, lambda xp, x, y: x * y)
+_except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
+_except_at_0(xdivy, 0, lambda xp, x, y: x / y)
+costs(xlogy, SLOW)
+
+
+@transactional
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
+    """1 / x, and 0 where x is 0."""
+    value = convert_to_tensor(x)
+    return div_no_nan(1, value, name=name or "reciprocal_no_nan")
+
+
+# Fractions cut off
+
+_JUMPS = "it is piecewise constant"
+
+truncatediv = binary(
+    "truncatediv", _JUMPS,
+    "x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero.",
+    FLOAT, INTEGER, kernel="",
+)  # fmt: skip
+truncatemod = binary(
+    "truncatemod", lambda z, x, y, dz: (dz, -dz * truncatediv(x, y)),
+    "What `truncatediv` leaves of x: x - truncatediv(x, y) * y, with the sign of x, as C's %.\n\n"
+    "Raises InvalidArgumentError where integers are divided by zero.",
+    FLOAT, INTEGER, kernel="",
+)  # fmt: skip
+
+
+def _refuse_zero(xp: Namespace, dtype: DType, y: Array) -> None:
+    if dtype.is_integer and xp is np and not y.all():
+        raise errors.InvalidArgumentError("integer division by zero")
+
+
+@truncatediv.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
+    dtype = node.output_specs[0].dtype
+    if not dtype.is_integer:
+        return lambda x, y: xp.trunc(x / y)
+
+    def divided(x: Array, y: Array) -> Array:
+        _refuse_zero(xp, dtype, y)
+        return (x - xp.fmod(x, y)) // y
+
+    return divided
+
+
+@truncatemod.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
+    dtype = node.output_specs[0].dtype
+    if not dtype.is_integer:
+        return xp.fmod  # type: ignore[no-any-return]
+
+    def rest(x: Array, y: Array) -> Array:
+        _refuse_zero(xp, dtype, y)
+        return xp.fmod(x, y)
+
+    return rest
+
+
+floor_div = floordiv
+
+
+@transactional
+def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """x / y as in Python 2: of integers the greatest whole number not above it."""
+    given: Any = next((v for v in (x, y) if isinstance(getattr(v, "dtype", None), DType)), None)
+    first = convert_to_tensor(x, None if given is None else given.dtype)
+    made = floordiv if first.dtype.is_integer else truediv
+    return made(first, y, name=name or "div")
+
+
+OPERATORS.update(div_no_nan=div_no_nan, xlogy=xlogy, xdivy=xdivy)
+
+__all__ = ["div", "div_no_nan", "divide_no_nan", "floor_div", "multiply_no_nan", "reciprocal_no_nan", "truncatediv",
+           "truncatemod", "xdivy", "xlogy"]  # fmt: skip

@@ -1,0 +1,143 @@
+"""Losses over many classes of which each step looks at a few: noise-contrastive estimation and sampled softmax."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import int64
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import add, maximum
+from aioflow.kernels.candidates import (
+    compute_accidental_hits,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
+from aioflow.kernels.casting import cast
+from aioflow.kernels.constants import stop_gradient
+from aioflow.kernels.filling import ones_like, zeros_like
+from aioflow.kernels.gathering import scatter_nd
+from aioflow.kernels.joining import concat, stack
+from aioflow.kernels.losses import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits_v2
+from aioflow.kernels.matmul import matmul
+from aioflow.kernels.math import log
+from aioflow.kernels.reduction import reduce_sum
+from aioflow.kernels.shapes import expand_dims, reshape, shape, size
+from aioflow.library.control import name_scope
+from aioflow.library.embedding import embedding_lookup
+from aioflow.node import Tensor
+
+Table = TensorLike | Sequence[Any]
+
+
+@transactional
+def nce_loss(
+    weights: Table,
+    biases: Table,
+    labels: TensorLike,
+    inputs: TensorLike,
+    num_sampled: int,
+    num_classes: int,
+    num_true: int = 1,
+    sampled_values: Sequence[TensorLike] | None = None,
+    remove_accidental_hits: bool = False,
+    partition_strategy: str = "mod",
+    name: str | None = "nce_loss",
+) -> Tensor:
+    """What it costs to tell the right classes of each row from drawn ones [Gutmann and Hyvärinen 2010].
+
+    Args:
+        weights: a row [dim] for each class; a variable, or a list of several between which they are divided.
+        biases: a number for each class.
+        labels: the right classes, integers [rows, num_true].
+        inputs: what the classes are told from [rows, dim].
+        num_sampled: how many classes are drawn for all rows together.
+        num_classes: the number of classes.
+        num_true: how many right classes a row has.
+        sampled_values: what a candidate sampler gave; by default `log_uniform_candidate_sampler` is asked.
+        remove_accidental_hits: whether a drawn class that is right for a row is left out there.
+        partition_strategy: see `embedding_lookup`.
+        name: the name of the operation.
+    """
+    with name_scope(name, "nce_loss") as scope:
+        logits, targets = _sampled_logits(
+            weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,
+            remove_accidental_hits, partition_strategy, None,
+        )  # fmt: skip
+        return reduce_sum(sigmoid_cross_entropy_with_logits(labels=targets, logits=logits), 1, name=scope)
+
+
+@transactional
+def sampled_softmax_loss(
+    weights: Table,
+    biases: Table,
+    labels: TensorLike,
+    inputs: TensorLike,
+    num_sampled: int,
+    num_classes: int,
+    num_true: int = 1,
+    sampled_values: Sequence[TensorLike] | None = None,
+    remove_accidental_hits: bool = True,
+    partition_strategy: str = "mod",
+    name: str | None = "sampled_softmax_loss",
+    seed: int | None = None,
+) -> Tensor:
+    """The cross entropy of a softmax over the right classes of each row and drawn ones [Jean 2014].
+
+    Lower than that of the full softmax, and for training only. Arguments are those of `nce_loss`; `seed` is that of the
+    default sampler.
+    """
+    with name_scope(name, "sampled_softmax_loss") as scope:
+        logits, targets = _sampled_logits(
+            weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,
+            remove_accidental_hits, partition_strategy, seed,
+        )  # fmt: skip
+        return softmax_cross_entropy_with_logits_v2(labels=stop_gradient(targets), logits=logits, name=scope)
+
+
+def _sampled_logits(
+    weights: Table,
+    biases: Table,
+    labels: TensorLike,
+    inputs: TensorLike,
+    num_sampled: int,
+    num_classes: int,
+    num_true: int,
+    sampled_values: Sequence[TensorLike] | None,
+    remove_hits: bool,
+    partition_strategy: str,
+    seed: int | None,
+) -> tuple[Tensor, Tensor]:
+    """Logits of the right classes and of those drawn, less the logarithms of what is expected; and their targets."""
+    right, x = cast(convert_to_tensor(labels), int64), convert_to_tensor(inputs)
+    if sampled_values is None:
+        sampled_values = log_uniform_candidate_sampler(right, num_true, num_sampled, True, num_classes, seed)
+    drawn, right_expected, drawn_expected = [stop_gradient(value) for value in sampled_values]
+    flat, drawn = reshape(right, [-1]), cast(drawn, int64)
+    every = concat([flat, drawn], 0)
+    rows = embedding_lookup(weights, every, partition_strategy)
+    shifts = embedding_lookup(biases, every, partition_strategy)
+    count = size(flat)
+    of_right = reshape(rows[:count], concat([shape(right), shape(x)[1:]], 0))
+    right_logits = reduce_sum(expand_dims(x, 1) * of_right, -1) + reshape(shifts[:count], shape(right))
+    drawn_logits = matmul(x, rows[count:], transpose_b=True) + shifts[count:]
+    if remove_hits:
+        drawn_logits = add(drawn_logits, _against_hits(right, drawn, num_true, drawn_logits))
+    right_logits -= log(cast(right_expected, x.dtype))
+    drawn_logits -= log(cast(drawn_expected, x.dtype))
+    targets = concat([ones_like(right_logits) / num_true, zeros_like(drawn_logits)], 1)
+    return concat([right_logits, drawn_logits], 1), targets
+
+
+def _against_hits(right: Tensor, drawn: Tensor, num_true: int, logits: Tensor) -> Tensor:
+    """The lowest number where a drawn class is right, else 0: added to `logits`, whose shape it has."""
+    rows, places, weights = compute_accidental_hits(right, drawn, num_true)
+    indices = stack([cast(rows, int64), places], 1)
+    lowest = logits.dtype.np.type(logits.dtype.min)
+    found = scatter_nd(indices, cast(weights, logits.dtype), shape(logits, int64))
+    return stop_gradient(maximum(found, lowest))  # a class that is right twice for a row counts once
+
+
+__all__ = [
+    "compute_accidental_hits", "log_uniform_candidate_sampler", "nce_loss", "sampled_softmax_loss",
+    "uniform_candidate_sampler",
+]  # fmt: skip

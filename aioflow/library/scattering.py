@@ -1,0 +1,89 @@
+"""What users do with parts of variables: count one up, change elements and rows of one by function."""
+
+from typing import Any
+
+from aioflow.convert import TensorLike
+from aioflow.kernels import scatter as kernels
+from aioflow.library.variables import Variable
+from aioflow.node import Tensor
+from aioflow.op import Op
+
+
+def _scatter(op: Op[Tensor], ref: Any, indices: TensorLike, updates: TensorLike, name: str | None) -> Tensor:
+    return _checked(ref).scatter(op, indices, updates, name)
+
+
+def _checked(ref: Any) -> Variable:
+    if not isinstance(ref, Variable):
+        raise TypeError(f"only a variable can be changed, not {ref!r}")
+    return ref
+
+
+def assign_mul(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """The variable is multiplied by `value`. Gives the new value."""
+    return _checked(ref).assign_mul(value, name=name)
+
+
+def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
+    """The variable, one integer, grows by one. Gives its value before.
+
+    Raises:
+        OutOfRangeError: it has reached `limit`, and stays as it is.
+    """
+    with ref.graph.as_default(), ref.graph.colocate_with(_checked(ref).handle):
+        return kernels.count_up_to_variable(ref.handle, limit, name=name)
+
+
+def scatter_mul(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """The rows `indices` of the variable are multiplied by `updates`, repeated ones repeatedly. Gives its new value."""
+    return _scatter(kernels.scatter_mul_variable, ref, indices, updates, name)
+
+
+def scatter_div(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """The rows `indices` of the variable are divided by `updates`, repeated ones repeatedly. Gives its new value."""
+    return _scatter(kernels.scatter_div_variable, ref, indices, updates, name)
+
+
+def scatter_min(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """The rows `indices` of the variable hold the lesser of themselves and `updates`. Gives its new value."""
+    return _scatter(kernels.scatter_min_variable, ref, indices, updates, name)
+
+
+def scatter_max(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """The rows `indices` of the variable hold the greater of themselves and `updates`. Gives its new value."""
+    return _scatter(kernels.scatter_max_variable, ref, indices, updates, name)
+
+
+def scatter_nd_update(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
+) -> Tensor:
+    """The variable holds `updates` at the positions along the last axis of `indices`. Gives its new value."""
+    return _scatter(kernels.scatter_nd_update_variable, ref, indices, updates, name)
+
+
+def scatter_nd_add(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """The variable grows by `updates` at the positions along the last axis of `indices`. Gives its new value."""
+    return _scatter(kernels.scatter_nd_add_variable, ref, indices, updates, name)
+
+
+def scatter_nd_sub(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """The variable shrinks by `updates` at the positions along the last axis of `indices`. Gives its new value."""
+    return _scatter(kernels.scatter_nd_sub_variable, ref, indices, updates, name)
+
+
+__all__ = [
+    "assign_mul", "count_up_to", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd_add",
+    "scatter_nd_sub", "scatter_nd_update",
+]  # fmt: skip

@@ -1,0 +1,295 @@
+"""What users do with sparse tensors. Gradients of the values are those of the dense tensors they stand for."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import as_dtype, as_shape, int64
+from aioflow.graph import transactional
+from aioflow.kernels import sparse as kernels
+from aioflow.kernels import sparse_parts as parts
+from aioflow.kernels.broadcasting import Axis
+from aioflow.kernels.comparison import greater_equal, not_equal
+from aioflow.kernels.constants import placeholder
+from aioflow.kernels.gathering import gather, gather_nd
+from aioflow.kernels.joining import concat
+from aioflow.kernels.masking import boolean_mask
+from aioflow.kernels.math import abs as absolute
+from aioflow.kernels.scatter import tensor_scatter_add
+from aioflow.kernels.segments import unsorted_segment_sum
+from aioflow.kernels.select import where
+from aioflow.kernels.shapes import broadcast_to, reshape, shape
+from aioflow.library.control import name_scope
+from aioflow.node import OPERATORS, Tensor
+from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
+
+sparse_to_dense: Final = kernels.sparse_to_dense
+
+
+def _sparse(value: Any) -> SparseTensor:
+    return SparseTensor.from_value(value)
+
+
+def _parts(value: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
+    return value.indices, value.values, value.dense_shape
+
+
+# Made
+
+
+@transactional
+def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+    """A sparse tensor that every run which needs it must be fed a `SparseTensorValue` for.
+
+    `shape` is that of the whole; where it is not known in full it is fed too.
+    """
+    whole = as_shape(shape)
+    with name_scope(name, "sparse_placeholder"):
+        values = placeholder(as_dtype(dtype), [None], name="values")
+        indices = placeholder(int64, [None, whole.ndims], name="indices")
+        if whole.is_fully_defined():
+            return SparseTensor(indices, values, convert_to_tensor(whole.as_list(), int64, name="shape"))
+        return SparseTensor(indices, values, placeholder(int64, [whole.ndims], name="shape"))
+
+
+@transactional
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor | SparseTensor:
+    """A sparse tensor for what is one or the value of one, else a tensor. TypeError if it has another dtype."""
+    if not isinstance(value, (SparseTensor, SparseTensorValue)):
+        return convert_to_tensor(value, dtype, name)
+    made = _sparse(value)
+    if dtype is not None and made.dtype is not as_dtype(dtype):
+        raise TypeError(f"{made!r} has dtype {made.dtype.name}, {as_dtype(dtype).name} is needed; use af.cast")
+    return made
+
+
+@transactional
+def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
+    """The elements of `tensor` that are not zero."""
+    with name_scope(name, "from_dense"):
+        tensor = convert_to_tensor(tensor)
+        empty = b"" if tensor.dtype is dtypes.string else tensor.dtype.np.type(0)
+        indices = where(not_equal(tensor, empty))
+        return SparseTensor(indices, gather_nd(tensor, indices), shape(tensor, int64))
+
+
+# Made dense
+
+
+@transactional
+def sparse_tensor_to_dense(
+    sp_input: SparseTensor, default_value: TensorLike = None, validate_indices: bool = True, name: str | None = None
+) -> Tensor:
+    """The dense tensor, with `default_value`, by default 0 or an empty string, where no value is held.
+
+    Raises:
+        InvalidArgumentError: positions lie outside, are repeated or, unless `validate_indices` is false, out of order.
+    """
+    sp_input = _sparse(sp_input)
+    if default_value is None:
+        default_value = b"" if sp_input.dtype is dtypes.string else sp_input.dtype.np.type(0)
+    indices, values, sizes = _parts(sp_input)
+    return sparse_to_dense(indices, sizes, values, default_value, validate_indices, name=name)
+
+
+@transactional
+def sparse_tensor_dense_matmul(
+    sp_a: SparseTensor, b: TensorLike, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
+) -> Tensor:
+    """The product of a sparse matrix and a dense one, each possibly transposed and conjugated: a dense matrix."""
+    return kernels.sparse_dense_matmul(*_parts(_sparse(sp_a)), b, adjoint_a, adjoint_b, name=name)
+
+
+@transactional
+def sparse_reduce_sum(
+    sp_input: SparseTensor,
+    axis: Axis = None,
+    keepdims: bool | None = None,
+    reduction_axes: Axis = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """The sum along the axes, all if None: a dense tensor."""
+    chosen = reduction_axes if axis is None else axis
+    return kernels.sparse_reduce_sum(*_parts(_sparse(sp_input)), chosen, bool(keepdims or keep_dims), name=name)
+
+
+# Element by element
+
+
+@transactional
+def sparse_add(a: Any, b: Any, threshold: TensorLike = None, thresh: TensorLike = None) -> Any:
+    """The sum of two tensors of which at least one is sparse: sparse if both are, else dense.
+
+    Of a sparse sum elements below `threshold` in absolute value are left out; without one zeros are kept too.
+
+    Raises:
+        TypeError: neither is sparse.
+    """
+    kinds = [isinstance(value, (SparseTensor, SparseTensorValue)) for value in (a, b)]
+    if kinds == [False, False]:
+        raise TypeError("sparse_add: at least one of the two must be a SparseTensor")
+    if kinds == [True, True]:
+        return _sparse_sum(_sparse(a), _sparse(b), thresh if threshold is None else threshold)
+    sparse, dense = (_sparse(a), b) if kinds[0] else (_sparse(b), a)
+    dense = convert_to_tensor(dense, sparse.dtype)
+    sparse.shape.merge_with(dense.shape)
+    return tensor_scatter_add(dense, sparse.indices, sparse.values)
+
+
+def _sparse_sum(a: SparseTensor, b: SparseTensor, threshold: TensorLike) -> SparseTensor:
+    with name_scope("sparse_add"):
+        indices, places = kernels.sparse_union(a.indices, a.dense_shape, b.indices, b.dense_shape)
+        values = unsorted_segment_sum(concat([a.values, b.values], 0), places, shape(indices)[0])
+        whole = SparseTensor(indices, values, a.dense_shape)
+        if threshold is None or (isinstance(threshold, (int, float)) and not threshold):
+            return whole
+        return sparse_retain(whole, greater_equal(absolute(values), threshold))
+
+
+@transactional
+def sparse_dense_cwise_mul(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
+    """Each element that is held times the one of `dense` at its position; `dense` is broadcast to the shape."""
+    sp_input = _sparse(sp_input)
+    return _with_values(sp_input, OPERATORS["multiply"](sp_input.values, _at(sp_input, dense), name=name))
+
+
+@transactional
+def sparse_dense_cwise_div(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
+    """Each element that is held divided by the one of `dense` at its position; `dense` is broadcast to the shape."""
+    sp_input = _sparse(sp_input)
+    return _with_values(sp_input, OPERATORS["truediv"](sp_input.values, _at(sp_input, dense), name=name))
+
+
+def _with_values(sparse: SparseTensor, values: Tensor) -> SparseTensor:
+    return SparseTensor(sparse.indices, values, sparse.dense_shape)
+
+
+def _at(sparse: SparseTensor, dense: TensorLike) -> Tensor:
+    """The elements of `dense`, broadcast to the shape of `sparse`, at its positions."""
+    dense = convert_to_tensor(dense, sparse.dtype)
+    sizes, rank = dense.spec.sizes, sparse.shape.ndims
+    if sizes is None or rank is None or None in sizes:
+        return gather_nd(broadcast_to(dense, sparse.dense_shape), sparse.indices)
+    if not dtypes.broadcast_shapes(sparse.shape, dense.shape).is_compatible_with(sparse.shape):
+        raise ValueError(f"shape {dense.shape} cannot be broadcast to {sparse.shape}")
+    places = gather(sparse.indices, np.arange(rank - len(sizes), rank), axis=1)
+    return gather_nd(dense, places * np.array([size != 1 for size in sizes], np.int64))
+
+
+@transactional
+def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
+    """The softmax of each row, all axes but the last, over the elements that are held."""
+    sp_input = _sparse(sp_input)
+    return _with_values(sp_input, kernels.sparse_softmax(*_parts(sp_input), name=name))
+
+
+# Parts and order
+
+
+@transactional
+def sparse_reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
+    """The same tensor, its positions in rising order."""
+    sp_input = _sparse(sp_input)
+    indices, order = kernels.sparse_order(sp_input.indices, sp_input.dense_shape, name=name)
+    return SparseTensor(indices, gather(sp_input.values, order), sp_input.dense_shape)
+
+
+@transactional
+def sparse_transpose(
+    sp_input: SparseTensor, perm: Sequence[int] | None = None, name: str | None = None
+) -> SparseTensor:
+    """The tensor with its axes in the order `perm`, by default reversed; positions in rising order."""
+    sp_input = _sparse(sp_input)
+    rank = sp_input.shape.ndims
+    if perm is None and rank is None:
+        raise ValueError("perm is needed: the rank is not known")
+    order = list(range(rank or 0))[::-1] if perm is None else [int(place) for place in perm]
+    if sorted(order) != list(range(len(order) if rank is None else rank)):
+        raise ValueError(f"perm {order} is no order of the axes of shape {sp_input.shape}")
+    with name_scope(name, "sparse_transpose"):
+        places = np.array(order, np.int32)
+        moved = SparseTensor(
+            gather(sp_input.indices, places, axis=1), sp_input.values, gather(sp_input.dense_shape, places)
+        )
+        return sparse_reorder(moved)
+
+
+@transactional
+def sparse_reshape(sp_input: SparseTensor, shape: TensorLike, name: str | None = None) -> SparseTensor:
+    """The same elements in another shape, of which one size may be -1."""
+    sp_input = _sparse(sp_input)
+    wanted = convert_to_tensor(shape, preferred_dtype=int64)
+    indices, sizes = parts.sparse_refit(sp_input.indices, sp_input.dense_shape, wanted, name=name)
+    return SparseTensor(indices, sp_input.values, sizes)
+
+
+@transactional
+def sparse_slice(sp_input: SparseTensor, start: TensorLike, size: TensorLike, name: str | None = None) -> SparseTensor:
+    """The block of `size` at `start`, or what of it lies inside the tensor."""
+    sp_input = _sparse(sp_input)
+    indices, sizes, places = parts.sparse_cut(sp_input.indices, sp_input.dense_shape, start, size, name=name)
+    return SparseTensor(indices, gather(sp_input.values, places), sizes)
+
+
+@transactional
+def sparse_retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor:
+    """Only those elements that are held for which the vector `to_retain` is true."""
+    sp_input = _sparse(sp_input)
+    kept = convert_to_tensor(to_retain, dtypes.bool_)
+    kept.shape.with_rank(1).merge_with(sp_input.values.shape)
+    return SparseTensor(boolean_mask(sp_input.indices, kept), boolean_mask(sp_input.values, kept), sp_input.dense_shape)
+
+
+@transactional
+def sparse_fill_empty_rows(
+    sp_input: SparseTensor, default_value: TensorLike, name: str | None = None
+) -> tuple[SparseTensor, Tensor]:
+    """The tensor with `default_value` as the first element of each row that holds none, and which rows these were."""
+    sp_input = _sparse(sp_input)
+    with name_scope(name, "sparse_fill_empty_rows"):
+        indices, places, empty = parts.sparse_fill(sp_input.indices, sp_input.dense_shape)
+        default = reshape(convert_to_tensor(default_value, sp_input.dtype), [1])
+        values = gather(concat([sp_input.values, default], 0), places)
+        return SparseTensor(indices, values, sp_input.dense_shape), empty
+
+
+@transactional
+def sparse_concat(
+    axis: int,
+    sp_inputs: Sequence[SparseTensor],
+    name: str | None = None,
+    expand_nonconcat_dim: bool = False,
+    concat_dim: int | None = None,
+    expand_nonconcat_dims: bool | None = None,
+) -> SparseTensor:
+    """The tensors one after the other along an axis, positions in rising order.
+
+    Along all other axes they have the same sizes, or with `expand_nonconcat_dims` the greatest of their sizes.
+    """
+    inputs = [_sparse(value) for value in ([sp_inputs] if isinstance(sp_inputs, SparseTensor) else sp_inputs)]
+    if len(inputs) == 1:
+        return inputs[0]
+    expand = expand_nonconcat_dim if expand_nonconcat_dims is None else expand_nonconcat_dims
+    with name_scope(name, "sparse_concat"):
+        indices, sizes = parts.sparse_join(
+            [value.indices for value in inputs],
+            [value.dense_shape for value in inputs],
+            axis if concat_dim is None else concat_dim,
+            expand,
+        )
+        return sparse_reorder(SparseTensor(indices, concat([value.values for value in inputs], 0), sizes))
+
+
+OPERATORS["sparse_dense_multiply"] = sparse_dense_cwise_mul  # type: ignore[assignment]
+OPERATORS["sparse_dense_divide"] = sparse_dense_cwise_div  # type: ignore[assignment]
+
+__all__ = [
+    "convert_to_tensor_or_sparse_tensor", "from_dense", "sparse_add", "sparse_concat", "sparse_dense_cwise_div",
+    "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_placeholder", "sparse_reduce_sum", "sparse_reorder",
+    "sparse_reshape", "sparse_retain", "sparse_slice", "sparse_softmax", "sparse_tensor_dense_matmul",
+    "sparse_tensor_to_dense", "sparse_to_dense", "sparse_transpose",
+]  # fmt: skip

@@ -1,0 +1,98 @@
+"""How ops are called: by position, by name, by TensorFlow 1.15's old names, and wrongly."""
+
+import inspect
+
+import pytest
+
+import aioflow as af
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: af.identity(x, "n"),
+        lambda x: af.add(x, x, "n"),
+        lambda x: af.no_op("n"),
+        lambda x: af.reduce_sum(x, 1, True, "n"),
+        lambda x: af.reshape(x, [2], "n"),
+        lambda x: af.concat([x, x], 0, "n"),
+        lambda x: af.nn.relu(x, "n"),
+        lambda x: af.check_numerics(x, "m", "n"),
+        lambda x: af.shape(x, "n"),
+        lambda x: af.size(x, "n"),
+        lambda x: af.argmax(x, 1, "n"),
+        lambda x: af.argmax(x, name="n", output_type=af.int32),
+    ],
+)
+def test_a_name_may_be_given_by_position_where_tensorflow_takes_it(build):
+    made = build(af.placeholder(af.float32, [1, 2]))
+    assert (made.op if isinstance(made, af.Tensor) else made).name == "n"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: af.reduce_sum(x, reduction_indices=1, keep_dims=True),
+        lambda x: af.reduce_sum(x, 1, keep_dims=True),
+        lambda x: af.reduce_sum(x, axis=1, keepdims=True),
+    ],
+)
+def test_names_of_parameters_that_were_given_up_still_work(build):
+    assert build(af.placeholder(af.float32, [3, 2])).shape == [3, 1]
+
+
+def test_a_call_that_does_not_fit_says_how_the_op_is_called():
+    x = af.placeholder(af.float32, [])
+    for call, said in [
+        (lambda: af.add(x), "missing a required argument: 'y'"),
+        (lambda: af.add(x, x, x, x), "too many positional arguments"),
+        (lambda: af.add(x, y=x, z=x), "unexpected keyword argument 'z'"),
+        (lambda: af.add(x, x, x=x), "multiple values for argument 'x'"),
+    ]:
+        with pytest.raises(TypeError, match=said) as caught:
+            call()
+        assert "add(x, y, name=None)" in str(caught.value)
+        assert f"built at: {__file__}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "what"),
+    [
+        (lambda x: af.constant(1.5, af.int32), "constant"),
+        (lambda x: af.constant([1, 2, 3], shape=[2]), "constant"),
+        (lambda x: af.cast(x, "nope"), "cast"),
+        (lambda x: af.Variable(1.0, dtype=af.int32), ""),
+        (lambda x: af.random_uniform([2], dtype=af.int32), "random_uniform"),
+        (lambda x: x[0.5], ""),
+        (lambda x: af.transpose(x, x), "transpose"),
+        (lambda x: af.zeros([None]), "zeros"),
+        (lambda x: af.nn.dropout(x), "dropout"),
+        (lambda x: af.group(3), "group"),
+        (lambda x: af.gradients(None, x), "None"),
+    ],
+)
+def test_whatever_is_built_wrongly_is_blamed_on_the_users_line(build, what):
+    x = af.placeholder(af.float32, [2, 2])
+    with pytest.raises((TypeError, ValueError)) as caught:
+        build(x)
+    assert what in str(caught.value)
+    assert f"built at: {__file__}" in str(caught.value)
+
+
+def test_adding_to_a_finalized_graph_names_what_and_where(graph):
+    x = af.placeholder(af.float32, [])
+    graph.finalize()
+    with pytest.raises(RuntimeError, match=r"'tanh' cannot be added: the graph is finalized") as caught:
+        af.tanh(x)
+    assert __file__ in str(caught.value)
+
+
+def test_help_shows_the_parameters():
+    assert list(inspect.signature(af.matmul).parameters)[:4] == ["a", "b", "transpose_a", "transpose_b"]
+    assert af.tanh.__doc__
