@@ -28,8 +28,10 @@ class Config:
     close_timeout: float = 5.0
 
     def __post_init__(self) -> None:
-        if self.plan_cache_size < 1 or self.compute_threads < 1:
-            raise ValueError("plan_cache_size and compute_threads must be at least 1")
+        for name in ("plan_cache_size", "compute_threads"):
+            expect(name, getattr(self, name), int)
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
         if self.executor not in ("regions", "tokens"):
             raise ValueError(f"executor must be 'regions' or 'tokens', not {self.executor!r}")
         _check_seconds("operation_timeout", self.operation_timeout)
@@ -55,5 +57,15 @@ class RunOptions:
 
 
 def _check_seconds(name: str, value: float | None) -> None:
-    if value is not None and not value >= 0:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is a number of seconds, not {value!r}")
+    if not value >= 0:
         raise ValueError(f"{name} is in seconds and cannot be {value}")
+
+
+def expect(name: str, value: object, kind: type) -> None:
+    """TypeError unless `value` is None or of that class."""
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise TypeError(f"{name} must be {kind.__name__}, not {value!r}")

@@ -49,6 +49,11 @@ def convert_to_tensor(
     return constant(value, wanted, name=name)
 
 
+def is_constant(value: TensorLike) -> bool:
+    """Whether `convert_to_tensor` makes a constant of it: it neither is nor holds a tensor or a variable."""
+    return not isinstance(value, Tensor) and _converter(value) is None
+
+
 def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
     if dtype is not None and tensor.dtype is not dtype:
         raise TypeError(f"{tensor!r} has dtype {tensor.dtype.name}, {dtype.name} is needed; use af.cast")

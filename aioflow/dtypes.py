@@ -87,6 +87,16 @@ class DType:
         """The highest finite value. TypeError where there is none."""
         return self._limit("max")
 
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The range of a picture's brightness: from 0 (false) to 1 for floats, to `max` for integers, to true.
+
+        TypeError for a dtype that no picture has.
+        """
+        if self.is_bool:
+            return False, True
+        return 0, 1 if self.is_floating else self.max
+
     def _limit(self, which: str) -> Any:
         if self.is_floating:
             return getattr(ml_dtypes.finfo(self.np), which)  # type: ignore[no-untyped-call]

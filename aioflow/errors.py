@@ -22,9 +22,28 @@ Building a graph wrongly raises ValueError or TypeError instead, before anything
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 Fault = Literal["caller", "environment", "aioflow"]
+
+# TensorFlow's numbers for how a run can end, which `OpError.error_code` gives
+OK: Final = 0
+CANCELLED: Final = 1
+UNKNOWN: Final = 2
+INVALID_ARGUMENT: Final = 3
+DEADLINE_EXCEEDED: Final = 4
+NOT_FOUND: Final = 5
+ALREADY_EXISTS: Final = 6
+PERMISSION_DENIED: Final = 7
+RESOURCE_EXHAUSTED: Final = 8
+FAILED_PRECONDITION: Final = 9
+ABORTED: Final = 10
+OUT_OF_RANGE: Final = 11
+UNIMPLEMENTED: Final = 12
+INTERNAL: Final = 13
+UNAVAILABLE: Final = 14
+DATA_LOSS: Final = 15
+UNAUTHENTICATED: Final = 16
 
 
 class OpError(Exception):
@@ -53,6 +72,11 @@ class OpError(Exception):
         self.device: str | None = None
         self.line: str | None = None
         self.shapes: tuple[str, ...] = ()
+
+    @property
+    def error_code(self) -> int:
+        """TensorFlow's number for its `code`, as `errors.NOT_FOUND`."""
+        return error_code_from_exception_type(type(self))
 
     def at(self, op: str, op_type: str, *, line: str | None, device: str | None, shapes: Sequence[str]) -> Self:
         """Say where it happened, unless a kernel nearer to the cause has said so. Returns the error."""
@@ -175,6 +199,20 @@ class DataLossError(OpError):
 
     code = "data_loss"
     fault = "environment"
+
+
+def error_code_from_exception_type(cls: type[OpError]) -> int:
+    """TensorFlow's number for the errors of that class, as `NOT_FOUND` for NotFoundError."""
+    number: int = globals()[cls.code.upper()]
+    return number
+
+
+def exception_type_from_error_code(error_code: int) -> type[OpError]:
+    """The class of the errors of that number. ValueError if no error has it."""
+    for kind in OpError.__subclasses__():
+        if error_code_from_exception_type(kind) == error_code:
+            return kind
+    raise ValueError(f"{error_code!r} is the number of no error; they go from {CANCELLED} to {UNAUTHENTICATED}")
 
 
 _BY_EXCEPTION: tuple[tuple[type[BaseException], type[OpError]], ...] = (

@@ -78,6 +78,11 @@ class Tensor:
         return f"{self.op.name}:{self.index}"
 
     @property
+    def value_index(self) -> int:
+        """Which of its operation's outputs it is, from 0."""
+        return self.index
+
+    @property
     def graph(self) -> "Graph":
         """The graph it belongs to."""
         return self.op.graph
@@ -127,6 +132,9 @@ class Tensor:
 
     def __len__(self) -> int:
         raise TypeError(f"{self!r} has no len(): use its .shape, or af.shape for the value in a run")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError(f"{self!r} is no array while the graph is built: use `await session.run(tensor)` for its value")
 
     def __getitem__(self, key: Any) -> "Tensor":
         return OPERATORS["getitem"](self, key)
@@ -202,6 +210,15 @@ class Operation:
         if len(self.outputs) != 1:
             raise ValueError(f"{self.name!r} has {len(self.outputs)} outputs, not one; use .outputs")
         return self.outputs[0]
+
+    def values(self) -> tuple[Tensor, ...]:
+        """Its outputs."""
+        return self.outputs
+
+    @property
+    def traceback(self) -> list[Line]:
+        """Where it was built: the user's line alone, as (file, line number, function); empty if that is not known."""
+        return [] if self.line is None else [self.line]
 
     def get_attr(self, name: str) -> Any:
         """An attribute's value. ValueError if the op has none of that name."""

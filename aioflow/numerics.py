@@ -4,36 +4,60 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aioflow import errors
-from aioflow.dtypes import Array
-from aioflow.node import describe_line
+from aioflow import dtypes, errors
+from aioflow.dtypes import Array, spec_of
+from aioflow.node import Operation, Tensor, describe_line
 from aioflow.passes.flow import Node
+from aioflow.values import AnyArray
+
+
+def check_feeds(tensors: Sequence[Tensor], values: Sequence[Array]) -> None:
+    """InvalidArgumentError naming the first fed tensor, in the order of the graph, that is not finite."""
+    for tensor, value in zip(tensors, values, strict=True):
+        found = not_finite(value)
+        if found is not None:
+            raise _blame(tensor.op, f"{tensor.name} was fed a value that is not finite: {found}", [value])
 
 
 def check_finite(node: Node, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """InvalidArgumentError naming the node, its line, its inputs' shapes and ranges, if an output is not finite."""
     for index, value in enumerate(outputs):
-        array = np.asarray(value)
-        if array.dtype.kind not in "fcV" or array.size == 0:
-            continue
-        array = array.astype(np.float32) if array.dtype.kind == "V" else array
-        bad = ~np.isfinite(array)
-        if not bad.any():
-            continue
-        count = f"{int(np.isnan(array).sum())} NaN and {int(np.isinf(array).sum())} Inf among {array.size} values"
-        message = f"{node.name}:{index} is not finite: {count}"
-        raise errors.InvalidArgumentError(message).at(
-            node.name,
-            node.definition.name,
-            line=describe_line(node.operation),
-            device=None,
-            shapes=[describe_range(value) for value in inputs],
-        )
+        found = not_finite(value)
+        if found is not None:
+            raise _blame(node.operation, f"{node.name}:{index} is not finite: {found}", inputs)
+
+
+def _blame(operation: Operation, message: str, inputs: Sequence[Array]) -> errors.InvalidArgumentError:
+    shapes = [describe_range(value) for value in inputs]
+    line = describe_line(operation)
+    return errors.InvalidArgumentError(message).at(
+        operation.name, operation.type, line=line, device=None, shapes=shapes
+    )
+
+
+def not_finite(value: Array) -> str | None:
+    """How many values are NaN or infinite, None if all are finite."""
+    array = _numbers(value)
+    if array is None or array.dtype.kind not in "fc" or np.isfinite(array).all():
+        return None
+    return f"{int(np.isnan(array).sum())} NaN and {int(np.isinf(array).sum())} Inf among {array.size} values"
 
 
 def describe_range(value: Array) -> str:
-    """dtype, shape, smallest and largest value."""
+    """Dtype and shape; of numbers the smallest and largest, and how many are not finite."""
+    array = _numbers(value)
+    if array is None or array.dtype.kind not in "iuf" or array.size == 0:
+        return str(spec_of(value)) if not hasattr(value, "name") else f"resource {value.name!r}"
+    finite = array[np.isfinite(array)]
+    span = f" in [{finite.min():.6g}, {finite.max():.6g}]" if finite.size else ""
+    stray = not_finite(array)
+    return f"{spec_of(value)}{span}" + (f" ({stray})" if stray else "")
+
+
+def _numbers(value: Array) -> AnyArray | None:
+    """The value as an array NumPy can look at, None if it is text or a handle."""
+    dtype = spec_of(value).dtype
+    if dtype in (dtypes.string, dtypes.resource):
+        return None
     array = np.asarray(value)
-    if array.dtype.kind not in "iuf" or array.size == 0:
-        return f"{array.dtype}{list(array.shape)}"
-    return f"{array.dtype}{list(array.shape)} in [{np.nanmin(array):.6g}, {np.nanmax(array):.6g}]"
+    return array.astype(np.float32) if dtype.is_floating and dtype.size < 4 else array

@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import functools
 import threading
 import warnings
 import weakref
@@ -13,7 +14,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from aioflow import errors, scopes
-from aioflow.config import Config, RunOptions
+from aioflow.config import Config, RunOptions, expect
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
@@ -32,27 +33,34 @@ _running_loop: Final = asyncio._get_running_loop
 class _Call:
     """A call signature made ready: conversions for its feeds, its plan, and the way back to the fetch structure."""
 
-    __slots__ = ("converters", "fetches", "finish", "given", "local", "planned", "signature")
+    __slots__ = ("converters", "copies", "dtypes", "fetches", "finish", "given", "local", "planned", "signature")
 
     def __init__(self, local: Local, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
         self.local = local
         self.fetches = fetches
         self.converters = [converter(tensor) for tensor in feeds]
+        self.dtypes = [tensor.dtype.np for tensor in feeds]
         computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
         self.signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
-        self.prepare(local.planned(self.signature))
+        self.planned: Planned | None = None
+        if not local.is_long(self.signature):
+            self.prepare(local.planned(self.signature))
 
     def prepare(self, planned: Planned) -> None:
         """Call this plan from here on."""
         self.planned = planned
         self.finish = _finishers(planned.plan.flow)
+        self.copies = _copied in self.finish
 
     async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
         """Check and convert the feeds, run, and shape the result."""
-        given = [convert(value) for convert, value in zip(self.converters, values, strict=True)]
         local = self.local
-        planned = local.planned(self.signature)
+        if self._must_convert(values):
+            given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
+        else:
+            given = _each(self.converters, values)
+        planned = local.known(self.signature) or await local.plan(self.signature)
         if planned is not self.planned:
             self.prepare(planned)
         lone = planned.lone
@@ -63,14 +71,34 @@ class _Call:
             outputs = await run_step(local, planned, given, options, metadata)
         else:
             await local.pause()
-        results = [finish(value) for finish, value in zip(self.finish, outputs, strict=True)]
+        if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
+            results = await local.compute.run(
+                functools.partial(_each, self.finish, outputs), "copying what was fetched"
+            )
+        else:
+            results = _each(self.finish, outputs)
         return self.fetches.build(results if self.given is None else self._with_given(results, given))
+
+    def _must_convert(self, values: Sequence[Any]) -> bool:
+        """Whether a large array has another dtype than the tensor it is fed for."""
+        for value, dtype in zip(values, self.dtypes, strict=True):
+            if type(value) is np.ndarray and value.dtype is not dtype and value.nbytes > _LARGE:
+                return True
+        return False
 
     def _with_given(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
         """The results with copies of what was both fed and fetched, which nothing had to compute."""
         assert self.given is not None
         computed = iter(results)
         return [next(computed) if place is None else _copied(given[place]) for place in self.given]
+
+
+_LARGE: Final = 1 << 20
+"""Bytes: converting or copying more would hold the loop too long."""
+
+
+def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> list[Any]:
+    return [function(value) for function, value in zip(functions, values, strict=True)]
 
 
 def _places(wanted: Sequence[Tensor], among: Sequence[Tensor]) -> list[int | None]:
@@ -121,8 +149,10 @@ class Session:
     _closed = True  # until it is made: `__del__` looks, whatever `__init__` raised
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Config | None = None) -> None:
-        if target:
+        if target != "":
             raise ValueError(f"target {target!r}: only the local session, target '', can be opened")
+        expect("graph", graph, Graph)
+        expect("config", config, Config)
         self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
         self._local = Local(self.config)
@@ -176,6 +206,9 @@ class Session:
             af.errors.OpError: the run failed; the error names the operation and the user's line that built it.
         """
         self._check()
+        if options is not None or metadata is not None:
+            expect("options", options, RunOptions)
+            expect("metadata", metadata, RunMetadata)
         given = {} if feeds is None else parse_feeds(self.graph, feeds)
         call = self._call(fetches, tuple(given))
         return await call.run(tuple(given.values()), options or DEFAULT, metadata)
@@ -198,6 +231,8 @@ class Session:
             if len(values) != len(keys):
                 names = [getattr(key.value, "name", key.value) for key in keys]
                 raise TypeError(f"the callable takes {len(keys)} values, for {names}, and was given {len(values)}")
+            expect("options", options, RunOptions)
+            expect("metadata", metadata, RunMetadata)
             given = values if arrange is None else arrange(values)
             return await call.run(given, options or DEFAULT, metadata)
 
@@ -227,7 +262,7 @@ class Session:
         check_distinct(keys)
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
-        planned = self._local.planned(Signature(tuple(tensors), parsed.tensors, parsed.operations))
+        planned = await self._local.plan(Signature(tuple(tensors), parsed.tensors, parsed.operations))
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
         handle = PartialRun(self._local, planned.plan, self._local.streamed_program(planned), limit)
         self._partial.add(handle)

@@ -26,7 +26,7 @@ from aioflow.context import Context
 from aioflow.devices.cpu import Cores, Threads
 from aioflow.dtypes import Array
 from aioflow.executor import Execution, Outputs, Program, Unit, UnitCoroutine
-from aioflow.numerics import check_finite
+from aioflow.numerics import check_feeds, check_finite
 from aioflow.plan import Plan, Signature, make_plan
 from aioflow.regions import SLICE
 from aioflow.resources import Resources
@@ -34,6 +34,8 @@ from aioflow.tracing import RunMetadata, Trace
 
 CPU_NAME: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 DEFAULT: Final = RunOptions()
+LONG_PLAN: Final = 2000
+"""Operations in a graph above which its calls are planned on a thread."""
 _clock: Final = time.perf_counter
 
 
@@ -50,14 +52,17 @@ class Slice:
         self.due = 0.0
         self._begun = False
 
+    def begin(self) -> float:
+        """The end of the present slice; of one that begins now, if the loop has turned since the last."""
+        if not self._begun:
+            self._begun = True
+            self.due = _clock() + SLICE
+            asyncio.get_running_loop().call_soon(self._turned)
+        return self.due
+
     def used_up(self) -> bool:
         """Whether the loop should turn now. Asked after each piece of inline work."""
-        if self._begun:
-            return _clock() > self.due
-        self._begun = True
-        self.due = _clock() + SLICE
-        asyncio.get_running_loop().call_soon(self._turned)
-        return False
+        return self._begun and _clock() > self.due
 
     def _turned(self) -> None:
         self._begun = False
@@ -74,13 +79,14 @@ def slice_of(loop: asyncio.AbstractEventLoop) -> Slice:
 class Planned:
     """A plan with its programs, assembled when first needed."""
 
-    __slots__ = ("fused", "lone", "plain", "plan", "streamed")
+    __slots__ = ("fused", "lone", "plain", "plan", "streamed", "unchanged")
 
     def __init__(self, plan: Plan) -> None:
         self.plan: Final = plan
         self.fused: Program | None = None
         self.plain: Program | None = None
         self.streamed: Program | None = None
+        self.unchanged: Program | None = None
         self.lone: Unit | None = None
         """The only unit of the fused program, if it never waits and its inputs and outputs are the call's."""
 
@@ -104,16 +110,42 @@ class Local:
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
         self._unbound = Context(np, self.resources, None)  # type: ignore[arg-type]  # no step: for handles alone
 
-    def planned(self, signature: Signature) -> Planned:
-        """The plan of a signature, made if it is new; the least recently used one makes room."""
+    def known(self, signature: Signature) -> Planned | None:
+        """The plan of a signature, if it was made before and not dropped since."""
         found = self._plans.get(signature)
-        if found is None:
-            found = self._plans[signature] = Planned(make_plan(signature, self.config.optimize))
-            if len(self._plans) > self.config.plan_cache_size:
-                self._plans.popitem(last=False)
-        else:
+        if found is not None:
             self._plans.move_to_end(signature)
         return found
+
+    def planned(self, signature: Signature) -> Planned:
+        """The plan of a signature, made here and now if it is new."""
+        return self.known(signature) or self._keep(signature, Planned(make_plan(signature, self.config.optimize)))
+
+    async def plan(self, signature: Signature) -> Planned:
+        """The same; a long one is made on a compute thread, for planning it here would hold the loop."""
+        found = self.known(signature)
+        if found is not None or not self.is_long(signature):
+            return found or self.planned(signature)
+        made = await self.compute.run(functools.partial(self._make, signature), "planning")
+        return self.known(signature) or self._keep(signature, made)
+
+    @staticmethod
+    def is_long(signature: Signature) -> bool:
+        """Whether planning it may take long: the graph is large."""
+        element = next((e for part in (signature.fetches, signature.targets) for e in part), None)
+        return element is not None and element.graph.version > LONG_PLAN
+
+    def _make(self, signature: Signature) -> Planned:
+        planned = Planned(make_plan(signature, self.config.optimize))
+        self.program(planned, DEFAULT)
+        return planned
+
+    def _keep(self, signature: Signature, planned: Planned) -> Planned:
+        """Cache a plan; the least recently used one makes room."""
+        self._plans[signature] = planned
+        if len(self._plans) > self.config.plan_cache_size:
+            self._plans.popitem(last=False)
+        return planned
 
     def take_counts(self, names: Sequence[str]) -> dict[str, int]:
         """How often these operations ran before; from here on they ran once more."""
@@ -133,7 +165,12 @@ class Local:
 
     def program(self, planned: Planned, options: RunOptions) -> Program:
         """The program for a run with these options."""
-        if self.config.executor == "tokens" or options.trace or options.check_numerics:
+        if options.check_numerics:
+            if planned.unchanged is None:  # by folding and merging, which would hide where a value came from
+                flow = make_plan(planned.plan.signature, optimize=False).flow
+                planned.unchanged = assemble(flow, self._unbound, fused=False, stream=False)
+            return planned.unchanged
+        if self.config.executor == "tokens" or options.trace:
             if planned.plain is None:
                 planned.plain = assemble(planned.plan.flow, self._unbound, fused=False, stream=False)
             return planned.plain
@@ -243,12 +280,12 @@ class Step:
     async def pause(self) -> None:
         """Let the loop turn if the slice of time is used up."""
         await self._local.pause()
-        self.context.due = self._local.slice.due
 
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
         spent = 0.0
         while True:
+            self.context.due = self._local.slice.begin()
             start = _clock()
             try:
                 self._local.quiet.run(coroutine.send, None)
@@ -257,7 +294,7 @@ class Step:
                 outputs: Outputs = done.value
                 return outputs
             spent += _clock() - start
-            await self.pause()
+            await asyncio.sleep(0)
 
     async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
@@ -332,6 +369,8 @@ async def run_step(
     """The fetched values of one run, in the order of the plan's signature."""
     program = local.program(planned, options)
     trace = Trace(metadata, CPU_NAME) if options.trace and metadata is not None else None
+    if options.check_numerics:
+        check_feeds(planned.plan.signature.feeds, feeds)
     step = Step(local, planned.plan.counted, trace, options.check_numerics)
     if metadata is not None:
         metadata.step_id = step.id
@@ -349,6 +388,7 @@ def run_light(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Out
         return None
     step = local.light
     step.renew(planned.plan.counted)
+    local.slice.begin()
     start = _clock()
     coroutine = unit.begin(step.context, *feeds)
     try:

@@ -84,6 +84,11 @@ def merge_sizes(a: int | None, b: int | None) -> int | None:
     return b if a is None else a
 
 
+def dimension_value(dimension: "int | Dimension | None") -> int | None:
+    """The size as a plain number, or None while unknown, of a Dimension or of what is one already."""
+    return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
 Sizes: TypeAlias = tuple[int | None, ...]
 
 
@@ -180,6 +185,43 @@ class TensorShape:
     def with_rank(self, rank: int) -> "TensorShape":
         """This shape, known to have that rank. ValueError if it has another."""
         return self.merge_with((None,) * rank)
+
+    def with_rank_at_least(self, rank: int) -> "TensorShape":
+        """This shape. ValueError if its rank is known to be below that."""
+        if self.sizes is not None and len(self.sizes) < rank:
+            raise ValueError(f"rank {rank} or more is needed, the shape is {self}")
+        return self
+
+    def with_rank_at_most(self, rank: int) -> "TensorShape":
+        """This shape. ValueError if its rank is known to be above that."""
+        if self.sizes is not None and len(self.sizes) > rank:
+            raise ValueError(f"rank {rank} or less is needed, the shape is {self}")
+        return self
+
+    def assert_has_rank(self, rank: int | None) -> None:
+        """ValueError if it is known to have another rank."""
+        if rank is not None and self.sizes is not None and len(self.sizes) != rank:
+            raise ValueError(f"rank {rank} is needed, the shape is {self}")
+
+    def assert_same_rank(self, other: "ShapeLike") -> None:
+        """ValueError if both ranks are known and differ."""
+        theirs = as_shape(other)
+        if self.sizes is not None and theirs.sizes is not None and len(self.sizes) != len(theirs.sizes):
+            raise ValueError(f"shapes {self} and {theirs} differ in rank")
+
+    def assert_is_compatible_with(self, other: "ShapeLike") -> None:
+        """ValueError unless some array could have both shapes."""
+        theirs = as_shape(other)
+        if not self.is_compatible_with(theirs):
+            raise ValueError(f"shapes {self} and {theirs} are not compatible")
+
+    def most_specific_compatible_shape(self, other: "ShapeLike") -> "TensorShape":
+        """What both shapes have in common: the sizes that are the same, unknown rank if the ranks are not."""
+        theirs = as_shape(other)
+        if self.sizes is None or theirs.sizes is None or len(self.sizes) != len(theirs.sizes):
+            return UNKNOWN
+        shared = TensorShape([a if a == b else None for a, b in zip(self.sizes, theirs.sizes, strict=True)])
+        return self if shared.sizes == self.sizes else shared
 
     def __len__(self) -> int:
         return len(self.as_list())

@@ -45,9 +45,15 @@ class RunMetadata:
     def __init__(self) -> None:
         self.step_id: int | None = None
         self.step_stats: list[NodeStats] = []
+        self._traced = False
 
     def write_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the events in the form that Perfetto and chrome://tracing open. Blocks while it writes."""
+        """Write the events in the form that Perfetto and chrome://tracing open. Blocks while it writes.
+
+        ValueError if no run was traced.
+        """
+        if not self._traced:
+            raise ValueError("no run was traced: pass options=af.RunOptions(trace=True) beside metadata= to the run")
         Path(path).write_text(json.dumps(self.chrome_trace()))
 
     def chrome_trace(self) -> dict[str, Any]:
@@ -74,6 +80,7 @@ class Trace:
     """Collects the events of one step."""
 
     def __init__(self, metadata: RunMetadata, device: str) -> None:
+        metadata._traced = True
         self._metadata = metadata
         self._device = device
         self._threads: dict[str, int] = {}

@@ -10,35 +10,48 @@ from aioflow.dtypes import DType
 
 AnyArray = npt.NDArray[Any]
 _DEFAULTS: Final = {"b": dtypes.bool_, "f": dtypes.float32, "c": dtypes.complex128}
+_NUMBERS: Final = (bool, int, float, complex, np.number, np.bool_)
 _as_bytes: Final = np.frompyfunc(
     lambda item: item.encode() if isinstance(item, str) else bytes(item) if isinstance(item, bytes) else item, 1, 1
 )
 
 
-def as_array(value: Any, dtype: DType | None = None) -> AnyArray:
+def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> AnyArray:
     """`value` as an array of `dtype`, or of the dtype that Python or NumPy values have by convention.
 
     Python floats become float32 and integers int32 (int64 if they do not fit); arrays keep their dtype. Nothing is
-    copied that fits already.
+    copied that fits already. With `strict` Python's values must be of the dtype's own kind: no bool or float is an
+    integer then, and no number a bool.
 
     Raises:
         TypeError: the value cannot be held by the dtype without loss (a fraction, an integer out of range, text).
-        ValueError: the value is ragged.
+        ValueError: the value is ragged, or has a size that is not known.
     """
     if isinstance(value, (np.ndarray, np.generic)):
-        return _convert_array(np.asarray(value), dtype, value)
+        return _convert_array(np.asarray(value), dtype, value, strict)
+    if isinstance(value, dtypes.TensorShape):
+        return as_array(_sizes(value) or np.zeros(0, np.int32), dtype, strict)
     try:
-        array = np.asarray(value)
+        array = _joined(value)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{_short(value)} cannot be made into one array: {error}") from None
     if array.dtype.kind in "USO" or dtype is dtypes.string:
-        return _strings(value, dtype)
-    return _convert_python(array, dtype, value) if _is_python(value) else _convert_array(array, dtype, value)
+        return _convert_objects(np.array(value, dtype=object), dtype, value, strict)
+    return _convert_python(array, dtype, value, strict) if _is_python(value) else _convert_array(array, dtype, value)
 
 
-def _convert_python(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
+def _joined(value: Any) -> AnyArray:
+    try:
+        return np.asarray(value)
+    except UnicodeDecodeError:  # NumPy takes bytes beside text for ASCII
+        return np.asarray(value, dtype=object)
+
+
+def _convert_python(array: AnyArray, dtype: DType | None, value: Any, strict: bool) -> AnyArray:
     if dtype is None:
         return _cast(array, _python_dtype(array), value)
+    if not strict and dtype is not dtypes.resource:
+        return _cast(array, dtype, value)
     kind = array.dtype.kind
     fits = (
         array.size == 0
@@ -67,10 +80,12 @@ def _is_python(value: Any) -> bool:
     return not isinstance(value, (np.ndarray, np.generic))
 
 
-def _convert_array(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
+def _convert_array(array: AnyArray, dtype: DType | None, value: Any, strict: bool = False) -> AnyArray:
+    if array.dtype == object:
+        return _convert_objects(array, dtype, value, strict)
     wanted = dtypes.as_dtype(array.dtype) if dtype is None else dtype
     if wanted is dtypes.string:
-        return _strings(array, wanted)
+        return _strings(array, wanted, value)
     if wanted is dtypes.resource or dtypes.as_dtype(array.dtype) is dtypes.string:
         raise TypeError(f"an array of {array.dtype} is not a value of dtype {wanted.name}")
     return array if array.dtype == wanted.np else _cast(array, wanted, value)
@@ -86,14 +101,42 @@ def _cast(array: AnyArray, dtype: DType, value: Any) -> AnyArray:
     return result
 
 
+def _convert_objects(array: AnyArray, dtype: DType | None, value: Any, strict: bool) -> AnyArray:
+    """Text as bytes; sizes of shapes as numbers, and so numbers for a dtype that holds numbers."""
+    kinds = set(map(type, array.flat))
+    if dtypes.Dimension in kinds:
+        return as_array(np.asarray(_size_of(array)).tolist(), dtype, strict)
+    if dtype is None or dtype in (dtypes.string, dtypes.resource) or not all(issubclass(k, _NUMBERS) for k in kinds):
+        return _strings(array, dtype, value)
+    numbers = np.asarray(array.ravel().tolist()).reshape(array.shape)
+    return _strings(array, dtype, value) if numbers.dtype == object else _cast(numbers, dtype, value)
+
+
+def _sizes(shape: dtypes.TensorShape) -> list[int]:
+    if shape.sizes is None:
+        raise ValueError("a rank is not known when the graph is built: take the shape from af.shape(x), not x.shape")
+    return [_known_size(size) for size in shape]
+
+
+def _known_size(item: Any) -> Any:
+    """The number for a Dimension; anything else as it is."""
+    if not isinstance(item, dtypes.Dimension):
+        return item
+    if item.value is None:
+        raise ValueError("a size is not known when the graph is built: take it from af.shape(x), not from x.shape")
+    return item.value
+
+
+_size_of: Final = np.frompyfunc(_known_size, 1, 1)
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _strings(value: Any, dtype: DType | None) -> AnyArray:
-    array = value if isinstance(value, np.ndarray) and value.dtype == object else np.array(value, dtype=object)
-    result = np.asarray(_as_bytes(array), dtype=object)
+def _strings(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
+    result = np.asarray(_as_bytes(array.astype(object)), dtype=object)
     strays = [item for item in result.flat if type(item) is not bytes]
     if strays:
         stray = next((item for item in strays if not isinstance(item, (int, float, complex))), strays[0])

@@ -9,9 +9,9 @@ import pytest
 import aioflow as af
 from aioflow.assembly import assemble
 from aioflow.context import Context
+from aioflow.fusion import Bound
 from aioflow.passes.flow import Flow, Value
 from aioflow.passes.prune import prune
-from aioflow.fusion import Bound
 from aioflow.regions import Source
 from aioflow.resources import Resources
 

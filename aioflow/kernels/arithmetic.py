@@ -4,9 +4,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from aioflow import errors
 from aioflow.convert import constant_value
-from aioflow.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, float32, float64
+from aioflow.dtypes import FLOAT, INTEGER, NUMERIC, STRING, Array, DType, Namespace, Spec, float32, float64, string
 from aioflow.kernels.comparison import greater, greater_equal, less_equal, logical_not, not_equal
 from aioflow.kernels.complex import conj
 from aioflow.kernels.families import CPU, GPU, NodeView, binary, broadcast_gradient, costs, elements, ufunc
@@ -15,12 +17,38 @@ from aioflow.kernels.select import masked, select
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Op, T, op
 
-add = binary("add", lambda z, x, y, dz: (dz, dz), "x + y.", NUMERIC, commutative=True, known=operator.add)
+_add = binary("add", lambda z, x, y, dz: (dz, dz), "x + y.", NUMERIC, commutative=True, known=operator.add)
 subtract = binary("subtract", lambda z, x, y, dz: (dz, -dz), "x - y.", NUMERIC, known=operator.sub)
 multiply = binary(
     "multiply", lambda z, x, y, dz: (dz * conj(y), dz * conj(x)), "x times y.", NUMERIC,
     commutative=True, known=operator.mul,
 )  # fmt: skip
+
+
+@op
+def string_add(x: Spec, y: Spec) -> Spec:
+    """The texts of x, each followed by that of y."""
+    return x.only(STRING).same_dtype(y).with_shape(x.broadcast(y))
+
+
+string_add.no_gradient("texts have no derivative")
+
+
+@string_add.kernel(CPU)
+def _(xp: Namespace, x: Array, y: Array) -> Array:
+    return np.asarray(np.add(x, y, dtype=object), object)
+
+
+def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x + y; of texts, y after x."""
+    return (string_add if _is_text(x) or _is_text(y) else _add)(x, y, name=name)
+
+
+def _is_text(value: Any) -> bool:
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    dtype = getattr(value, "dtype", None)
+    return isinstance(value, (str, bytes)) if dtype is None else dtype is string or getattr(dtype, "kind", "") in "SUO"
 
 
 # Division

@@ -18,6 +18,7 @@ from aioflow.kernels.math import abs, exp, reciprocal, sign
 from aioflow.kernels.select import select
 from aioflow.kernels.special import chebyshev, pieces, special
 from aioflow.node import Tensor
+from aioflow.op import Op
 
 _NEAR: Final = 8.0
 
@@ -68,11 +69,11 @@ def _i1e_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
     return dy * (bessel_i0e(x) - y * sign(x) - ratio)
 
 
-bessel_i0e = elementwise(
+bessel_i0e: Op[Tensor] = elementwise(
     "bessel_i0e", lambda y, x, dy: dy * (bessel_i1e(x) - sign(x) * y),
     "exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip
-bessel_i1e = elementwise(
+bessel_i1e: Op[Tensor] = elementwise(
     "bessel_i1e", _i1e_gradient,
     "exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip

@@ -196,7 +196,7 @@ def log_uniform_candidate_sampler(
 def compute_accidental_hits(
     true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Where a drawn class is one of the right ones of a row: its row, its place among the drawn, and the lowest float32.
+    """Where a drawn class is a right one of a row: the row, its place among the drawn, and the lowest float32.
 
     `seed` has no effect.
     """

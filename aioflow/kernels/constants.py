@@ -57,7 +57,7 @@ def constant(
         TypeError: the dtype cannot hold the value.
         ValueError: the value is ragged, or has more elements than the shape.
     """
-    array = as_array(value, None if dtype is None else as_dtype(dtype))
+    array = as_array(value, None if dtype is None else as_dtype(dtype), strict=True)
     if shape is not None:
         array = _filled(array, as_shape(shape), verify_shape)
     array = np.array(array, copy=True, order="C")
@@ -80,8 +80,7 @@ def _filled(array: AnyArray, shape: TensorShape, verify: bool) -> AnyArray:
 
 OPERATORS["constant"] = constant
 CONVERTERS[object] = lambda value, dtype: constant(value, dtype)
-CONVERTERS[TensorShape] = lambda value, dtype: constant(value.as_list(), dtype or dtypes.int32)
-CONVERTERS[dtypes.Dimension] = lambda value, dtype: constant(value.value, dtype or dtypes.int32)
+CONVERTERS[TensorShape] = CONVERTERS[dtypes.Dimension] = lambda value, dtype: constant(value, dtype)
 
 
 @op(name="placeholder")
@@ -168,7 +167,8 @@ def prevent_gradient(input: Spec, message: str = "") -> Spec:
 
 @prevent_gradient.gradient
 def _(op: Operation, dy: Tensor) -> Tensor:
-    raise LookupError(f"the gradient through {op.name!r} is prevented: {op.attrs['message']}")
+    message = op.attrs["message"]
+    raise LookupError(f"the gradient through {op.name!r} is prevented" + (f": {message}" if message else ""))
 
 
 for _op in (placeholder_with_default, identity, stop_gradient, prevent_gradient):
@@ -184,18 +184,24 @@ no_op.no_gradient("it has no inputs")
 no_op.kernel(CPU, GPU)(lambda xp: None)
 
 
-@op
-def identity_n(input: Sequence[Spec]) -> tuple[Spec, ...]:
+@op(name="identity_n")
+def _identity_n(input: Sequence[Spec]) -> tuple[Spec, ...]:
     """All inputs unchanged, each available only when all are."""
     return tuple(input)
 
 
-@identity_n.gradient
+@_identity_n.gradient
 def _(op: Operation, *dy: Tensor) -> Sequence[Tensor]:
     return dy
 
 
-identity_n.kernel(CPU, GPU)(lambda xp, values: tuple(values) if len(values) > 1 else values[0])
+_identity_n.kernel(CPU, GPU)(lambda xp, values: tuple(values) if len(values) > 1 else values[0])
+
+
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
+    """All inputs unchanged in a list, each available only when all are."""
+    return list(_identity_n(input, name=name))
+
 
 __all__ = ["constant", "constant_value", "convert_to_tensor", "identity", "identity_n", "no_op", "placeholder",
            "placeholder_with_default", "prevent_gradient", "stop_gradient"]  # fmt: skip

@@ -139,12 +139,18 @@ def _one_hot(indices: Ints, depth: Ints, on_value: T, off_value: T, axis: int = 
         if spec.rank not in (None, 0):
             raise ValueError(f"on_value and off_value are scalars, and one has shape {spec.shape}")
     count = known.scalar(depth, "depth")
-    if count is not None and count < 0:
-        raise ValueError(f"depth cannot be negative: {count}")
+    if count is not None:
+        _depth(count)
     if indices.sizes is None:
         return Spec(on_value.dtype)
     place = dtypes.normalise_axis(axis, len(indices.sizes) + 1)
     return Spec(on_value.dtype, TensorShape((*indices.sizes[:place], count, *indices.sizes[place:])))
+
+
+def _depth(count: int) -> int:
+    if count < 0:
+        raise ValueError(f"depth cannot be negative: {count}")
+    return count
 
 
 @_one_hot.gradient
@@ -167,7 +173,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     def hot(indices: Array, depth: Array, on: Array, off: Array) -> Array:
         new = indices[index]
         after = -axis - 1 if axis < 0 else new.ndim - axis - 1
-        places = xp.arange(int(depth)) if row is None else row
+        places = xp.arange(_depth(int(depth))) if row is None else row
         return new == (places.reshape((-1,) + (1,) * after) if after else places)
 
     if (on, off) == (1, 0):

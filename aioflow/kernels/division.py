@@ -11,7 +11,7 @@ from aioflow.dtypes import COMPLEX, FLOAT, INTEGER, Array, DType, Namespace
 from aioflow.graph import transactional
 from aioflow.kernels.arithmetic import floordiv, truediv
 from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import not_equal
+from aioflow.kernels.comparison import greater, logical_or, not_equal
 from aioflow.kernels.complex import conj
 from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
 from aioflow.node import OPERATORS, Tensor
@@ -20,8 +20,9 @@ from aioflow.op import NodeView, Op
 Pair = tuple[Tensor, Tensor]
 
 
-def _is_not_0(x: Tensor) -> Tensor:
-    return cast(not_equal(x, 0), x.dtype)
+def _one_if(x: Tensor, defined: Tensor) -> Tensor:
+    """1 where x is not 0 or the function of y beside it is `defined`, elsewhere 0: what a product's slope is made of."""
+    return cast(logical_or(not_equal(x, 0), defined), x.dtype)
 
 
 def _div_no_nan_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
@@ -34,11 +35,13 @@ def _multiply_no_nan_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pa
 
 
 def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
-    return dz * conj(xlogy(_is_not_0(x), y)), dz * conj(xdivy(x, y))
+    return dz * conj(xlogy(_one_if(x, not_equal(y, 0) if y.dtype.is_complex else greater(y, 0)), y)), dz * conj(
+        xdivy(x, y)
+    )
 
 
 def _xdivy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
-    return dz * conj(xdivy(_is_not_0(x), y)), dz * conj(xdivy(-x, y * y))
+    return dz * conj(xdivy(_one_if(x, not_equal(y, 0)), y)), dz * conj(xdivy(-x, y * y))
 
 
 div_no_nan = binary(

@@ -18,6 +18,7 @@ from aioflow.kernels.families import elementwise
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.special import pieces, polynomial, special
 from aioflow.node import OPERATORS, Tensor
+from aioflow.op import Op
 
 _FAR: Final = 10.0
 _HALF_LOG_2_PI: Final = 0.5 * math.log(2 * math.pi)
@@ -37,7 +38,7 @@ lgamma = elementwise(
     "lgamma", lambda y, x, dy: dy * digamma(x),
     "The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip
-digamma = elementwise(
+digamma: Op[Tensor] = elementwise(
     "digamma", lambda y, x, dy: dy * OPERATORS["polygamma"](1, x),
     "The derivative of `lgamma`; NaN at the negative integers. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip

@@ -19,6 +19,8 @@ from aioflow.kernels.shapes import size, squeeze
 from aioflow.node import Operation, Tensor
 from aioflow.op import Ints, T, op
 
+_USUAL_BINS: Any = 100
+
 # By value
 
 
@@ -117,7 +119,7 @@ def _bins(xp: Namespace, values: Array, value_range: Array, count: int) -> Array
 
 
 @op
-def histogram_fixed_width_bins(values: T, value_range: T, nbins: Ints = 100, dtype: DType = int32) -> Spec:  # type: ignore[assignment]
+def histogram_fixed_width_bins(values: T, value_range: T, nbins: Ints = _USUAL_BINS, dtype: DType = int32) -> Spec:
     """The number of the bin that each value falls into, of `nbins` equally wide ones that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into bin -1. InvalidArgumentError for an empty range.
@@ -127,7 +129,7 @@ def histogram_fixed_width_bins(values: T, value_range: T, nbins: Ints = 100, dty
 
 
 @op
-def histogram_fixed_width(values: T, value_range: T, nbins: Ints = 100, dtype: DType = int32) -> Spec:  # type: ignore[assignment]
+def histogram_fixed_width(values: T, value_range: T, nbins: Ints = _USUAL_BINS, dtype: DType = int32) -> Spec:
     """How many values fall into each of `nbins` equally wide bins that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into none. InvalidArgumentError for an empty range.
@@ -222,7 +224,11 @@ def confusion_matrix(
 
 def _squeezed(value: Tensor, other: Tensor) -> Tensor:
     """`value` without its last axis, if it has one more than `other` and that has size 1."""
-    if value.spec.sizes is None or other.spec.rank != len(value.spec.sizes) - 1 or value.spec.sizes[-1] not in (1, None):
+    if (
+        value.spec.sizes is None
+        or other.spec.rank != len(value.spec.sizes) - 1
+        or value.spec.sizes[-1] not in (1, None)
+    ):
         return value
     return squeeze(value, -1)
 

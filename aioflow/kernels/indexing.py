@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.convert import CONVERTERS, constant_value, convert_to_tensor
-from aioflow.dtypes import Array, Known, Sizes, Spec, TensorShape
+from aioflow.dtypes import Array, Dimension, Known, Sizes, Spec, TensorShape
 from aioflow.kernels import known
 from aioflow.node import Tensor
 
@@ -49,6 +49,8 @@ def _integer(item: Any, data: list[Tensor]) -> Any:
         raise TypeError(
             "a mask selects a number of elements that only a run tells: use af.boolean_mask(tensor, mask), or af.where"
         )
+    if isinstance(item, Dimension) and item.value is None:
+        raise ValueError("a size is not known when the graph is built: take it from af.shape(x), not from x.shape")
     if not isinstance(item, Tensor) and hasattr(item, "__index__") and np.ndim(item) == 0:
         return operator.index(item)
     if isinstance(item, Tensor) or type(item) in CONVERTERS.keys() - {list, tuple}:

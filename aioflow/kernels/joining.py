@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow import dtypes
-from aioflow.convert import CONVERTERS, convert_to_tensor
+from aioflow.convert import CONVERTERS, convert_to_tensor, is_constant
 from aioflow.dtypes import Array, DType, Namespace, Spec, TensorShape
 from aioflow.graph import transactional
 from aioflow.kernels import known
@@ -25,8 +25,8 @@ def _merged(values: Sequence[Spec]) -> TensorShape:
     return whole
 
 
-@op
-def concat(values: Sequence[T], axis: int) -> Spec:
+@op(name="concat")
+def _concat(values: Sequence[T], axis: int) -> Spec:
     """The values one after the other along an axis; along all others they have the same sizes."""
     if not values:
         raise ValueError("at least one value is needed")
@@ -43,7 +43,7 @@ def concat(values: Sequence[T], axis: int) -> Spec:
     return Spec(values[0].dtype, TensorShape(whole), known.joined(values))
 
 
-@concat.gradient
+@_concat.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, ...]:
     axis = op.attrs["axis"]
     if len(op.inputs) == 1:
@@ -54,13 +54,21 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, ...]:
     return _split_sizes(dy, [-1 if size is None else size for size in sizes], axis, len(sizes))
 
 
-@concat.kernel(CPU, GPU, fresh=True, binds=True)
+@_concat.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     return functools.partial(xp.concatenate, axis=node.attrs["axis"])
 
 
-@op
-def stack(values: Sequence[T], axis: int = 0) -> Spec:
+def concat(values: Any, axis: int, name: str | None = None) -> Tensor:
+    """The values one after the other along an axis; along all others they have the same sizes.
+
+    What is no list or tuple is a single value.
+    """
+    return _concat(values if isinstance(values, (list, tuple)) else [values], axis, name=name)
+
+
+@op(name="stack")
+def _stack(values: Sequence[T], axis: int = 0) -> Spec:
     """The values, all of one shape, side by side along a new axis, which becomes `axis`."""
     if not values:
         raise ValueError("at least one value is needed")
@@ -72,12 +80,12 @@ def stack(values: Sequence[T], axis: int = 0) -> Spec:
     return Spec(values[0].dtype, TensorShape(sizes), known.joined(values) if not each.sizes else None)
 
 
-@stack.gradient
+@_stack.gradient
 def _(op: Operation, dy: Tensor) -> Any:
     return unstack(dy, len(op.inputs), op.attrs["axis"])
 
 
-@stack.kernel(CPU, GPU, fresh=True, binds=True)
+@_stack.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     axis, dtype = node.attrs["axis"], node.output_specs[0].dtype.np
     if node.output_specs[0].rank == 1 and not dtype.hasobject and xp.__name__ == "numpy":
@@ -89,8 +97,18 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return lambda values: xp.concatenate([value[index] for value in values], place)
 
 
-@op
-def unstack(value: Spec, num: int | None = None, axis: int = 0) -> tuple[Spec, ...]:
+def stack(values: Any, axis: int = 0, name: str | None = None) -> Tensor:
+    """The values, all of one shape, side by side along a new axis, which becomes `axis`.
+
+    Along the first axis a list without tensors is a constant: its numbers take one dtype.
+    """
+    if axis == 0 and isinstance(values, (list, tuple)) and values and is_constant(values):
+        return constant(values, name=name)
+    return _stack(values, axis, name=name)
+
+
+@op(name="unstack")
+def _unstack(value: Spec, num: int | None = None, axis: int = 0) -> tuple[Spec, ...]:
     """The slices of `value` along an axis, which they lack. `num`, their number, is needed where the size is open."""
     if value.sizes is None:
         return (Spec(value.dtype),) * _count(num, None)
@@ -110,12 +128,12 @@ def _count(num: int | None, size: int | None) -> int:
     return count
 
 
-@unstack.gradient
+@_unstack.gradient
 def _(op: Operation, *dys: Tensor) -> Tensor:
     return stack(dys, op.attrs["axis"])
 
 
-@unstack.kernel(CPU, GPU, binds=True)
+@_unstack.kernel(CPU, GPU, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     axis, count = node.attrs["axis"], len(node.output_specs)
     before, after = _around(axis)
@@ -128,6 +146,11 @@ def _(xp: Namespace, node: NodeView) -> Function:
         return [x[index] for index in indexes]
 
     return outputs(node, pieces)
+
+
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Tensor]:
+    """The slices of `value` along an axis, which they lack. `num`, their number, is needed where the size is open."""
+    return list(_unstack(value, num, axis, name=name))
 
 
 @op(name="split")
@@ -221,7 +244,9 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
 
 
 @transactional
-def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None) -> Any:
+def split(
+    value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
+) -> list[Tensor]:
     """Pieces of `value` along an axis: so many of equal size, or one for each size in a list.
 
     A size of -1 is what the others leave. `num` is needed where sizes are a tensor of unknown length.
@@ -230,12 +255,12 @@ def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = 
         ValueError: the axis cannot be split so.
     """
     if isinstance(num_or_size_splits, int) or getattr(num_or_size_splits, "shape", None) == ():
-        return _split_even(value, num_or_size_splits, axis, name=name)
+        return list(_split_even(value, num_or_size_splits, axis, name=name))
     sizes = convert_to_tensor(num_or_size_splits, preferred_dtype=dtypes.int32)
     count = num if num is not None else known.size_at(sizes.spec, 0)
     if count is None:
         raise ValueError(f"split: num is needed: the length of {sizes!r} is not known")
-    return _split_sizes(value, sizes, axis, count, name=name)
+    return list(_split_sizes(value, sizes, axis, count, name=name))
 
 
 @transactional
@@ -278,7 +303,7 @@ def _dtype_within(value: Any) -> DType | None:
 
 
 CONVERTERS[list] = CONVERTERS[tuple] = _pack
-for _op in (unstack, _split_even, _split_sizes):
+for _op in (_unstack, _split_even, _split_sizes):
     free(_op)
 OPERATORS.update(concat=concat, stack=stack, split=split)
 

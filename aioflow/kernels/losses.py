@@ -240,6 +240,8 @@ def softmax_cross_entropy_with_logits_v2(
 
     Args:
         labels: a probability per class, which add up to 1; of the shape of `logits`. Gradients flow to them too.
+            Of labels that add up to s the gradient is s * softmax(logits) - labels, which is the derivative of this
+            very value; TensorFlow's is softmax(logits) - labels, whatever they add up to.
         logits: unscaled log probabilities.
         axis: the axis of the classes, the last by default.
         name: the name of the operation.

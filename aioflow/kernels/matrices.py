@@ -66,10 +66,10 @@ def solution(matrix: Spec, rhs: Spec) -> Spec:
     size, rows = matrix.sizes[-1], rhs.sizes[-2]
     if None not in (size, rows) and size != rows:
         raise ValueError(f"{size} equations have right hand sides of {size} rows, not {rows}")
-    batch = broadcast_shapes(batch_of(matrix), batch_of(rhs))
+    mine = batch_of(rhs)
+    batch = broadcast_shapes(mine, batch_of(matrix))
     whole = batch.concatenate((merge_sizes(size, rows), rhs.sizes[-1]))
-    stays = whole == rhs.shape and None not in (batch.sizes or ())
-    return Spec(rhs.dtype, rhs.shape if stays else whole)
+    return Spec(rhs.dtype, rhs.shape if batch is mine and whole == rhs.shape else whole)
 
 
 def lesser(a: int | None, b: int | None) -> int | None:

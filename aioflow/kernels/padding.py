@@ -11,6 +11,7 @@ from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.shapes import reshape, shape_of
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, NodeView, op
+from aioflow.values import as_array
 
 Pairs = list[tuple[int, int]]
 _MIRRORS: Final = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}
@@ -21,6 +22,7 @@ def _pad(tensor: Spec, paddings: Ints, mode: str = "CONSTANT", constant_values: 
     """`tensor` with `paddings[2i]` elements before and `paddings[2i + 1]` after the others along axis i."""
     if mode not in ("CONSTANT", *_MIRRORS):
         raise ValueError(f"mode is CONSTANT, REFLECT or SYMMETRIC, not {mode!r}")
+    _filler(tensor, constant_values)
     flat = known.shape(paddings, "paddings").sizes
     if flat is None:
         return Spec(tensor.dtype, tensor.shape if tensor.sizes is None else TensorShape((None,) * len(tensor.sizes)))
@@ -33,6 +35,16 @@ def _pad(tensor: Spec, paddings: Ints, mode: str = "CONSTANT", constant_values: 
         _check_pair(mode, axis, size, pair)
     grown = [known.total((size, *pair)) for size, pair in zip(sizes, pairs, strict=True)]
     return Spec(tensor.dtype, tensor.shape if set(flat) <= {0} else TensorShape(grown))
+
+
+def _filler(tensor: Spec, value: Any) -> Any:
+    """`value` as an element of `tensor`; 0 is the zero of any dtype. TypeError or ValueError if it cannot be one."""
+    if type(value) is int and value == 0:
+        return b"" if tensor.dtype is string else 0
+    array = as_array(value, tensor.dtype, strict=True)
+    if array.ndim:
+        raise ValueError(f"constant_values must be one value, its shape is {list(array.shape)}")
+    return array[()]
 
 
 def _check_pair(mode: str, axis: int, size: int | None, pair: Sequence[int | None]) -> None:
@@ -58,8 +70,8 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 
 @_pad.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
-    flat, mode, value = known.constant(node, 1), node.attrs["mode"], node.attrs["constant_values"]
-    value = b"" if node.input_specs[0].dtype is string and value == 0 else value
+    flat, mode = known.constant(node, 1), node.attrs["mode"]
+    value = _filler(node.input_specs[0], node.attrs["constant_values"])
 
     def padded(x: Array, paddings: Array) -> Array:
         pairs = _pairs(x, paddings.tolist() if flat is None else flat)

@@ -96,7 +96,7 @@ def _call(func: Function, wanted: Sequence[DType], *arguments: AnyArray) -> list
     """What the function returns, on a thread. Only OpErrors leave it: a future cannot hold a StopIteration."""
     try:
         returned = func(*arguments)
-    except (Exception, asyncio.CancelledError) as error:
+    except BaseException as error:
         made = _converted(error)
         raise made from made.__cause__
     if inspect.iscoroutine(returned):
@@ -147,7 +147,7 @@ def _converted(error: BaseException) -> BaseException:
     cause = error.__cause__
     if isinstance(error, RuntimeError) and isinstance(cause, StopIteration):  # what a coroutine makes of it
         return errors.from_exception(cause)
-    return errors.from_exception(error) if isinstance(error, Exception) else error
+    return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else errors.from_exception(error)
 
 
 # Results
@@ -165,7 +165,7 @@ def _results(returned: Any, wanted: Sequence[DType]) -> list[AnyArray]:
 
 def _result(index: int, value: Any, dtype: DType) -> AnyArray:
     try:
-        array = as_array(value, None if isinstance(value, (np.ndarray, np.generic)) else dtype)
+        array = as_array(value, None if isinstance(value, (np.ndarray, np.generic)) else dtype, strict=True)
     except (TypeError, ValueError) as error:
         raise errors.InvalidArgumentError(f"value {index} of the function is to be {dtype.name}: {error}") from error
     if as_dtype(array.dtype) is not dtype:

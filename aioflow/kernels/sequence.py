@@ -99,7 +99,7 @@ def roll(input: Spec, shift: Ints, axis: int | Sequence[int]) -> Spec:
     for each in axes:
         input.axis(each)
     known.integers(shift, "shift")
-    if shift.rank not in (None, 0 if isinstance(axis, int) else 1) or (shift.rank and shift.sizes != (len(axes),)):
+    if not shift.shape.is_compatible_with([] if isinstance(axis, int) else [len(axes)]):
         raise ValueError(f"shifts of shape {shift.shape} do not fit axis {axis}")
     return Spec(input.dtype, input.shape)
 
@@ -247,7 +247,7 @@ class UniqueWithCounts(NamedTuple):
 
     y: Tensor
     idx: Tensor
-    count: Tensor
+    count: Tensor  # type: ignore[assignment]
 
 
 @transactional
@@ -310,6 +310,6 @@ for _op in (_reverse_sequence, roll):
     costs(_op, _FEW)
 
 __all__ = [
-    "ListDiff", "edit_distance", "levenshtein", "listdiff", "reverse_sequence", "roll", "searchsorted", "setdiff1d",
-    "unique_with_counts", "UniqueWithCounts",
+    "ListDiff", "UniqueWithCounts", "edit_distance", "levenshtein", "listdiff", "reverse_sequence", "roll",
+    "searchsorted", "setdiff1d", "unique_with_counts",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ Each row, the elements along the last axis, is a set; repeated elements count on
 rows rising.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -107,7 +108,7 @@ all_positions.no_gradient("positions do not vary smoothly")
 @all_positions.kernel(CPU, fresh=True)
 def _(xp: Namespace, dense_shape: Array) -> Array:
     sizes = dense_shape.tolist()
-    return np.indices(sizes, np.int64).reshape(len(sizes), -1).T.copy()
+    return np.indices(sizes, np.int64).reshape(len(sizes), math.prod(sizes)).T.copy()
 
 
 # Users' form
@@ -118,7 +119,7 @@ def as_sparse(value: Any) -> SparseTensor:
     if isinstance(value, (SparseTensor, SparseTensorValue)):
         return SparseTensor.from_value(value)
     dense = convert_to_tensor(value)
-    sizes = shape(dense, int64)
+    sizes = shape(dense, out_type=int64)
     return SparseTensor(all_positions(sizes), reshape(dense, [-1]), sizes)
 
 

@@ -39,8 +39,8 @@ def shape(input: Spec, name: str | None = None, out_type: DType = int32) -> Spec
     return Spec(_count_dtype(out_type), TensorShape((input.rank,)), input.sizes)
 
 
-@op
-def shape_n(input: Sequence[Spec], out_type: DType = int32) -> tuple[Spec, ...]:
+@op(name="shape_n")
+def _shape_n(input: Sequence[Spec], out_type: DType = int32) -> tuple[Spec, ...]:
     """The shapes of all inputs, one vector each."""
     return tuple([Spec(_count_dtype(out_type), TensorShape((spec.rank,)), spec.sizes) for spec in input])
 
@@ -64,7 +64,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return lambda x: array(x.shape, dtype)
 
 
-@shape_n.kernel(CPU, GPU, fresh=True, binds=True)
+@_shape_n.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     dtype = node.attrs["out_type"].np
     return outputs(node, lambda values: [xp.array(value.shape, dtype) for value in values])
@@ -78,7 +78,13 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 rank.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda x: xp.array(x.ndim, np.int32))
 
-for _op in (shape, shape_n, size, rank):
+
+def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
+    """The shapes of all inputs, one vector each."""
+    return list(_shape_n(input, out_type, name=name))
+
+
+for _op in (shape, _shape_n, size, rank):
     free(_op).no_gradient("it counts axes and elements, whatever their values")
 
 

@@ -142,7 +142,7 @@ def _reciprocal(x: Tensor) -> Tensor:
 @_svd.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     full = node.attrs["full_matrices"]
-    decompose = guarded(xp, lambda x: tuple(xp.linalg.svd(x, full)), "has singular values that did not converge")
+    decompose = _converging(xp, lambda x: xp.linalg.svd(x, full))
 
     def decomposed(x: Array) -> tuple[Array, Array, Array]:
         u, s, vh = decompose(x)
@@ -154,7 +154,19 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @_singular_values.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    return guarded(xp, lambda x: xp.linalg.svd(x, compute_uv=False), "has singular values that did not converge")
+    return _converging(xp, lambda x: xp.linalg.svd(x, compute_uv=False))
+
+
+def _converging(xp: Namespace, function: Function) -> Function:
+    """`function` of matrices, with an error for one whose elements are not finite: LAPACK finds values even so."""
+
+    def checked(x: Array) -> Any:
+        if not xp.isfinite(x).all():
+            raise np.linalg.LinAlgError("a matrix has elements that are not finite")
+        result = function(x)
+        return tuple(result) if isinstance(result, tuple) else result
+
+    return guarded(xp, checked, "has singular or eigenvalues that do not converge")
 
 
 cubic(_svd, 20.0)
@@ -198,7 +210,7 @@ def _(op: Operation, de: Tensor, dv: Tensor) -> Tensor:
 
 @self_adjoint_eig.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    decompose = guarded(xp, _finite(xp, xp.linalg.eigh), "has eigenvalues that did not converge")
+    decompose = _converging(xp, xp.linalg.eigh)
 
     def decomposed(x: Array) -> tuple[Array, Array]:
         e, v = decompose(x)
@@ -210,24 +222,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 @self_adjoint_eigvals.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     dtype = node.output_specs[0].dtype.np
-    find = guarded(xp, _finite(xp, xp.linalg.eigvalsh), "has eigenvalues that did not converge")
+    find = _converging(xp, xp.linalg.eigvalsh)
     return lambda x: find(x).astype(dtype, copy=False)
 
 
 cubic(self_adjoint_eig, 9.0)
 cubic(self_adjoint_eigvals, 4.0)
-
-
-def _finite(xp: Namespace, function: Function) -> Function:
-    """`function`, where it is not given NaN: LAPACK would find eigenvalues even so."""
-
-    def checked(x: Array) -> Any:
-        if not xp.isfinite(x).all():
-            raise np.linalg.LinAlgError("the matrix has elements that are not finite")
-        result = function(x)
-        return tuple(result) if isinstance(result, tuple) else result
-
-    return checked
 
 
 __all__ = ["self_adjoint_eig", "self_adjoint_eigvals", "svd"]

@@ -130,7 +130,7 @@ def _letters(text: bytes) -> str:
 
 
 @op
-def string_length(input: Spec, unit: str = "BYTE") -> Spec:
+def string_length(input: Spec, name: str | None = None, unit: str = "BYTE") -> Spec:
     """The number of bytes of each string, or with unit UTF8_CHAR of its letters."""
     _check_unit(unit)
     return input.only(STRING).with_dtype(int32)
@@ -142,7 +142,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @op
-def substr(input: Spec, pos: Ints, len: Ints, unit: str = "BYTE") -> Spec:
+def substr(input: Spec, pos: Ints, len: Ints, name: str | None = None, unit: str = "BYTE") -> Spec:
     """The part of each string that begins at `pos` and has `len` bytes, or letters with unit UTF8_CHAR, or fewer.
 
     A negative position counts from the end. All three are broadcast together. InvalidArgumentError if a position lies
@@ -273,7 +273,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     axis, keep, separator = node.attrs["axis"], node.attrs["keep_dims"], node.attrs["separator"].encode()
 
     def joined(inputs: Array) -> Array:
-        x = np.asarray(inputs, object)
+        x = np.array(inputs, object)
         axes = axes_of(axis, x.ndim)[:: -1 if axis is None else 1]
         for place in axes:
             x = np.expand_dims(_joined_along(x, place, separator), place)

@@ -9,7 +9,8 @@ from aioflow.dtypes import FLOAT, Array
 from aioflow.kernels.families import binary
 from aioflow.kernels.gamma import log_gamma, psi
 from aioflow.kernels.special import pieces, special
-from aioflow.node import OPERATORS
+from aioflow.node import OPERATORS, Tensor
+from aioflow.op import Op
 
 _SUMMED: Final = 10
 _TAIL: Final = (
@@ -20,14 +21,14 @@ _TAIL: Final = (
 """Bernoulli's numbers B(2j) / (2j)! for j from 1 on."""
 _FACTORIALS: Final = np.array([float(math.factorial(k)) for k in range(171)])
 
-zeta = binary(
+zeta: Op[Tensor] = binary(
     "zeta", lambda z, x, q, dz: (None, -dz * x * zeta(x + 1, q)),
     "Hurwitz's zeta function, the sum of (q + k)^-x for k from 0 on. On the CPU alone.\n\n"
     "Infinite for x = 1 and where q is 0 or a negative integer, NaN for x below 1 and where q is negative and x no "
     "integer.\nNo gradient flows to x.",
     FLOAT, kernel="",
 )  # fmt: skip
-polygamma = binary(
+polygamma: Op[Tensor] = binary(
     "polygamma", lambda z, a, x, dz: (None, dz * polygamma(a + 1, x)),
     "The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.\n\n"
     "No gradient flows to a.",

@@ -38,8 +38,8 @@ def embedding_lookup(
     Args:
         params: a variable or a tensor, or a list of several, between which the rows of the table are divided.
         ids: integers of any shape.
-        partition_strategy: how they are: with "mod" in turn, row i is in part i % len(params); with "div" one part after
-            the other, of sizes that differ by one at most.
+        partition_strategy: how they are: with "mod" in turn, so that row i is in part i % len(params); with "div" one
+            part after the other, the first ones longer by one where it cannot be helped.
         name: the name of the operation.
         validate_indices: for compatibility: a row that is not there is always an error.
         max_norm: rows longer than that, in the Euclidean norm, are shortened to it.

@@ -18,8 +18,8 @@ from aioflow.kernels.filling import ones_like, zeros_like
 from aioflow.kernels.gathering import scatter_nd
 from aioflow.kernels.joining import concat, stack
 from aioflow.kernels.losses import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits_v2
-from aioflow.kernels.matmul import matmul
 from aioflow.kernels.math import log
+from aioflow.kernels.matmul import matmul
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.shapes import expand_dims, reshape, shape, size
 from aioflow.library.control import name_scope

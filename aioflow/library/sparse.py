@@ -73,7 +73,7 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
         tensor = convert_to_tensor(tensor)
         empty = b"" if tensor.dtype is dtypes.string else tensor.dtype.np.type(0)
         indices = where(not_equal(tensor, empty))
-        return SparseTensor(indices, gather_nd(tensor, indices), shape(tensor, int64))
+        return SparseTensor(indices, gather_nd(tensor, indices), shape(tensor, out_type=int64))
 
 
 # Made dense

@@ -1,0 +1,97 @@
+"""Parts of images, resized to one size: made of ops that differentiate to any order, for images and boxes alike."""
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import FLOAT, float32, int32
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import maximum, minimum
+from aioflow.kernels.casting import cast
+from aioflow.kernels.comparison import greater_equal, less_equal, logical_and
+from aioflow.kernels.constants import stop_gradient
+from aioflow.kernels.counting import range as counting
+from aioflow.kernels.gathering import gather_nd
+from aioflow.kernels.joining import stack
+from aioflow.kernels.rounding import clip_by_value, floor
+from aioflow.kernels.select import where
+from aioflow.kernels.shapes import broadcast_to, shape
+from aioflow.library.control import name_scope
+from aioflow.node import Tensor
+
+
+@transactional
+def crop_and_resize(
+    image: TensorLike,
+    boxes: TensorLike,
+    box_ind: TensorLike = None,
+    crop_size: TensorLike = None,
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+    name: str | None = None,
+    box_indices: TensorLike = None,
+) -> Tensor:
+    """The parts of images that boxes show, each resized to `crop_size`: [boxes, height, width, channels].
+
+    Args:
+        image: images [batch, height, width, channels]; integers become float32.
+        boxes: [boxes, 4]: y1, x1, y2, x2, where 0 is the first pixel and 1 the last; y1 > y2 turns the part over.
+        box_ind: the number of each box's image.
+        crop_size: height and width of the result.
+        method: "bilinear" or "nearest".
+        extrapolation_value: what is outside of the image.
+        name: the name of the operation.
+        box_indices: another name for `box_ind`.
+    """
+    which = box_indices if box_ind is None else box_ind
+    if which is None or crop_size is None:
+        raise ValueError("crop_and_resize needs box_ind and crop_size")
+    if method not in ("bilinear", "nearest"):
+        raise ValueError(f"method is 'bilinear' or 'nearest', not {method!r}")
+    with name_scope(name, "crop_and_resize", [image, boxes]) as scope:
+        given = convert_to_tensor(image)
+        images = given if given.dtype in FLOAT else cast(given, float32)
+        corners = cast(convert_to_tensor(boxes), images.dtype)
+        if not corners.shape.is_compatible_with([None, 4]):
+            raise ValueError(f"boxes have four numbers each, their shape is {corners.shape}")
+        sizes = cast(shape(images)[1:3], images.dtype)
+        wanted = convert_to_tensor(crop_size, preferred_dtype=int32)
+        along = [_positions(corners[:, i], corners[:, i + 2], sizes[i] - 1, wanted[i]) for i in (0, 1)]
+        inside = [logical_and(greater_equal(at, 0.0), less_equal(at, sizes[i] - 1)) for i, at in enumerate(along)]
+        rows, columns = (clip_by_value(at, 0.0, sizes[i] - 1) for i, at in enumerate(along))
+        pixels = _sampled(images, convert_to_tensor(which, preferred_dtype=int32), rows, columns, method)
+        seen = logical_and(inside[0][:, :, None, None], inside[1][:, None, :, None])
+        return where(seen, pixels, convert_to_tensor(extrapolation_value, images.dtype), name=scope)
+
+
+def _positions(first: Tensor, last: Tensor, reach: Tensor, count: Tensor) -> Tensor:
+    """Where the pixels of each box lie along one axis: [boxes, count]; of a single one, in the middle."""
+    steps = cast(counting(count), first.dtype) / cast(maximum(count - 1, 1), first.dtype)
+    middle = cast(less_equal(count, 1), first.dtype) * 0.5
+    part = steps + middle
+    return (first[:, None] + (last - first)[:, None] * part) * reach
+
+
+def _sampled(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
+    """The pixels at these rows and columns of each box's image."""
+    if method == "nearest":
+        return _pixels(images, which, floor(rows + 0.5), floor(columns + 0.5))
+    above, left = stop_gradient(floor(rows)), stop_gradient(floor(columns))
+    limits = cast(shape(images)[1:3] - 1, images.dtype)
+    below, right = minimum(above + 1, limits[0]), minimum(left + 1, limits[1])
+    down, across = (rows - above)[:, :, None, None], (columns - left)[:, None, :, None]
+    upper = _between(_pixels(images, which, above, left), _pixels(images, which, above, right), across)
+    lower = _between(_pixels(images, which, below, left), _pixels(images, which, below, right), across)
+    return _between(upper, lower, down)
+
+
+def _between(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
+    return a + (b - a) * share
+
+
+def _pixels(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """The pixel at each pair of whole row and column of each box's image."""
+    number, row, column = cast(which, int32)[:, None, None], cast(rows, int32), cast(columns, int32)
+    places = [number, row[:, :, None], column[:, None, :]]
+    whole = shape(places[0] + places[1] + places[2])
+    return gather_nd(images, stack([broadcast_to(values, whole) for values in places], -1))
+
+
+__all__ = ["crop_and_resize"]

@@ -1,0 +1,329 @@
+"""Images resized, cropped, padded, turned and adjusted: `af.image`.
+
+An image is [height, width, channels], or a batch of such; the ops come from kernels.
+"""
+
+from typing import Any, Final
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.dtypes import DType, as_dtype, float32, int32
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import add, divide, maximum, minimum, multiply
+from aioflow.kernels.arrays import reverse, transpose
+from aioflow.kernels.casting import cast, saturate_cast
+from aioflow.kernels.constants import identity
+from aioflow.kernels.image import resize_area, resize_bicubic, resize_bilinear, resize_nearest_neighbor
+from aioflow.kernels.joining import concat
+from aioflow.kernels.math import sqrt
+from aioflow.kernels.padding import pad
+from aioflow.kernels.patches import extract_image_patches
+from aioflow.kernels.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.shapes import expand_dims, shape, squeeze
+from aioflow.library.control import name_scope
+from aioflow.library.crops import crop_and_resize
+from aioflow.node import Tensor
+
+
+class ResizeMethod:
+    """How `resize_images` makes new pixels of old ones."""
+
+    BILINEAR: Final = 0
+    NEAREST_NEIGHBOR: Final = 1
+    BICUBIC: Final = 2
+    AREA: Final = 3
+
+
+_RESIZE: Final = {
+    ResizeMethod.BILINEAR: resize_bilinear,
+    ResizeMethod.NEAREST_NEIGHBOR: resize_nearest_neighbor,
+    ResizeMethod.BICUBIC: resize_bicubic,
+    ResizeMethod.AREA: resize_area,
+}
+
+Size = Any
+"""A Python integer or a tensor."""
+
+
+def _image(value: TensorLike) -> Tensor:
+    """An image or a batch of images. ValueError for another rank."""
+    tensor = convert_to_tensor(value)
+    if tensor.shape.ndims not in (None, 3, 4):
+        raise ValueError(f"an image has rank 3, a batch of images 4; the shape is {tensor.shape}")
+    return tensor
+
+
+def _plane(image: Tensor) -> tuple[Size, Size]:
+    """Height and width: numbers where they are known."""
+    sizes = image.shape.as_list()[-3:-1] if image.shape.ndims is not None else [None, None]
+    dynamic = None if None not in sizes else shape(image)
+    height, width = [
+        size if size is not None or dynamic is None else dynamic[axis]
+        for axis, size in zip((-3, -2), sizes, strict=True)
+    ]
+    return height, width
+
+
+# Size
+
+
+@transactional
+def resize_images(
+    images: TensorLike,
+    size: Any,
+    method: int = ResizeMethod.BILINEAR,
+    align_corners: bool = False,
+    preserve_aspect_ratio: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Images of height and width `size`; float32 unless they are floating or pixels are only copied.
+
+    Args:
+        images: an image, or a batch of images.
+        size: two integers.
+        method: one of `ResizeMethod`'s.
+        align_corners: whether the centres of the corner pixels stay where they are, else their outer corners.
+        preserve_aspect_ratio: whether `size` is a limit, and the images keep the shape they have; sizes must be known.
+        name: the name of the operation.
+    """
+    if method not in _RESIZE:
+        raise ValueError(f"{method!r} is no resize method: use one of ResizeMethod's")
+    with name_scope(name, "resize", [images]) as scope:
+        batch = _image(images)
+        single = batch.shape.ndims == 3
+        wanted = _kept_ratio(batch, size) if preserve_aspect_ratio else size
+        resized = _RESIZE[method](
+            expand_dims(batch, 0) if single else batch, cast(convert_to_tensor(wanted), int32), align_corners,
+            name=None if single else scope,
+        )  # fmt: skip
+        return squeeze(resized, [0], name=scope) if single else resized
+
+
+resize = resize_images
+
+
+def _kept_ratio(images: Tensor, size: Any) -> list[int]:
+    limits = constant_value(convert_to_tensor(size))
+    height, width = _plane(images)
+    if limits is None or isinstance(height, Tensor) or isinstance(width, Tensor):
+        raise ValueError("preserve_aspect_ratio needs a size and images of known height and width")
+    scale = min(int(limits[0]) / height, int(limits[1]) / width)
+    return [max(1, round(height * scale)), max(1, round(width * scale))]
+
+
+@transactional
+def crop_to_bounding_box(
+    image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
+) -> Tensor:
+    """The part of that height and width whose upper left pixel is at the offset. ValueError if it sticks out."""
+    tensor = _image(image)
+    for offset, target, size in zip((offset_height, offset_width), (target_height, target_width), _plane(tensor),
+                                    strict=True):  # fmt: skip
+        _check_part(offset, target, size)
+    rows = slice(offset_height, offset_height + target_height)
+    part: Tensor = tensor[..., rows, slice(offset_width, offset_width + target_width), :]
+    return part
+
+
+def _check_part(offset: Size, part: Size, whole: Size) -> None:
+    """ValueError if a part is empty or does not lie in the whole, as far as these are known."""
+    if isinstance(offset, int) and offset < 0:
+        raise ValueError(f"the offset {offset} is negative")
+    if isinstance(part, int) and part < 1:
+        raise ValueError(f"the target size {part} must be 1 or more")
+    if all(isinstance(size, int) for size in (offset, part, whole)) and offset + part > whole:
+        raise ValueError(f"{offset} + {part} is more than the size {whole}")
+
+
+@transactional
+def pad_to_bounding_box(
+    image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
+) -> Tensor:
+    """An image of that height and width with this one at the offset, and zeros elsewhere. ValueError if it sticks out."""
+    tensor = _image(image)
+    height, width = _plane(tensor)
+    _check_part(offset_height, height, target_height)
+    _check_part(offset_width, width, target_width)
+    borders = [
+        [offset_height, target_height - offset_height - height],
+        [offset_width, target_width - offset_width - width],
+        [0, 0],
+    ]
+    return pad(tensor, borders if tensor.shape.ndims == 3 else [[0, 0], *borders])
+
+
+@transactional
+def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
+    """The middle of the image, that fraction of its height and of its width."""
+    if not 0 < central_fraction <= 1:
+        raise ValueError(f"central_fraction must be above 0 and at most 1, not {central_fraction}")
+    tensor = _image(image)
+    if central_fraction == 1:
+        return tensor
+    starts = [_start(size, central_fraction) for size in _plane(tensor)]
+    sizes = [size - 2 * start for size, start in zip(_plane(tensor), starts, strict=True)]
+    return crop_to_bounding_box(tensor, *starts, *sizes)
+
+
+def _start(size: Size, fraction: float) -> Size:
+    if isinstance(size, int):
+        return int((size - size * fraction) / 2)
+    return cast(cast(size, dtypes.float64) * ((1 - fraction) / 2), int32)
+
+
+@transactional
+def resize_image_with_crop_or_pad(image: TensorLike, target_height: Size, target_width: Size) -> Tensor:
+    """The image cropped or padded with zeros, evenly on both sides, to that height and width."""
+    tensor = _image(image)
+    targets, sizes = (target_height, target_width), _plane(tensor)
+    spare = [size - target for size, target in zip(sizes, targets, strict=True)]
+    crops = [_half(value) for value in spare]
+    kept = [_least(target, size) for target, size in zip(targets, sizes, strict=True)]
+    cropped = crop_to_bounding_box(tensor, *crops, *kept)
+    return pad_to_bounding_box(cropped, *[_half(-value) for value in spare], *targets)
+
+
+resize_with_crop_or_pad = resize_image_with_crop_or_pad
+
+
+def _half(size: Size) -> Size:
+    """Half of it, rounded down; 0 for what is negative."""
+    return max(size, 0) // 2 if isinstance(size, int) else maximum(size, 0) // 2
+
+
+def _least(a: Size, b: Size) -> Size:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else minimum(a, b)
+
+
+# Orientation
+
+
+def flip_left_right(image: TensorLike) -> Tensor:
+    """Each row of pixels in the opposite order."""
+    return reverse(_image(image), -2)
+
+
+def flip_up_down(image: TensorLike) -> Tensor:
+    """The rows of pixels in the opposite order."""
+    return reverse(_image(image), -3)
+
+
+@transactional
+def transpose_image(image: TensorLike) -> Tensor:
+    """Rows as columns, and columns as rows."""
+    tensor = _image(image)
+    if tensor.shape.ndims is None:
+        raise ValueError("the rank of the image must be known to transpose it")
+    return transpose(tensor, [1, 0, 2] if tensor.shape.ndims == 3 else [0, 2, 1, 3])
+
+
+@transactional
+def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
+    """The image turned by `k` right angles to the left; `k` is known when the graph is built."""
+    with name_scope(name, "rot90", [image]) as scope:
+        tensor, turns = _image(image), k
+        if isinstance(k, Tensor):
+            known = constant_value(k)
+            if known is None:
+                raise TypeError(f"k must be known when the graph is built, and is not: {k!r}")
+            turns = int(known)
+        turned = tensor
+        if turns % 4 == 2:
+            turned = reverse(tensor, [-3, -2])
+        elif turns % 2:
+            turned = reverse(transpose_image(tensor), -3 if turns % 4 == 1 else -2)
+        return identity(turned, name=scope)
+
+
+# Colour
+
+
+@transactional
+def convert_image_dtype(image: TensorLike, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
+    """The image in another dtype, scaled: floating pixels lie from 0 to 1, integer ones from 0 to the highest.
+
+    With `saturate`, what lies beyond the limits of an integer dtype becomes the nearest limit.
+    """
+    tensor, wanted = convert_to_tensor(image), as_dtype(dtype)
+    if wanted is tensor.dtype:
+        return tensor
+    with name_scope(name, "convert_image", [tensor]) as scope:
+        if tensor.dtype.is_integer and wanted.is_integer:
+            return _between_integers(tensor, wanted, saturate, scope)
+        if tensor.dtype.is_floating and wanted.is_floating:
+            return cast(tensor, wanted, scope)
+        if tensor.dtype.is_integer:
+            return multiply(cast(tensor, wanted), wanted.np.type(1 / tensor.dtype.max), name=scope)
+        scaled = tensor * (int(wanted.max) + 0.5)
+        return saturate_cast(scaled, wanted, scope) if saturate else cast(scaled, wanted, scope)
+
+
+def _between_integers(image: Tensor, wanted: DType, saturate: bool, name: str) -> Tensor:
+    """By whole factors, up or down: limits of integers are a power of 2 less 1."""
+    change = saturate_cast if saturate else cast
+    if image.dtype.max > wanted.max:
+        factor = (int(image.dtype.max) + 1) // (int(wanted.max) + 1)
+        return change(image // factor, wanted, name)
+    factor = (int(wanted.max) + 1) // (int(image.dtype.max) + 1)
+    return multiply(change(image, wanted), factor, name=name)
+
+
+def _as_floats(image: Tensor) -> Tensor:
+    return image if image.dtype.is_floating else convert_image_dtype(image, float32)
+
+
+@transactional
+def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
+    """`delta` added to all pixels, as a part of the range from 0 to 1; integers do not wrap around."""
+    with name_scope(None, "adjust_brightness", [image, delta]):
+        tensor = convert_to_tensor(image)
+        floats = _as_floats(tensor)
+        brighter = add(floats, cast(convert_to_tensor(delta), floats.dtype))
+        return convert_image_dtype(brighter, tensor.dtype, saturate=True)
+
+
+@transactional
+def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
+    """The distance of each pixel from the mean of its channel times `contrast_factor`; integers do not wrap around."""
+    with name_scope(None, "adjust_contrast", [images, contrast_factor]):
+        tensor = _image(images)
+        floats = _as_floats(tensor)
+        mean = reduce_mean(floats, [-3, -2], keepdims=True)
+        changed = (floats - mean) * cast(convert_to_tensor(contrast_factor), floats.dtype) + mean
+        return convert_image_dtype(changed, tensor.dtype, saturate=True)
+
+
+@transactional
+def per_image_standardization(image: TensorLike) -> Tensor:
+    """Each image with mean 0 and standard deviation 1; of an even one, what differs is divided by 1 / sqrt(pixels)."""
+    with name_scope(None, "per_image_standardization", [image]) as scope:
+        tensor = _image(image)
+        floats = tensor if tensor.dtype.is_floating else cast(tensor, float32)
+        off = floats - reduce_mean(floats, [-3, -2, -1], keepdims=True)
+        count = reduce_sum(off * 0 + 1, [-3, -2, -1], keepdims=True)
+        variance = reduce_mean(off * off, [-3, -2, -1], keepdims=True)
+        return divide(off, sqrt(maximum(variance, 1 / count)), name=scope)
+
+
+@transactional
+def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
+    """The brightness of each pixel: 0.2989 red, 0.5870 green and 0.1140 blue, as one channel."""
+    with name_scope(name, "rgb_to_grayscale", [images]):
+        tensor = _image(images)
+        floats = _as_floats(tensor)
+        weights = convert_to_tensor([0.2989, 0.5870, 0.1140], floats.dtype)
+        return convert_image_dtype(reduce_sum(floats * weights, -1, keepdims=True), tensor.dtype)
+
+
+def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
+    """The one channel of the images three times."""
+    return concat([convert_to_tensor(images)] * 3, -1, name=name or "grayscale_to_rgb")
+
+
+__all__ = [
+    "ResizeMethod", "adjust_brightness", "adjust_contrast", "central_crop", "convert_image_dtype", "crop_and_resize",
+    "crop_to_bounding_box", "extract_image_patches", "flip_left_right", "flip_up_down", "grayscale_to_rgb",
+    "pad_to_bounding_box", "per_image_standardization", "resize", "resize_area", "resize_bicubic", "resize_bilinear",
+    "resize_image_with_crop_or_pad", "resize_images", "resize_nearest_neighbor", "resize_with_crop_or_pad",
+    "rgb_to_grayscale", "rot90", "transpose_image",
+]  # fmt: skip

@@ -1,0 +1,53 @@
+"""Activation functions that are composed of others."""
+
+import math
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.graph import transactional
+from aioflow.kernels.activation import relu
+from aioflow.kernels.arithmetic import multiply
+from aioflow.kernels.erf import erf
+from aioflow.kernels.joining import concat
+from aioflow.kernels.math import negative, sigmoid, tanh
+from aioflow.kernels.rounding import clip_by_value
+from aioflow.library.control import name_scope
+from aioflow.node import Tensor
+
+
+@transactional
+def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
+    """`features` times the probability that a normal number is lower [Hendrycks 2016].
+
+    With `approximate`, 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))), which is near.
+    """
+    with name_scope(name, "gelu", [features]) as scope:
+        x = convert_to_tensor(features)
+        bent = x * (1 + x * x * 0.044715) if approximate else x
+        inner = tanh(bent * math.sqrt(2 / math.pi)) if approximate else erf(x * math.sqrt(0.5))
+        return multiply(x * 0.5, inner + 1, name=scope)
+
+
+@transactional
+def swish(features: TensorLike, name: str | None = None) -> Tensor:
+    """`features` times their sigmoid [Ramachandran 2017]."""
+    with name_scope(name, "swish", [features]) as scope:
+        x = convert_to_tensor(features)
+        return multiply(x, sigmoid(x), name=scope)
+
+
+@transactional
+def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:
+    """The positive parts of `features` and of their negatives, one after the other along `axis`, which doubles."""
+    with name_scope(name, "CRelu", [features]) as scope:
+        x = convert_to_tensor(features)
+        return relu(concat([x, negative(x)], axis), name=scope)
+
+
+@transactional
+def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
+    """0.2 * x + 0.5, held between 0 and 1: a sigmoid made of three straight lines."""
+    with name_scope(name, "hard_sigmoid", [x]) as scope:
+        return clip_by_value(convert_to_tensor(x) * 0.2 + 0.5, 0.0, 1.0, name=scope)
+
+
+__all__ = ["crelu", "gelu", "hard_sigmoid", "swish"]

@@ -1,0 +1,241 @@
+"""Convolutions and poolings that are composed of others, and those that choose among them by rank."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import add_n, maximum
+from aioflow.kernels.constants import identity
+from aioflow.kernels.convolution import conv2d, conv2d_transpose
+from aioflow.kernels.convolution_nd import conv1d, conv3d, plane_format, plane_step
+from aioflow.kernels.depthwise import depthwise_conv2d_native
+from aioflow.kernels.filling import ones_like
+from aioflow.kernels.padding import pad
+from aioflow.kernels.pooling import avg_pool, max_pool
+from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.shapes import expand_dims, squeeze
+from aioflow.kernels.sliding import either
+from aioflow.library.control import name_scope
+from aioflow.node import Tensor
+
+# By channel
+
+
+def depthwise_conv2d(
+    input: TensorLike,
+    filter: TensorLike,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Images times filters, each channel by its own: output channel k * multiplier + q is channel k by filter q.
+
+    Args:
+        input: images [batch, height, width, channels], or [batch, channels, height, width] with 'NCHW'.
+        filter: numbers [height, width, channels, multiplier].
+        strides: by how much the filter moves: one number, one for height and width each, or one per axis of `input`.
+        padding: "SAME", "VALID", or zeros before and after each axis, as four pairs.
+        rate: the distance between elements of a patch: one number, or one for height and width each.
+        name: the name of the operation.
+        data_format: "NHWC" or "NCHW".
+        dilations: another name for `rate`.
+    """
+    distances = dilations if rate is None else rate
+    return depthwise_conv2d_native(
+        input, filter, strides, padding, data_format or "NHWC", 1 if distances is None else distances, name=name
+    )
+
+
+@transactional
+def separable_conv2d(
+    input: TensorLike,
+    depthwise_filter: TensorLike,
+    pointwise_filter: TensorLike,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """`depthwise_conv2d`, and then `pointwise_filter`, [1, 1, channels * multiplier, outputs], for each pixel."""
+    with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
+        window = convert_to_tensor(pointwise_filter)
+        if not window.shape.is_compatible_with([1, 1, None, None]):
+            raise ValueError(f"pointwise_filter must have height and width 1, its shape is {window.shape}")
+        between = depthwise_conv2d(
+            input, depthwise_filter, strides, padding, rate, data_format=data_format, dilations=dilations
+        )
+        return conv2d(between, window, 1, "VALID", data_format=data_format or "NHWC", name=scope)
+
+
+# With holes
+
+
+def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: Any, name: str | None = None) -> Tensor:
+    """`conv2d` of filters with `rate` - 1 holes between their elements; strides are 1."""
+    return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
+
+
+def atrous_conv2d_transpose(
+    value: TensorLike, filters: TensorLike, output_shape: Any, rate: int, padding: Any, name: str | None = None
+) -> Tensor:
+    """The gradient of `atrous_conv2d` as an op of its own, to images of shape `output_shape`."""
+    return conv2d_transpose(
+        value, filters, output_shape, 1, padding, dilations=rate, name=name or "atrous_conv2d_transpose"
+    )
+
+
+# By rank
+
+
+@transactional
+def convolution(
+    input: TensorLike,
+    filter: TensorLike = None,
+    padding: Any = None,
+    strides: Any = None,
+    dilation_rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    filters: TensorLike = None,
+    dilations: Any = None,
+) -> Tensor:
+    """`conv1d`, `conv2d` or `conv3d`, as the rank of `filter` says; strides and dilations are one per spatial axis."""
+    window = convert_to_tensor(either(filter, filters, "filter, filters"))
+    steps = 1 if strides is None else _numbers(strides)
+    rates = dilations if dilation_rate is None else dilation_rate
+    distances = 1 if rates is None else _numbers(rates)
+    label = name or "convolution"
+    if window.shape.ndims == 3:
+        return conv1d(input, window, steps, padding, data_format=data_format, name=label, dilations=distances)
+    if window.shape.ndims == 4:
+        layout = data_format or "NHWC"
+        return conv2d(input, window, steps, padding, data_format=layout, dilations=distances, name=label)
+    if window.shape.ndims == 5:
+        return conv3d(input, window, steps, padding, data_format or "NDHWC", distances, name=label)
+    raise ValueError(f"filters have rank 3, 4 or 5, their shape is {window.shape}")
+
+
+def _numbers(values: Any) -> Any:
+    return values if isinstance(values, int) else list(values)
+
+
+@transactional
+def pool(
+    input: TensorLike,
+    window_shape: Any,
+    pooling_type: str,
+    padding: str,
+    dilation_rate: Any = None,
+    strides: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """The highest element ("MAX") or the mean ("AVG") of each window along one, two or three axes.
+
+    Args:
+        input: [batch, *sizes, channels], or [batch, channels, *sizes] with a format as 'NCHW'.
+        window_shape: the size of the window along each axis.
+        pooling_type: "MAX" or "AVG".
+        padding: "SAME" or "VALID".
+        dilation_rate: the distance between elements of a window along each axis; strides are 1 where one is above 1.
+        strides: by how much the window moves along each axis, 1 by default.
+        name: the name of the operation.
+        data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
+        dilations: another name for `dilation_rate`.
+    """
+    window = [window_shape] if isinstance(window_shape, int) else list(window_shape)
+    rates = _per_axis(dilations if dilation_rate is None else dilation_rate, len(window), "dilation_rate")
+    steps = _per_axis(strides, len(window), "strides")
+    if pooling_type not in ("MAX", "AVG") or padding not in ("SAME", "VALID") or not 1 <= len(window) <= 3:
+        raise ValueError(f"there is no pooling {pooling_type!r} with padding {padding!r} along {len(window)} axes")
+    with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
+        x, first = convert_to_tensor(input), data_format is not None and data_format[1] == "C"
+        if set(rates) == {1}:
+            return _pooled(x, window, pooling_type, steps, padding, data_format, scope)
+        if set(steps) != {1}:
+            raise ValueError(f"strides {steps} and dilation_rate {rates} cannot both be above 1")
+        axes = range(2, 2 + len(window)) if first else range(1, 1 + len(window))
+        return identity(_dilated(x, list(zip(axes, window, rates, strict=True)), pooling_type, padding), name=scope)
+
+
+def _per_axis(values: Any, count: int, what: str) -> list[int]:
+    given = [1] * count if values is None else [values] * count if isinstance(values, int) else list(values)
+    if len(given) != count or min(given) < 1:
+        raise ValueError(f"{what} {given} must be {count} numbers of 1 or more")
+    return given
+
+
+def _pooled(
+    x: Tensor, window: list[int], kind: str, steps: list[int], padding: str, data_format: str | None, name: str
+) -> Tensor:
+    if len(window) == 3:
+        pool3d = max_pool3d if kind == "MAX" else avg_pool3d
+        return pool3d(x, window, steps, padding, data_format or "NDHWC", name=name)
+    pool2d = max_pool if kind == "MAX" else avg_pool
+    if len(window) == 2:
+        return pool2d(x, window, steps, padding, data_format or "NHWC", name=name)
+    layout, axis = plane_format(data_format)
+    return squeeze(pool2d(expand_dims(x, axis), [1, *window], [1, *steps], padding, layout), [axis], name=name)
+
+
+def _dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, padding: str) -> Tensor:
+    """The windows' elements, shifted copies of the images, combined; `along` is axis, window size and rate."""
+    reach = {axis: (size - 1) * rate for axis, size, rate in along}
+    rank = x.shape.with_rank(len(along) + 2).ndims or 0
+    around = [(reach.get(axis, 0) // 2, reach.get(axis, 0) - reach.get(axis, 0) // 2) for axis in range(rank)]
+    padded = padding == "SAME"
+
+    def elements(values: Tensor, border: Any) -> list[Tensor]:
+        whole = pad(values, around, constant_values=border) if padded else values
+        starts = itertools.product(*[[(axis, i * rate) for i in range(size)] for axis, size, rate in along])
+        return [whole[_window(rank, start, reach)] for start in starts]
+
+    if kind == "MAX":
+        highest, *others = elements(x, x.dtype.min if x.dtype.is_integer else float("-inf"))
+        for other in others:
+            highest = maximum(highest, other)
+        return highest
+    return add_n(elements(x, 0)) / add_n(elements(ones_like(x), 0))
+
+
+def _window(rank: int, start: Sequence[tuple[int, int]], reach: dict[int, int]) -> tuple[slice, ...]:
+    """The index of the elements that windows beginning everywhere see at `start` of theirs."""
+    index = [slice(None)] * rank
+    for axis, place in start:
+        index[axis] = slice(place, place - reach[axis] or None)
+    return tuple(index)
+
+
+def max_pool1d(
+    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
+) -> Tensor:
+    """The highest element of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
+    return _pool1d(input, ksize, strides, "MAX", padding, data_format, name or "max_pool1d")
+
+
+def avg_pool1d(
+    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
+    return _pool1d(input, ksize, strides, "AVG", padding, data_format, name or "avg_pool1d")
+
+
+@transactional
+def _pool1d(input: TensorLike, ksize: Any, strides: Any, kind: str, padding: str, layout: str, name: str) -> Tensor:
+    window, steps = plane_step(ksize, "ksize")[1:], plane_step(strides, "strides")[1:]
+    with name_scope(name, None, [input]) as scope:
+        return _pooled(convert_to_tensor(input), window, kind, steps, padding, layout, scope)
+
+
+__all__ = [
+    "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool1d", "convolution", "depthwise_conv2d", "max_pool1d", "pool",
+    "separable_conv2d",
+]  # fmt: skip

@@ -1,0 +1,155 @@
+"""Normalisation of layers, and means and variances from sums that are added up part by part."""
+
+from typing import Any
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import float32
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import add, multiply, squared_difference, subtract
+from aioflow.kernels.broadcasting import Axis, axes_of
+from aioflow.kernels.casting import cast
+from aioflow.kernels.constants import constant
+from aioflow.kernels.families import NARROW, shaped_like
+from aioflow.kernels.math import reciprocal, rsqrt, square
+from aioflow.kernels.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.shapes import size, squeeze
+from aioflow.library.control import name_scope
+from aioflow.node import OPERATORS, Tensor
+
+
+@transactional
+def layer_normalization(
+    x: TensorLike,
+    offset: TensorLike = None,
+    scale: TensorLike = None,
+    axis: Axis = -1,
+    variance_epsilon: float = 1e-12,
+    name: str | None = None,
+) -> Tensor:
+    """Each element of a batch with mean 0 and variance 1 along `axis`, times `scale`, plus `offset` [Ba 2016].
+
+    The statistics of narrow floats are computed in float32.
+    """
+    with name_scope(name, "layer_normalization", [x, offset, scale]) as scope:
+        value = convert_to_tensor(x)
+        wide = cast(value, float32) if value.dtype in NARROW else value
+        off = wide - reduce_mean(wide, axis, keepdims=True)
+        normal = off * rsqrt(reduce_mean(square(off), axis, keepdims=True) + variance_epsilon)
+        if scale is not None:
+            normal = normal * cast(convert_to_tensor(scale), wide.dtype)
+        if offset is not None:
+            normal = normal + cast(convert_to_tensor(offset), wide.dtype)
+        return OPERATORS["identity"](cast(normal, value.dtype), name=scope)
+
+
+@transactional
+def batch_norm_with_global_normalization(
+    t: TensorLike = None,
+    m: TensorLike = None,
+    v: TensorLike = None,
+    beta: TensorLike = None,
+    gamma: TensorLike = None,
+    variance_epsilon: float | None = None,
+    scale_after_normalization: bool | None = None,
+    name: str | None = None,
+    input: TensorLike = None,
+    mean: TensorLike = None,
+    variance: TensorLike = None,
+) -> Tensor:
+    """(t - m) / sqrt(v + variance_epsilon), times `gamma` if `scale_after_normalization`, plus `beta`.
+
+    `input`, `mean` and `variance` are other names for `t`, `m` and `v`.
+    """
+    value, middle, spread = (second if first is None else first for first, second in
+                             ((t, input), (m, mean), (v, variance)))  # fmt: skip
+    if variance_epsilon is None or any(each is None for each in (value, middle, spread, beta)):
+        raise ValueError("batch_norm_with_global_normalization needs t, m, v, beta and variance_epsilon")
+    with name_scope(name, "batchnorm", [value, middle, spread, beta, gamma]) as scope:
+        x = convert_to_tensor(value)
+        factor = rsqrt(convert_to_tensor(spread, x.dtype) + variance_epsilon)
+        if scale_after_normalization:
+            factor = factor * gamma
+        shift = convert_to_tensor(beta, x.dtype) - convert_to_tensor(middle, x.dtype) * factor
+        return add(x * factor, shift, name=scope)
+
+
+@transactional
+def sufficient_statistics(
+    x: TensorLike,
+    axes: Axis,
+    shift: TensorLike = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """What the mean and variance of `x` along `axes` follow from, and what adds up over parts of the data.
+
+    Returns:
+        How many elements there are, the sum of these less `shift`, the sum of the squares of these less `shift`, and
+        `shift` itself. A shift near the mean keeps the sums exact.
+    """
+    with name_scope(name, "sufficient_statistics", [x, shift]):
+        value = convert_to_tensor(x)
+        moved = None if shift is None else convert_to_tensor(shift, value.dtype)
+        off = value if moved is None else subtract(value, moved)
+        squares = square(value) if moved is None else squared_difference(value, moved)
+        keep = keepdims or keep_dims
+        total, of_squares = (reduce_sum(values, axes, keepdims=keep) for values in (off, squares))
+        return _count(value, axes, total), total, of_squares, moved
+
+
+def _count(x: Tensor, axes: Axis, reduced: Tensor) -> Tensor:
+    """How many elements of `x` one of `reduced` is made of."""
+    sizes = x.spec.sizes
+    along = None if sizes is None else [sizes[axis] for axis in axes_of(axes, len(sizes))]
+    if along is not None and None not in along:
+        count: Any = 1
+        for each in along:
+            count *= each
+        return constant(count, x.dtype)
+    return cast(size(x), x.dtype) / cast(size(reduced), x.dtype)
+
+
+@transactional
+def normalize_moments(
+    counts: TensorLike, mean_ss: TensorLike, variance_ss: TensorLike, shift: TensorLike, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """The mean and the variance that follow from what `sufficient_statistics` gave."""
+    with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
+        share = reciprocal(convert_to_tensor(counts))
+        off = multiply(mean_ss, share)
+        variance = subtract(multiply(variance_ss, share), square(off), name="variance")
+        return (off if shift is None else add(off, shift, name="mean")), variance
+
+
+@transactional
+def weighted_moments(
+    x: TensorLike,
+    axes: Axis,
+    frequency_weights: TensorLike,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of `x` along `axes`, each element counted as often as `frequency_weights` says.
+
+    The weights broadcast to the shape of `x`; of narrow floats all is computed in float32.
+    """
+    with name_scope(name, "weighted_moments", [x, frequency_weights]):
+        value, weights = convert_to_tensor(x), convert_to_tensor(frequency_weights)
+        dtype = float32 if value.dtype in NARROW else value.dtype
+        wide, times = cast(value, dtype), cast(weights, dtype)
+        each = shaped_like(wide, times + OPERATORS["zeros_like"](wide))
+        share = reciprocal(reduce_sum(each, axes, keepdims=True))
+        mean = reduce_sum(times * wide, axes, keepdims=True) * share
+        variance = reduce_sum(times * squared_difference(wide, mean), axes, keepdims=True) * share
+        if not (keepdims or keep_dims):
+            dropped = list(range(wide.shape.ndims)) if axes is None and wide.shape.ndims is not None else axes
+            mean, variance = squeeze(mean, dropped), squeeze(variance, dropped)
+        return cast(mean, value.dtype), cast(variance, value.dtype)
+
+
+__all__ = [
+    "batch_norm_with_global_normalization", "layer_normalization", "normalize_moments", "sufficient_statistics",
+    "weighted_moments",
+]  # fmt: skip
