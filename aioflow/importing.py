@@ -243,7 +243,7 @@ def _attributes(definition: Op[Any], node: NodeDef) -> Attrs:
         if not _fits(value, hints[name]):
             raise ValueError(f"{value!r} cannot be its attribute {name!r}, which is of type {hints[name]}")
     data = {param.name: None for param in definition.params if param.role != "attr"}
-    values = definition._arguments((), {**data, **node.attr})
+    values, _ = definition._arguments((), {**data, **node.attr})
     return {p.name: value for p, value in zip(definition.params, values, strict=True) if p.role == "attr"}
 
 

@@ -25,8 +25,6 @@ from aioflow.dtypes import Array
 from aioflow.fusion import Statement
 from aioflow.passes.flow import Node, Value
 
-SLICE: Final = 0.002
-"""Seconds of inline work after which the loop gets a turn."""
 _CHECK_EVERY: Final = 100e-6
 """Estimated seconds between two looks at the clock."""
 _serial = itertools.count()
@@ -193,4 +191,4 @@ class Source:
         return find
 
 
-__all__ = ["SLICE", "Region", "Source", "compile_region", "pause"]
+__all__ = ["Region", "Source", "compile_region", "pause"]

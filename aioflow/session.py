@@ -22,8 +22,10 @@ from aioflow.node import Operation, Tensor
 from aioflow.partial import PartialRun
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Signature
+from aioflow.plan_cache import DEFAULT, Planned
 from aioflow.resources import Container, drop_shared
-from aioflow.step import CPU_NAME, DEFAULT, Local, Planned, run_light, run_step, slice_of
+from aioflow.slices import slice_of
+from aioflow.step import CPU_NAME, Local, run_light, run_step
 from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
 
@@ -44,8 +46,8 @@ class _Call:
         self.signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
         self.planned: Planned | None = None
-        if not local.is_long(self.signature):
-            self.prepare(local.planned(self.signature))
+        if not local.plans.is_long(self.signature):
+            self.prepare(local.plans.planned(self.signature))
 
     def prepare(self, planned: Planned) -> None:
         """Call this plan from here on."""
@@ -60,7 +62,7 @@ class _Call:
             given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
         else:
             given = _each(self.converters, values)
-        planned = local.known(self.signature) or await local.plan(self.signature)
+        planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
         if planned is not self.planned:
             self.prepare(planned)
         lone = planned.lone
@@ -262,9 +264,9 @@ class Session:
         check_distinct(keys)
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
-        planned = await self._local.plan(Signature(tuple(tensors), parsed.tensors, parsed.operations))
+        planned = await self._local.plans.plan(Signature(tuple(tensors), parsed.tensors, parsed.operations))
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
-        handle = PartialRun(self._local, planned.plan, self._local.streamed_program(planned), limit)
+        handle = PartialRun(self._local, planned.plan, self._local.plans.streamed(planned), limit)
         self._partial.add(handle)
         handle.runner.add_done_callback(lambda runner: self._partial.discard(handle))
         return handle
@@ -311,7 +313,7 @@ class Session:
     @property
     def cached_plans(self) -> list[Signature]:
         """The call signatures whose plans are kept, the least recently used first."""
-        return self._local.plans
+        return self._local.plans.signatures
 
     @property
     def detached_kernels(self) -> list[str]:

@@ -11,15 +11,12 @@ import functools
 import math
 import os
 import time
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from aioflow import errors
-from aioflow.assembly import assemble
 from aioflow.blame import located
 from aioflow.config import Config, RunOptions
 from aioflow.context import Context
@@ -27,68 +24,13 @@ from aioflow.devices.cpu import Cores, Threads
 from aioflow.dtypes import Array
 from aioflow.executor import Execution, Outputs, Program, Unit, UnitCoroutine
 from aioflow.numerics import check_feeds, check_finite
-from aioflow.plan import Plan, Signature, make_plan
-from aioflow.regions import SLICE
+from aioflow.plan_cache import DEFAULT, Planned, Plans
 from aioflow.resources import Resources
+from aioflow.slices import Slice
 from aioflow.tracing import RunMetadata, Trace
 
 CPU_NAME: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
-DEFAULT: Final = RunOptions()
-LONG_PLAN: Final = 2000
-"""Operations in a graph above which its calls are planned on a thread."""
 _clock: Final = time.perf_counter
-
-
-class Slice:
-    """The slice of time that inline work has before its loop must turn: shared by all sessions of the loop.
-
-    It begins with the first work after the loop has turned. A callback left in the loop tells when it has, so that work
-    which lets the loop turn by itself is never made to pause.
-    """
-
-    __slots__ = ("_begun", "due")
-
-    def __init__(self) -> None:
-        self.due = 0.0
-        self._begun = False
-
-    def begin(self) -> float:
-        """The end of the present slice; of one that begins now, if the loop has turned since the last."""
-        if not self._begun:
-            self._begun = True
-            self.due = _clock() + SLICE
-            asyncio.get_running_loop().call_soon(self._turned)
-        return self.due
-
-    def used_up(self) -> bool:
-        """Whether the loop should turn now. Asked after each piece of inline work."""
-        return self._begun and _clock() > self.due
-
-    def _turned(self) -> None:
-        self._begun = False
-
-
-_slices: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Slice]"] = weakref.WeakKeyDictionary()
-
-
-def slice_of(loop: asyncio.AbstractEventLoop) -> Slice:
-    """The slice of time of that loop."""
-    return _slices.setdefault(loop, Slice())
-
-
-class Planned:
-    """A plan with its programs, assembled when first needed."""
-
-    __slots__ = ("fused", "lone", "plain", "plan", "streamed", "unchanged")
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan: Final = plan
-        self.fused: Program | None = None
-        self.plain: Program | None = None
-        self.streamed: Program | None = None
-        self.unchanged: Program | None = None
-        self.lone: Unit | None = None
-        """The only unit of the fused program, if it never waits and its inputs and outputs are the call's."""
 
 
 class Local:
@@ -107,45 +49,8 @@ class Local:
         self.quiet: Final = _quiet_context()
         self.light: Final = Step(self, (), due=math.inf)
         self._drained: asyncio.Future[None] | None = None
-        self._plans: OrderedDict[Signature, Planned] = OrderedDict()
-        self._unbound = Context(np, self.resources, None)  # type: ignore[arg-type]  # no step: for handles alone
-
-    def known(self, signature: Signature) -> Planned | None:
-        """The plan of a signature, if it was made before and not dropped since."""
-        found = self._plans.get(signature)
-        if found is not None:
-            self._plans.move_to_end(signature)
-        return found
-
-    def planned(self, signature: Signature) -> Planned:
-        """The plan of a signature, made here and now if it is new."""
-        return self.known(signature) or self._keep(signature, Planned(make_plan(signature, self.config.optimize)))
-
-    async def plan(self, signature: Signature) -> Planned:
-        """The same; a long one is made on a compute thread, for planning it here would hold the loop."""
-        found = self.known(signature)
-        if found is not None or not self.is_long(signature):
-            return found or self.planned(signature)
-        made = await self.compute.run(functools.partial(self._make, signature), "planning")
-        return self.known(signature) or self._keep(signature, made)
-
-    @staticmethod
-    def is_long(signature: Signature) -> bool:
-        """Whether planning it may take long: the graph is large."""
-        element = next((e for part in (signature.fetches, signature.targets) for e in part), None)
-        return element is not None and element.graph.version > LONG_PLAN
-
-    def _make(self, signature: Signature) -> Planned:
-        planned = Planned(make_plan(signature, self.config.optimize))
-        self.program(planned, DEFAULT)
-        return planned
-
-    def _keep(self, signature: Signature, planned: Planned) -> Planned:
-        """Cache a plan; the least recently used one makes room."""
-        self._plans[signature] = planned
-        if len(self._plans) > self.config.plan_cache_size:
-            self._plans.popitem(last=False)
-        return planned
+        unbound = Context(np, self.resources, None)  # type: ignore[arg-type]  # no step: for handles alone
+        self.plans: Final = Plans(config, unbound, self.compute)
 
     def take_counts(self, names: Sequence[str]) -> dict[str, int]:
         """How often these operations ran before; from here on they ran once more."""
@@ -157,35 +62,6 @@ class Local:
         """Let the loop turn if inline work has used up its slice of time."""
         if self.slice.used_up():
             await asyncio.sleep(0)
-
-    @property
-    def plans(self) -> list[Signature]:
-        """The signatures whose plans are kept, the least recently used first."""
-        return list(self._plans)
-
-    def program(self, planned: Planned, options: RunOptions) -> Program:
-        """The program for a run with these options."""
-        if options.check_numerics:
-            if planned.unchanged is None:  # by folding and merging, which would hide where a value came from
-                flow = make_plan(planned.plan.signature, optimize=False).flow
-                planned.unchanged = assemble(flow, self._unbound, fused=False, stream=False)
-            return planned.unchanged
-        if self.config.executor == "tokens" or options.trace:
-            if planned.plain is None:
-                planned.plain = assemble(planned.plan.flow, self._unbound, fused=False, stream=False)
-            return planned.plain
-        if planned.fused is None:
-            blocks = self.config.fuse_elementwise
-            planned.fused = assemble(planned.plan.flow, self._unbound, fused=True, stream=False, blocks=blocks)
-            planned.lone = _lone_unit(planned.fused)
-        return planned.fused
-
-    def streamed_program(self, planned: Planned) -> Program:
-        """The program of a partial run, whose feeds arrive while it runs."""
-        if planned.streamed is None:
-            fused = self.config.executor != "tokens"
-            planned.streamed = assemble(planned.plan.flow, self._unbound, fused=fused, stream=True)
-        return planned.streamed
 
     async def abort(self, error: errors.OpError) -> None:
         """End every step with `error` and wait until none is left, up to `Config(close_timeout=)` seconds."""
@@ -209,15 +85,8 @@ class Local:
         left = [*await self.compute.close(limit), *await self.python.close(limit)]
         self.cores.close()
         self.resources.clear()
-        self._plans.clear()
+        self.plans.clear()
         return left
-
-
-def _lone_unit(program: Program) -> Unit | None:
-    if len(program.units) != 1:
-        return None
-    unit = program.units[0]
-    return unit if not unit.waits and unit.inputs == program.feeds and unit.outputs == program.fetches else None
 
 
 class Step:
@@ -367,7 +236,7 @@ async def run_step(
     local: Local, planned: Planned, feeds: Outputs, options: RunOptions = DEFAULT, metadata: RunMetadata | None = None
 ) -> Sequence[Array]:
     """The fetched values of one run, in the order of the plan's signature."""
-    program = local.program(planned, options)
+    program = local.plans.program(planned, options)
     trace = Trace(metadata, CPU_NAME) if options.trace and metadata is not None else None
     if options.check_numerics:
         check_feeds(planned.plan.signature.feeds, feeds)

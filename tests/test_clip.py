@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from evaluate import evaluate
 
 import aioflow as af
 from aioflow.testing import check_gradients
-from tests.evaluate import evaluate
 
 
 @pytest.fixture(autouse=True)

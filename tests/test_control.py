@@ -109,3 +109,61 @@ def test_a_tuple_that_cannot_be_built_leaves_the_graph_as_it_was(graph):
     with pytest.raises(TypeError, match="neither an operation nor a tensor"):
         control.tuple([1.0, x], control_inputs=[3])
     assert graph.version == 1
+
+
+def test_what_is_a_tensor():
+    x = af.constant([1.0])
+    yes = x, af.Variable(1.0), af.IndexedSlices(x, af.constant([0]))
+    assert all(map(control.is_tensor, yes))
+    assert not any(map(control.is_tensor, (1.0, np.ones(2), [x], x.op, af.TensorShape([1]), None)))
+
+
+@pytest.fixture
+def celsius():
+    kind = type("Celsius", (), {"degrees": 3.0})
+    yield kind
+    control.CONVERTERS.pop(kind, None)
+    control._REGISTERED.pop(kind, None)
+
+
+def test_a_class_is_taught_to_become_a_tensor(celsius):
+    asked = []
+
+    def declined(value, dtype=None, name=None, as_ref=False):
+        asked.append((dtype, name, as_ref))
+        return NotImplemented
+
+    def made(value, dtype=None, name=None, as_ref=False):
+        return af.constant(value.degrees, dtype)
+
+    control.register_tensor_conversion_function(celsius, made)
+    control.register_tensor_conversion_function((celsius,), declined, priority=50)
+    assert af.add(celsius(), af.constant(1.0, af.float64)).dtype is af.float64
+    assert af.convert_to_tensor(type("Hot", (celsius,), {})()).shape == []
+    assert asked == [(af.float64, None, False), (None, None, False)]
+
+
+def test_a_class_that_makes_no_tensor_says_so(celsius):
+    control.register_tensor_conversion_function(celsius, lambda value, **options: NotImplemented)
+    with pytest.raises(TypeError, match="no function makes a tensor of .* of dtype int32"):
+        af.convert_to_tensor(celsius(), "int32")
+    control.register_tensor_conversion_function(celsius, lambda value, **options: 3, 1)
+    with pytest.raises(TypeError, match="made 3 of a Celsius, which is no tensor"):
+        af.convert_to_tensor(celsius())
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "text"),
+    [
+        (3, abs, "base_type is a class or a tuple of classes, not 3"),
+        ((), abs, "base_type is a class"),
+        (str, abs, "how str becomes a tensor cannot be changed"),
+        (np.ndarray, abs, "how ndarray becomes a tensor cannot be changed"),
+        (object, abs, "how object becomes a tensor cannot be changed"),
+        (af.Variable, abs, "how Variable becomes a tensor cannot be changed"),
+        (set, 3, "conversion_func must be callable, not 3"),
+    ],
+)
+def test_what_a_class_is_taught_must_make_sense(kind, function, text):
+    with pytest.raises(TypeError, match=text):
+        control.register_tensor_conversion_function(kind, function)

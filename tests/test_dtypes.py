@@ -25,6 +25,7 @@ from aioflow.dtypes import (
     normalise_axis,
     spec_of,
 )
+from aioflow.tensor_shape import dimension_value
 
 SIZES = st.none() | st.lists(st.none() | st.integers(0, 3), max_size=3)
 SHAPES = SIZES.map(TensorShape)
@@ -330,3 +331,46 @@ def test_the_spec_of_a_value(value, text):
 def test_a_dtype_prints_as_users_write_it():
     assert isinstance(dtypes.float32, DType)
     assert repr(dtypes.float32) == "af.float32"
+
+
+@pytest.mark.parametrize(
+    ("method", "sizes", "good", "bad", "text"),
+    [
+        ("with_rank_at_least", [2, None], 2, 3, "rank 3 or more is needed"),
+        ("with_rank_at_most", [2, None], 2, 1, "rank 1 or less is needed"),
+        ("assert_has_rank", [2, None], 2, 1, "rank 1 is needed, the shape is"),
+        ("assert_same_rank", [2, None], [3, 3], [2], r"shapes \[2, \?\] and \[2\] differ in rank"),
+        ("assert_is_compatible_with", [2, None], [None, 3], [3, None], "are not compatible"),
+    ],
+)
+def test_a_shape_is_checked(method, sizes, good, bad, text):
+    shape = TensorShape(sizes)
+    assert getattr(shape, method)(good) in (shape, None)
+    assert getattr(UNKNOWN, method)(bad) in (UNKNOWN, None)
+    with pytest.raises(ValueError, match=text):
+        getattr(shape, method)(bad)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shared"),
+    [
+        ([2, 3], [2, 3], [2, 3]), ([2, 3], [2, 4], [2, None]), ([2, None], [2, None], [2, None]), ([2], [2, 3], None),
+        (None, [2], None), ([], [], []),
+    ],
+)  # fmt: skip
+def test_shapes_share_what_is_the_same(a, b, shared):
+    assert TensorShape(a).most_specific_compatible_shape(b) == TensorShape(shared)
+    assert TensorShape(b).most_specific_compatible_shape(a) == TensorShape(shared)
+
+
+def test_a_dimension_is_a_number_or_none():
+    assert [dimension_value(size) for size in (Dimension(2), Dimension(None), 3, None)] == [2, None, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"), [("bool", (False, True)), ("float32", (0, 1)), ("uint8", (0, 255)), ("int16", (0, 32767))]
+)
+def test_brightness_goes_from_black_to_white(name, limits):
+    assert as_dtype(name).limits == limits
+    with pytest.raises(TypeError, match="complex64 has no maximum"):
+        _ = dtypes.complex64.limits

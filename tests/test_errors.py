@@ -84,3 +84,15 @@ def test_what_a_kernel_raises_becomes_the_error_of_its_kind(raised, kind, text):
 def test_an_error_of_ours_stays_the_same():
     error = errors.AbortedError("restarted")
     assert from_exception(error) is error
+
+
+def test_each_error_has_tensorflows_number():
+    assert (errors.OK, errors.CANCELLED, errors.NOT_FOUND, errors.DATA_LOSS, errors.UNAUTHENTICATED) == (0, 1, 5, 15, 16)
+    assert sorted(kind("gone").error_code for kind in CLASSES) == list(range(1, 17))
+    assert OpError("x").error_code == errors.UNKNOWN
+    for kind in CLASSES:
+        number = errors.error_code_from_exception_type(kind)
+        assert number == getattr(errors, kind.code.upper())
+        assert errors.exception_type_from_error_code(number) is kind
+    with pytest.raises(ValueError, match="17 is the number of no error; they go from 1 to 16"):
+        errors.exception_type_from_error_code(17)

@@ -118,7 +118,7 @@ async def test_heavy_work_runs_on_a_compute_thread_and_light_work_on_the_loop(gr
         for size in (10, 3_000_000):
             value = np.ones(size, np.float32).view(Spy)
             step.converters = [lambda value: value]
-            await step.run([value], af.step.DEFAULT, None)
+            await step.run([value], af.plan_cache.DEFAULT, None)
     assert seen[10] is threading.main_thread()
     assert "aioflow-compute" in seen[3_000_000].name
 

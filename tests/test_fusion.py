@@ -1,9 +1,13 @@
 """Chains of element-wise kernels: the same results as one kernel after the other, in blocks and on several cores."""
 
 import asyncio
+import importlib
+import pkgutil
 
 import numpy as np
 import pytest
+import samples
+from evaluate import View
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +15,9 @@ import aioflow as af
 from aioflow import costs, fusion
 from aioflow.op import REGISTRY
 from aioflow.testing import VirtualTimeLoop
-from tests import samples
-from tests.evaluate import View
+
+for module in pkgutil.iter_modules(samples.__path__):
+    importlib.import_module(f"samples.{module.name}")
 
 UNARY = ("negative", "tanh", "square", "abs", "exp", "sigmoid", "relu", "softplus")
 BINARY = ("add", "subtract", "multiply", "maximum", "squared_difference", "greater")
@@ -38,7 +43,7 @@ async def both(graph, fetches, feeds):
         af.Session(graph=graph, config=af.Config(fuse_elementwise=False)) as plain,
     ):
         found = await blocks.run(fetches, feeds), await plain.run(fetches, feeds)
-        units = [unit for planned in blocks._local._plans.values() for unit in planned.fused.units]
+        units = [unit for planned in blocks._local.plans._plans.values() for unit in planned.fused.units]
         chains = [s for u in units if u.heavy for s in fusion.fuse(u.heavy._parts[0], u.heavy._parts[2])]
         return *found, [chain for chain in chains if isinstance(chain, fusion.Chain)]
 

@@ -409,6 +409,8 @@ def test_a_prevented_gradient_raises_its_message():
     x = number("x")
     with pytest.raises(LookupError, match="not through here"):
         gradients(af.prevent_gradient(x, message="not through here"), x)
+    with pytest.raises(LookupError, match="the gradient through 'p' is prevented$"):
+        gradients(af.prevent_gradient(x, name="p"), x)
 
 
 # Gradients chosen by users

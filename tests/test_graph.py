@@ -122,6 +122,15 @@ def test_a_tensor_has_no_value_while_the_graph_is_built(graph, use, text):
         use(af.placeholder(af.float32, [2], name="x"))
 
 
+def test_elements_have_what_tensorflow_calls_them(graph):
+    x = af.split(af.placeholder(af.float32, [4]), 2)[1]
+    assert (x.value_index, x.op.values()) == (1, x.op.outputs)
+    assert x.op.traceback == [x.op.line]
+    for use in (np.array, np.asarray, np.sum):
+        with pytest.raises(TypeError, match=r"split.* is no array .*: use `await session.run\(tensor\)` for its value"):
+            use(x)
+
+
 def test_a_tensor_is_equal_to_itself_alone(graph):
     x, y = af.constant(1.0), af.constant(1.0)
     assert x == x

@@ -528,6 +528,8 @@ def test_a_mapped_input_can_break_a_cycle(graph):
         ([node("z", input=["^z"])], "node 'z' (no_op): it needs its own result: z <- z; break the cycle"),
         ([node("a", input=["^b"]), node("b", input=["^c"]), node("c", input=["^b"])], "b <- c <- b"),
         ([node("z", "py_func", attr={"func": "os.system", "Tout": {"tuple": []}})], "cannot be its attribute 'func'"),
+        ([node("z", container="_x")], "'_x' is not a valid container name: letters, digits and _ . - / only"),
+        ([node("z", container="a b")], "'a b' is not a valid container name"),
         ([node("taken")], "the graph has an operation 'taken' already; choose another name scope"),
         ([node("z", op="matmull", line=["model.py", 7, "build"])], "\n  built at: model.py:7 in build"),
     ],

@@ -83,6 +83,35 @@ async def test_the_variance_follows_the_fans(made, variance):
         assert abs(numbers.var() / (variance / places) - 1) < 0.02
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [([4, 3], None), ([3, 4], "float64"), ([2, 3, 4], None), ([1, 2, 5], None), ([0, 2], None)]
+)
+async def test_orthogonal_rows_or_columns_have_the_length_of_the_gain(shape, dtype):
+    numbers = await value(initializers.orthogonal_initializer(2.0, seed=1)(shape, dtype))
+    assert (numbers.shape, numbers.dtype) == (tuple(shape), np.dtype(dtype or "float32"))
+    matrix = numbers.reshape(-1, shape[-1])
+    product = matrix @ matrix.T if len(matrix) < shape[-1] else matrix.T @ matrix
+    expected = 4 * np.eye(len(product)) if matrix.size else np.zeros((0, 0))
+    np.testing.assert_allclose(product if matrix.size else expected, expected, atol=1e-5)
+
+
+async def test_orthogonal_matrices_have_signs_of_all_sorts():
+    numbers = await value(initializers.orthogonal(seed=1)([64, 64]))
+    assert 16 < (np.diag(numbers) > 0).sum() < 48
+
+
+@pytest.mark.parametrize(("shape", "limit"), [([3, 100], 2.0), ([2, 6, 100], 1.0), ([100], 12**0.5), ([], 12**0.5)])
+async def test_uniform_unit_scaling_goes_by_what_comes_in(shape, limit):
+    numbers = await value(initializers.uniform_unit_scaling_initializer(2.0, seed=1)(shape))
+    assert np.abs(numbers).max() <= limit
+    assert not shape or np.abs(numbers).max() > 0.9 * limit
+
+
+def test_each_name_of_tensorflows_namespace_is_a_class():
+    for name in ("zeros", "ones", "constant", "random_uniform", "glorot_normal", "variance_scaling", "identity"):
+        assert getattr(initializers, name) is getattr(initializers, f"{name}_initializer")
+
+
 async def test_vectors_and_scalars_have_fans_too():
     made = initializers.VarianceScaling(12.0, "fan_avg", "uniform", seed=1)
     for shape, limit in [([], 6.0), ([9], 2.0)]:
@@ -99,6 +128,7 @@ async def test_vectors_and_scalars_have_fans_too():
         (lambda: initializers.VarianceScaling(distribution="cauchy"), "distribution is .*, not 'cauchy'"),
         (lambda: initializers.VarianceScaling(dtype="int32"), "floating, not int32"),
         (lambda: initializers.Identity()([3]), "an identity matrix has two axes"),
+        (lambda: initializers.Orthogonal()([3]), "an orthogonal matrix has two axes or more"),
         (lambda: initializers.Constant([1, 2, 3], verify_shape=True)([2]), "does not have shape"),
         (lambda: initializers.default_for(af.string), "a variable of dtype string needs an initializer"),
     ],

@@ -91,6 +91,16 @@ def test_extremes_give_the_gradient_of_ties_to_x():
         np.testing.assert_array_equal(found, [dx, dy])
 
 
+def test_texts_are_put_one_after_the_other():
+    x = placeholder("string", [None])
+    assert value(constant("a") + "b") == b"ab"
+    assert value("b" + constant(["x", b"\xff"])).tolist() == [b"bx", b"b\xff"]
+    assert value(arithmetic.add(["a"], "é")).tolist() == ["aé".encode()]
+    assert gradients(x + "b", x) == [None]
+    with pytest.raises(TypeError, match="dtypes string and float32 differ|float32"):
+        constant("a") + 1.0
+
+
 def test_extremes_keep_nan():
     assert np.isnan(value(arithmetic.maximum([np.nan, 1.0], [1.0, np.nan]))).all()
 

@@ -14,14 +14,14 @@ from aioflow.gradients import gradients
 from aioflow.graph import Graph
 from aioflow.indexed_slices import IndexedSlices, dense
 from aioflow.kernels.arrays import diag
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.kernels.constants import constant, identity_n, placeholder
 from aioflow.kernels.counting import linspace, one_hot
 from aioflow.kernels.counting import range as range_
 from aioflow.kernels.gathering import gather, gather_nd, scatter_nd
 from aioflow.kernels.joining import concat, split, stack, unstack
 from aioflow.kernels.masking import boolean_mask, sequence_mask
 from aioflow.kernels.segments import segment_sum, unsorted_segment_sum
-from aioflow.kernels.shapes import reshape, shape
+from aioflow.kernels.shapes import reshape, shape, shape_n
 from aioflow.kernels.sorting import in_top_k, invert_permutation, top_k, unique
 
 
@@ -312,6 +312,29 @@ def test_steps_that_lead_nowhere_are_refused():
         range_(True)
     with pytest.raises(ValueError, match="num must be 1 or more, not 0"):
         linspace(0.0, 1.0, 0)
+
+
+def test_what_is_many_tensors_is_a_list():
+    x = placeholder(float32, [2])
+    for made in (split(x, 2), split(x, [1, 1]), unstack(x), identity_n([x, x]), shape_n([x, x])):
+        assert type(made) is list
+
+
+def test_numbers_that_are_stacked_take_one_dtype():
+    x = constant([1, 2.0])
+    assert evaluate(stack([1, 2.0], name="both")).tolist() == [1.0, 2.0]
+    assert evaluate(stack([x, [3, 4.0]])).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert evaluate(stack((np.int64(1), 2))).dtype == np.int64
+
+
+def test_one_tensor_is_a_single_value_to_concat():
+    assert evaluate(concat(constant([[1, 2]]), 0)).tolist() == [[1, 2]]
+
+
+def test_one_hot_refuses_a_negative_depth_in_a_run():
+    depth = placeholder(int32, [])
+    with pytest.raises(ValueError, match="depth cannot be negative: -2"):
+        evaluate(one_hot([1], depth), {depth: np.int32(-2)})
 
 
 def test_one_hot_takes_the_dtype_of_its_values():

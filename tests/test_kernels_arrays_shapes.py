@@ -162,6 +162,14 @@ ERRORS = {
     "an axis reversed twice": (lambda: reverse(tensor(2), [0, -1]), ValueError, "one axis twice"),
     "a diagonal of odd rank": (lambda: diag_part(tensor(2, 2, 2)), ValueError, "an even rank"),
     "a reflection too wide": (lambda: pad(tensor(3), [[3, 0]], "REFLECT"), ValueError, "axis 0 of size 3 .* by 3"),
+    "text among numbers": (lambda: pad(tensor(3), [[1, 1]], constant_values="x"), TypeError, "'x' is not a value of"),
+    "a fraction among integers": (
+        lambda: pad(tensor(3, dtype=int32), [[1, 1]], constant_values=1.5),
+        TypeError,
+        "1.5 is not a value of dtype int32",
+    ),
+    "padding by several values": (lambda: pad(tensor(3), [[1, 1]], constant_values=[1.0]), ValueError, r"shape is \[1\]"),
+    "an index of open size": (lambda: tensor(3)[: tensor(None).shape[0]], ValueError, r"take it from af.shape"),
     "an unknown mode": (lambda: pad(tensor(3), [[1, 1]], "EDGE"), ValueError, "not 'EDGE'"),
     "a shape that is open": (lambda: zeros([None, 2]), ValueError, r"shape \[\?, 2\] is not fully defined"),
     "ones of text": (lambda: ones([2], string), TypeError, "string has no 1"),
@@ -173,6 +181,11 @@ ERRORS = {
     "a filling that is no scalar": (lambda: fill([2], [1, 2]), ValueError, r"must be a scalar, its shape is \[2\]"),
     "a fraction as out_type": (lambda: shape(tensor(2), float32), TypeError, "not float32"),
 }
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, b""), ("é", "é".encode()), (b"\xff", b"\xff")])
+def test_text_is_padded_with_bytes(value, expected):
+    assert evaluate(pad(["a"], [[1, 1]], constant_values=value)).tolist() == [expected, b"a", expected]
 
 
 @pytest.mark.parametrize("case", ERRORS)

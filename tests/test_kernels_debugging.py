@@ -176,6 +176,82 @@ def test_nan_equals_nothing():
         assertions.assert_equal(np.array([1.0, np.nan]), np.array([1.0, np.nan]))
 
 
+# Nearness, ranks, dtypes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "holds"),
+    [
+        ((1.0, 1.0 + 1e-6), True),
+        ((1.0, 1.0 + 1e-5), False),
+        (([1.0, 100.0], [1.1, 101.0], 0.1), True),
+        ((1.0, 2.0, 0.0, 1.0), True),
+        ((1.0, np.nan), False),
+        ((np.inf, np.inf), True),
+        ((np.inf, 1.0), False),
+        ((3, 3), True),
+        ((np.uint8(3), np.uint8(4), 0, 1), True),
+        ((np.uint8(4), np.uint8(6), 0, 1), False),
+        ((np.complex64(1j), np.complex64(1j + 1e-7)), True),
+        ((np.float16(1), np.float16(1.009)), True),
+        ((np.float16(1), np.float16(1.05)), False),
+    ],
+)
+def test_near_is_within_the_tolerances(arguments, holds):
+    if holds:
+        with np.errstate(invalid="ignore"):
+            perform(assertions.assert_near(*arguments))
+    else:
+        with pytest.raises(errors.InvalidArgumentError, match=r"m: x and y are not near for 1 of \d elements: x = "):
+            assertions.assert_near(*arguments, message="m")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "good", "bad", "text"),
+    [
+        ("assert_rank", 1, [2], [], r"a rank equal to 1 is needed, "),
+        ("assert_rank_at_least", 1, [2, 3], [], r"a rank of at least 1 is needed, "),
+        ("assert_rank_in", (0, 2), [2, 3], [2], r"a rank among \[0, 2\] is needed, "),
+    ],
+)
+def test_ranks_are_checked_when_built_or_else_in_the_run(name, wanted, good, bad, text):
+    build = getattr(assertions, name)
+    assert build(np.zeros(good), wanted).type == "no_op"
+    with pytest.raises(ValueError, match=f"m: {text}constant.*:0 has shape"):
+        build(np.zeros(bad), wanted, message="m")
+    operation = build(af.placeholder(af.float32, None), wanted, ["seen"])
+    seen = np.array(b"seen", object)
+    perform(operation, np.array(good, np.int32), np.array(wanted), seen)
+    with pytest.raises(errors.InvalidArgumentError, match=rf"^{text}the shape is .* \[seen\]$"):
+        perform(operation, np.array(bad, np.int32), np.array(wanted), seen)
+
+
+def test_what_is_known_of_a_tensor_is_asserted_when_the_graph_is_built():
+    x, n = af.placeholder(af.float64, []), af.constant([1])
+    assert assertions.assert_scalar(x) is x
+    assert assertions.assert_type(x, "float64").type == assertions.assert_integer(n).type == "no_op"
+    assert assertions.assert_same_float_dtype([x]) == assertions.assert_same_float_dtype([x], "float64") == af.float64
+    assert assertions.assert_same_float_dtype() == af.float32
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "text"),
+    [
+        (lambda: assertions.assert_scalar([1]), ValueError, r"must be known to be a scalar, its shape is \[1\]"),
+        (lambda: assertions.assert_scalar(af.placeholder(af.int32)), ValueError, "its shape is <unknown>"),
+        (lambda: assertions.assert_rank(1, 0.5), TypeError, "dtype float32 is not supported"),
+        (lambda: assertions.assert_type(1, af.int64, "m"), TypeError, "^assert_type: m: constant:0 has dtype int32, not int64"),
+        (lambda: assertions.assert_integer(1.0), TypeError, "has dtype float32, which holds no integers"),
+        (lambda: assertions.assert_same_float_dtype([1.0], "float64"), ValueError, "has dtype float32, not af.float64"),
+        (lambda: assertions.assert_same_float_dtype([af.constant(1)]), ValueError, "floating dtype is needed, not af."),
+        (lambda: assertions.assert_near("a", "a"), TypeError, "dtype string is not supported"),
+    ],
+)
+def test_what_is_not_so_is_refused_when_the_graph_is_built(build, error, text):
+    with pytest.raises(error, match=text):
+        build()
+
+
 # check_numerics
 
 

@@ -232,6 +232,8 @@ async def test_a_coroutine_that_a_plain_function_returns_is_refused():
         (NotImplementedError("n"), errors.UnimplementedError),
         (KeyError("k"), errors.UnknownError),
         (asyncio.CancelledError("c"), errors.CancelledError),
+        (GeneratorExit(), errors.UnknownError),
+        (BaseException("b"), errors.UnknownError),
         (errors.NotFoundError("f"), errors.NotFoundError),
     ],
 )

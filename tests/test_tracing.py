@@ -195,9 +195,19 @@ async def test_names_of_the_user_are_data(traced):
     assert json.loads(text) == metadata.chrome_trace()
 
 
-def test_an_empty_trace_is_a_trace(tmp_path):
-    af.RunMetadata().write_chrome_trace(tmp_path / "trace.json")
+async def test_a_trace_of_nothing_is_a_trace(traced, tmp_path):
+    x = af.placeholder(af.float32, [])
+    (await traced(x, {x: 1.0})).write_chrome_trace(tmp_path / "trace.json")
     assert json.loads((tmp_path / "trace.json").read_text()) == {"traceEvents": []}
+
+
+async def test_what_was_not_traced_is_not_written(session, tmp_path):
+    metadata = af.RunMetadata()
+    await session.run(af.constant(1.0), metadata=metadata)
+    for empty in (metadata, af.RunMetadata()):
+        with pytest.raises(ValueError, match=r"pass options=af\.RunOptions\(trace=True\)"):
+            empty.write_chrome_trace(tmp_path / "trace.json")
+    assert not list(tmp_path.iterdir())
 
 
 def opened():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
+from aioflow.train import decay
 
 train = af.train
 STEPS = [0, 1, 5, 10, 15, 20, 33]
@@ -14,6 +15,18 @@ STEPS = [0, 1, 5, 10, 15, 20, 33]
 def polynomial(step, power=1.0, cycle=False):
     steps = 10 * max(1, math.ceil(step / 10)) if cycle else 10
     return (0.5 - 0.1) * (1 - min(step, steps) / steps) ** power + 0.1
+
+
+def restarts(step, growth=2.0):
+    start, length, height = 0, 4, 1.0
+    while step >= start + length:
+        start, length, height = start + length, length * growth, height * 0.9
+    return 0.5 * (0.8 * height * 0.5 * (1 + math.cos(math.pi * (step - start) / length)) + 0.2)
+
+
+def linear_cosine(step):
+    done = min(step, 10) / 10
+    return 0.5 * ((0.1 + 1 - done) * 0.5 * (1 + math.cos(2 * math.pi * 1.5 * done)) + 0.01)
 
 
 SCHEDULES = {
@@ -42,6 +55,20 @@ SCHEDULES = {
     "cosine": (
         lambda s: train.cosine_decay(0.5, s, 10, 0.2),
         lambda s: 0.5 * (0.8 * 0.5 * (1 + math.cos(math.pi * min(s, 10) / 10)) + 0.2),
+    ),
+    "restarts": (lambda s: decay.cosine_decay_restarts(0.5, s, 4, 2.0, 0.9, 0.2), restarts),
+    "restarts of one length": (
+        lambda s: decay.cosine_decay_restarts(0.5, s, 4, 1.0, 0.9, 0.2), lambda s: restarts(s, 1.0),
+    ),
+    "restarts of a length to be found": (
+        lambda s: decay.cosine_decay_restarts(0.5, s, 4, af.identity(2.0), 0.9, 0.2), restarts,
+    ),
+    "restarts of one length to be found": (
+        lambda s: decay.cosine_decay_restarts(0.5, s, 4, af.identity(1.0), 0.9, 0.2), lambda s: restarts(s, 1.0),
+    ),
+    "linear cosine": (lambda s: decay.linear_cosine_decay(0.5, s, 10, 1.5, 0.1, 0.01), linear_cosine),
+    "linear cosine without noise": (
+        lambda s: decay.noisy_linear_cosine_decay(0.5, s, 10, 0.0, 0.5, 1.5, 0.1, 0.01), linear_cosine,
     ),
 }  # fmt: skip
 
@@ -73,6 +100,16 @@ async def test_a_schedule_follows_the_global_step_as_it_counts(graph):
         for _ in range(3):
             await session.run(fall)
         assert await session.run([w, step, rate]) == [1.75, 3, 0.125]
+
+
+async def test_noise_falls_as_the_global_step_grows(graph):
+    step = af.placeholder(af.int64, [])
+    rate = decay.noisy_linear_cosine_decay(1.0, step, 10**6, 4.0, 0.5)
+    async with af.Session(graph=graph) as session:
+        for number in (0, 15):
+            rates = [await session.run(rate, {step: number}) for _ in range(400)]
+            assert abs(np.mean(rates) - 1.001) < 0.4
+            assert abs(np.std(rates) / (2 / (1 + number) ** 0.25) - 1) < 0.15
 
 
 async def test_the_rate_has_the_dtype_it_was_given_in(graph):

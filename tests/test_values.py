@@ -64,6 +64,7 @@ def test_values_have_the_dtype_of_convention(value, dtype, expected):
         (np.array([b"x"]), [b"x"]),
         (np.str_("x"), b"x"),
         ([np.bytes_(b"x")], [b"x"]),
+        (["a", b"\xff", "é"], [b"a", b"\xff", "é".encode()]),
     ],
 )
 def test_text_becomes_bytes_objects(value, expected):
@@ -88,6 +89,13 @@ def test_text_becomes_bytes_objects(value, expected):
         (np.float64(1e300), "float16", np.inf),
         ([ml_dtypes.bfloat16(1.5)], "float32", [1.5]),
         (1e300, "float8_e5m2", np.inf),
+        (1.0, "int32", 1),
+        ([True, False], "float32", [1, 0]),
+        ([1, 0], "bool", [True, False]),
+        (np.array([[1, 2.5]], object), "float32", [[1, 2.5]]),
+        (np.zeros((0, 2), object), "int32", np.zeros((0, 2))),
+        (TensorShape([2, 3]), "int64", [2, 3]),
+        ([Dimension(2), 3], "float32", [2, 3]),
     ],
 )
 def test_values_take_a_dtype_that_can_hold_them(value, dtype, expected):
@@ -99,11 +107,13 @@ def test_values_take_a_dtype_that_can_hold_them(value, dtype, expected):
 @pytest.mark.parametrize(
     ("value", "dtype", "text"),
     [
-        (1.0, "int32", "1.0 is not a value of dtype int32"),
-        (True, "int32", "True is not a value of dtype int32"),
-        (True, "float32", "True is not a value of dtype float32"),
-        (1, "bool", "1 is not a value of dtype bool"),
-        (1j, "float32", "1j is not a value of dtype float32"),
+        (1.5, "int32", "1.5 does not fit dtype int32 without loss"),
+        (2, "bool", "2 does not fit dtype bool without loss"),
+        (1j, "float32", "1j is complex, and dtype float32 is not"),
+        (np.array([1.5], object), "int32", "does not fit dtype int32 without loss"),
+        (np.array([1, None], object), "int32", "None of type NoneType has no dtype"),
+        (1 << 80, "int32", "does not fit any integer dtype"),
+        (["a", b"\xff"], "float32", "['a', b'\\xff'] is not a value of dtype float32"),
         (300, "uint8", "300 does not fit dtype uint8 without loss"),
         (-1, "uint64", "-1 does not fit dtype uint64 without loss"),
         (np.uint64(1 << 63), "int64", "does not fit dtype int64 without loss"),
@@ -132,7 +142,23 @@ def test_what_a_dtype_cannot_hold_is_a_type_error(value, dtype, text):
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [[[1, 2], [3]], [["a"], ["b", "c"]], [1, [2]]])
+@pytest.mark.parametrize(
+    ("value", "dtype", "text"),
+    [
+        (1.0, "int32", "1.0 is not a value of dtype int32"),
+        (True, "int32", "True is not a value of dtype int32"),
+        (True, "float32", "True is not a value of dtype float32"),
+        (1, "bool", "1 is not a value of dtype bool"),
+        (1j, "float32", "1j is not a value of dtype float32"),
+    ],
+)
+def test_a_constant_is_not_given_another_kind_of_number(value, dtype, text):
+    for make in (lambda: as_array(value, dtypes.as_dtype(dtype), strict=True), lambda: constant(value, dtype)):
+        with pytest.raises(TypeError, match=text):
+            make()
+
+
+@pytest.mark.parametrize("value", [[[1, 2], [3]], [["a"], ["b", "c"]], [["a"], [b"\xff", "c"]], [1, [2]]])
 def test_ragged_values_are_a_value_error_that_is_short(value):
     with pytest.raises(ValueError, match="cannot be made into one array"):
         as_array(value)
@@ -190,8 +216,12 @@ def test_shapes_and_sizes_are_integers():
     for value, shape in ((TensorShape([2, 3]), [2]), (Dimension(2), []), ([Dimension(2), 3], [2])):
         tensor = convert_to_tensor(value)
         assert (tensor.dtype, tensor.shape) == (dtypes.int32, shape)
-    with pytest.raises(ValueError, match="not known when the graph is built"):
-        convert_to_tensor([Dimension(None), 3])
+        assert constant_value(constant(value)).tolist() == constant_value(tensor).tolist()
+    assert constant(TensorShape([])).dtype is dtypes.int32
+    for value in ([Dimension(None), 3], Dimension(None), TensorShape([None, 3]), TensorShape(None)):
+        for make in (constant, convert_to_tensor):
+            with pytest.raises(ValueError, match=r"not known when the graph is built: take .* from af\.shape\(x\)"):
+                make(value)
 
 
 def test_a_class_says_how_it_becomes_a_tensor(monkeypatch):

@@ -69,9 +69,9 @@ def cumulative_logsumexp(x: Spec, axis: int = 0, exclusive: bool = False, revers
 
     Without i itself if `exclusive`, so that the first one is -inf; counted from the end if `reverse`. On the CPU alone.
     """
-    x.axis(axis)
     if x.rank == 0:
         raise ValueError("a scalar has no axis")
+    x.axis(axis)
     return x.only(FLOAT)
 
 

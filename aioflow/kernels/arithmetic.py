@@ -40,7 +40,7 @@ def _(xp: Namespace, x: Array, y: Array) -> Array:
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x + y; of texts, y after x."""
+    """The sum of x and y; of texts y after x."""
     return (string_add if _is_text(x) or _is_text(y) else _add)(x, y, name=name)
 
 
@@ -48,7 +48,7 @@ def _is_text(value: Any) -> bool:
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
     dtype = getattr(value, "dtype", None)
-    return isinstance(value, (str, bytes)) if dtype is None else dtype is string or getattr(dtype, "kind", "") in "SUO"
+    return isinstance(value, (str, bytes)) if dtype is None else dtype is string or getattr(dtype, "kind", "-") in "SUO"
 
 
 # Division

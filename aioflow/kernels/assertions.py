@@ -1,16 +1,32 @@
 """Assertions: operations that fail the run unless something holds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from aioflow import errors
-from aioflow.convert import TensorLike, constant_value
-from aioflow.dtypes import BOOL, COMPLEX, NUMERIC, Array, DeviceKind, Namespace, Spec
+from aioflow.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INTEGER,
+    NUMERIC,
+    Array,
+    DeviceKind,
+    DType,
+    Namespace,
+    Spec,
+    as_dtype,
+    float32,
+)
 from aioflow.graph import transactional
+from aioflow.kernels.constants import no_op
 from aioflow.kernels.debugging import brackets, summarize_value
-from aioflow.node import Operation, describe_line
-from aioflow.op import Op, T, op
+from aioflow.kernels.shapes import shape
+from aioflow.node import Operation, Tensor, describe_line
+from aioflow.op import Ints, Op, T, op
 
 CPU = DeviceKind.CPU
 
@@ -50,10 +66,9 @@ def _comparison(name: str, ufunc: str, symbol: str) -> Callable[..., Operation]:
     ) -> None:
         holds = getattr(xp, ufunc)(x, y)
         if not holds.all():
-            note = f"{message}: " if message else ""
             where = _where(~holds, x, y, summarize)
             raise errors.InvalidArgumentError(
-                f"{note}x {symbol} y does not hold for {where} {brackets(data, summarize)}"
+                f"{_note(message)}x {symbol} y does not hold for {where} {brackets(data, summarize)}"
             )
 
     @transactional
@@ -66,16 +81,7 @@ def _comparison(name: str, ufunc: str, symbol: str) -> Callable[..., Operation]:
         name: str | None = None,
     ) -> Operation:
         operation = made(x, y, list(data or ()), summarize=summarize, message=message, name=name)
-        left, right, *others = [constant_value(tensor) for tensor in operation.inputs]
-        if left is not None and right is not None:
-            shown = [value for value in others if value is not None]
-            try:
-                check(np, left, right, shown, summarize=summarize, message=message)
-            except errors.InvalidArgumentError as error:
-                shapes = [str(tensor.spec) for tensor in operation.inputs]
-                line = describe_line(operation)
-                raise error.at(operation.name, operation.type, line=line, device=None, shapes=shapes) from None
-        return operation
+        return _checked_now(operation, 2, check)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"""An operation: x {symbol} y holds for all elements, broadcast.
@@ -85,6 +91,26 @@ def _comparison(name: str, ufunc: str, symbol: str) -> Callable[..., Operation]:
             differ, and the first elements of each of `data`.
     """
     return build
+
+
+def _checked_now(operation: Operation, count: int, check: Callable[..., None]) -> Operation:
+    """The operation, checked at once if the graph knows its first `count` inputs, those that the assertion is about."""
+    values = [constant_value(tensor) for tensor in operation.inputs]
+    if all(value is not None for value in values[:count]):
+        shown = [value for value in values[count:] if value is not None]
+        attrs = operation.attrs
+        try:
+            with np.errstate(all="ignore"):
+                check(np, *values[:count], shown, summarize=attrs["summarize"], message=attrs["message"])
+        except errors.InvalidArgumentError as error:
+            shapes = [str(tensor.spec) for tensor in operation.inputs]
+            line = describe_line(operation)
+            raise error.at(operation.name, operation.type, line=line, device=None, shapes=shapes) from None
+    return operation
+
+
+def _note(message: str | None) -> str:
+    return f"{message}: " if message else ""
 
 
 def _where(wrong: Array, x: Array, y: Array, summarize: int | None) -> str:
@@ -123,7 +149,207 @@ assert_non_negative = _sign("assert_non_negative", assert_greater_equal, "0 or g
 assert_non_positive = _sign("assert_non_positive", assert_less_equal, "0 or less")
 
 
+@op(name="assert_near", stateful=True)
+def _near(
+    x: T, y: T, rtol: T, atol: T, data: Sequence[Spec], summarize: int | None = None, message: str | None = None
+) -> None:
+    """|x - y| <= atol + rtol |y| holds for all elements, broadcast; else InvalidArgumentError with the first."""
+    x.only(NUMERIC).same_dtype(y, rtol, atol).broadcast(y)
+    for tolerance in (rtol, atol):
+        tolerance.with_shape(x.broadcast(y)).broadcast(tolerance)
+
+
+_near.no_gradient("it has no outputs")
+
+
+@_near.kernel(CPU)
+def _check_near(
+    xp: Namespace,
+    x: Array,
+    y: Array,
+    rtol: Array,
+    atol: Array,
+    data: Sequence[Array],
+    *,
+    summarize: int | None,
+    message: str | None,
+) -> None:
+    distance = xp.maximum(x, y) - xp.minimum(x, y) if x.dtype.kind in "iu" else xp.abs(x - y)
+    holds = (x == y) | (distance <= xp.abs(atol + rtol * xp.abs(y)))
+    if not holds.all():
+        where = _where(~holds, x, y, summarize)
+        limits = f"atol = {summarize_value(atol)}, rtol = {summarize_value(rtol)}"
+        raise errors.InvalidArgumentError(
+            f"{_note(message)}x and y are not near for {where}, {limits} {brackets(data, summarize)}"
+        )
+
+
+@transactional
+def assert_near(
+    x: TensorLike,
+    y: TensorLike,
+    rtol: TensorLike = None,
+    atol: TensorLike = None,
+    data: Sequence[TensorLike] | None = None,
+    summarize: int | None = None,
+    message: str | None = None,
+    name: str | None = None,
+) -> Operation:
+    """An operation: |x - y| <= atol + rtol |y| for all elements, broadcast. NaN is near to nothing.
+
+    Both tolerances are ten times the distance from 1 to the next number of the dtype, unless they are given; 0 for
+    integers.
+
+    Raises:
+        InvalidArgumentError: in the run, or when it is built if all is known by then, as `assert_equal`.
+    """
+    given: Any = next((v for v in (x, y) if isinstance(getattr(v, "dtype", None), DType)), None)
+    first = convert_to_tensor(x, None if given is None else given.dtype)
+    Spec(first.dtype).only(NUMERIC)
+    by_default = _ten_steps(first.dtype)
+    tolerances = [by_default if tolerance is None else tolerance for tolerance in (rtol, atol)]
+    operation = _near(first, y, *tolerances, list(data or ()), summarize=summarize, message=message, name=name)
+    return _checked_now(operation, 4, _check_near)
+
+
+def _ten_steps(dtype: DType) -> Any:
+    if dtype.is_integer:
+        return 0
+    return 10 * 2.0 ** -_PRECISION[dtype.real.name] if dtype.real.name in _PRECISION else 0
+
+
+_PRECISION = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}
+"""Bits of the fraction."""
+
+
+# Ranks
+
+
+def _about_rank(name: str, holds: Callable[[int, Any], bool], words: str) -> Callable[..., Operation]:
+    """An assertion about x's rank and `wanted`, an integer or several."""
+
+    def rule(
+        shape: Ints, wanted: Ints, data: Sequence[Spec], summarize: int | None = None, message: str | None = None
+    ) -> None:
+        for each in (shape, wanted):
+            each.only(INTEGER)
+
+    rule.__doc__ = f"The rank of the tensor of that shape is {words} `wanted`; else InvalidArgumentError."
+    made: Op[Operation] = op(name=name, stateful=True)(rule)
+    made.no_gradient("it has no outputs")
+
+    @made.kernel(CPU)
+    def check(
+        xp: Namespace,
+        shape: Array,
+        wanted: Array,
+        data: Sequence[Array],
+        *,
+        summarize: int | None,
+        message: str | None,
+    ) -> None:
+        if not holds(len(shape), wanted.tolist()):
+            text = f"{_note(message)}a rank {words} {wanted.tolist()} is needed, the shape is {shape.tolist()}"
+            raise errors.InvalidArgumentError(" ".join(filter(None, (text, brackets(data, summarize)))))
+
+    def build(
+        x: TensorLike,
+        rank: TensorLike,
+        data: Sequence[TensorLike] | None = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        tensor = convert_to_tensor(x)
+        wanted = convert_to_tensor(rank, preferred_dtype="int32")
+        Spec(wanted.dtype).only(INTEGER)
+        number, known = constant_value(wanted), tensor.spec.rank
+        if number is not None and known is not None:
+            if not holds(known, number.tolist()):
+                raise ValueError(
+                    f"{_note(message)}a rank {words} {number.tolist()} is needed, {tensor.name} has shape "
+                    f"{tensor.shape}"
+                )
+            return no_op(name=name or made.name)
+        return made(shape(tensor), wanted, list(data or ()), summarize=summarize, message=message, name=name)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"""An operation: the rank of x is {words} the one given.
+
+    Raises:
+        ValueError: it is not, as is known when it is built.
+        InvalidArgumentError: it is not, as is found in the run, with the first elements of each of `data`.
+    """
+    return transactional(build)
+
+
+assert_rank = _about_rank("assert_rank", lambda found, wanted: found == wanted, "equal to")
+assert_rank_at_least = _about_rank("assert_rank_at_least", lambda found, wanted: found >= wanted, "of at least")
+_assert_rank_in = _about_rank("assert_rank_in", lambda found, wanted: found in wanted, "among")
+
+
+def assert_rank_in(
+    x: TensorLike,
+    ranks: Iterable[TensorLike],
+    data: Sequence[TensorLike] | None = None,
+    summarize: int | None = None,
+    message: str | None = None,
+    name: str | None = None,
+) -> Operation:
+    """An operation: the rank of x is one of `ranks`; otherwise as `assert_rank`."""
+    return _assert_rank_in(x, list(ranks), data, summarize, message, name)
+
+
+@transactional
+def assert_scalar(tensor: TensorLike, name: str | None = None, message: str | None = None) -> Tensor:
+    """`tensor`, which is known to have rank 0. ValueError if that is not known."""
+    made = convert_to_tensor(tensor, name=name)
+    if made.spec.rank != 0:
+        raise ValueError(f"{_note(message)}{made.name} must be known to be a scalar, its shape is {made.shape}")
+    return made
+
+
+# Dtypes
+
+
+@transactional
+def assert_type(tensor: TensorLike, tf_type: Any, message: str | None = None, name: str | None = None) -> Operation:
+    """An operation that does nothing. TypeError, when it is built, unless the tensor has that dtype."""
+    made, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
+    if made.dtype is not wanted:
+        raise TypeError(f"{_note(message)}{made.name} has dtype {made.dtype.name}, not {wanted.name}")
+    return no_op(name=name or "assert_type")
+
+
+@transactional
+def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> Operation:
+    """An operation that does nothing. TypeError, when it is built, unless x is of an integer dtype."""
+    made = convert_to_tensor(x)
+    if not made.dtype.is_integer:
+        raise TypeError(f"{_note(message)}{made.name} has dtype {made.dtype.name}, which holds no integers")
+    return no_op(name=name or "assert_integer")
+
+
+def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = None) -> DType:
+    """The floating dtype that all of the tensors have, `dtype` if it is given; float32 if nothing is.
+
+    Raises:
+        ValueError: one has another dtype, or it is not floating.
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    for tensor in tensors or ():
+        found = tensor.dtype if isinstance(getattr(tensor, "dtype", None), DType) else convert_to_tensor(tensor).dtype
+        if wanted not in (None, found):
+            raise ValueError(f"{tensor!r} has dtype {found.name}, not {wanted}")
+        wanted = found
+    if wanted not in FLOAT | {None}:
+        raise ValueError(f"a floating dtype is needed, not {wanted}")
+    return wanted or float32
+
+
 __all__ = [
-    "Assert", "assert_equal", "assert_greater", "assert_greater_equal", "assert_less", "assert_less_equal",
-    "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal", "assert_positive",
+    "Assert", "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less",
+    "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive",
+    "assert_none_equal", "assert_positive", "assert_rank", "assert_rank_at_least", "assert_rank_in",
+    "assert_same_float_dtype", "assert_scalar", "assert_type",
 ]  # fmt: skip

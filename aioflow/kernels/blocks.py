@@ -128,7 +128,7 @@ def _product(block: Sizes) -> int | None:
 
 @op(name="space_to_batch_nd")
 def _space_to_batch_nd(input: Spec, block_shape: Ints, paddings: Ints) -> Spec:
-    """The pixels at the same place of each block, of `input` padded with zeros, as an image of their own.
+    """The pixels at the same place of each block, of `input` padded with zeros (strings with empty ones), as an image.
 
     `paddings` are two numbers per axis of a block, before and after. The images are in the order of places, and for
     each place in that of the batch.
@@ -196,7 +196,8 @@ def _(xp: Namespace, x: Array, block_shape: Array, paddings: Array) -> Array:
     axes, rest = len(block), x.shape[len(block) + 1 :]
     image = [size + sum(pair) for size, pair in zip(x.shape[1:], pairs, strict=False)]
     image = [_divided("the padded size", size, over) for size, over in zip(image, block, strict=True)]
-    padded = xp.zeros((len(x), *[size * over for size, over in zip(image, block, strict=True)], *rest), x.dtype)
+    sizes = (len(x), *[size * over for size, over in zip(image, block, strict=True)], *rest)
+    padded = xp.full(sizes, b"", object) if x.dtype == object else xp.zeros(sizes, x.dtype)
     padded[(slice(None), *[slice(before, -after or None) for before, after in pairs])] = x
     split = padded.reshape(len(x), *[part for pair in zip(image, block, strict=True) for part in pair], *rest)
     order = [*range(2, 2 * axes + 1, 2), 0, *range(1, 2 * axes, 2), *range(2 * axes + 1, split.ndim)]

@@ -21,7 +21,7 @@ from aioflow.kernels.sliding import Sliding, images_of
 from aioflow.node import Operation, Tensor
 from aioflow.op import Ints, NodeView, T, op
 
-BLOCK: Final = 1 << 20
+BLOCK: Final = 512 << 10
 """Bytes of images that are convolved at a time."""
 
 

@@ -21,7 +21,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 def _one_if(x: Tensor, defined: Tensor) -> Tensor:
-    """1 where x is not 0 or the function of y beside it is `defined`, elsewhere 0: what a product's slope is made of."""
+    """1 where x is not 0 or what it is multiplied by is `defined`, 0 elsewhere."""
     return cast(logical_or(not_equal(x, 0), defined), x.dtype)
 
 
@@ -132,7 +132,7 @@ floor_div = floordiv
 
 @transactional
 def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """x / y as in Python 2: of integers the greatest whole number not above it."""
+    """The quotient as in Python 2: of integers the greatest whole number not above x / y."""
     given: Any = next((v for v in (x, y) if isinstance(getattr(v, "dtype", None), DType)), None)
     first = convert_to_tensor(x, None if given is None else given.dtype)
     made = floordiv if first.dtype.is_integer else truediv

@@ -113,9 +113,8 @@ def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
 
 def _full(shape: Any, number: int, dtype: DType, name: str | None) -> Tensor:
     whole, value = _static_shape(shape), _number(number, dtype)
-    if whole is not None:
-        if not whole.is_fully_defined():
-            raise ValueError(f"shape {whole} is not fully defined: take open sizes from af.shape(x), not from x.shape")
+    if whole is not None and not whole.is_fully_defined():
+        raise ValueError(f"shape {whole} is not fully defined: take open sizes from af.shape(x), not from x.shape")
     count = None if whole is None else whole.num_elements()
     if whole is None or count is None or count > _LARGEST_CONSTANT:
         dims = convert_to_tensor(shape, preferred_dtype=int32)

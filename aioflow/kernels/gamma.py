@@ -5,8 +5,7 @@ zeros at 1 and 2; up to 10 the functional equation leads there; beyond it is Sti
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 

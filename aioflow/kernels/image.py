@@ -1,11 +1,11 @@
 """Images in another size: each pixel of the result is a weighted sum of a few, along the height and along the width.
 
-Which pixels and with what weights is told, for each axis by itself, by two small tables. The gradient is the product
-with the matrix that these tables stand for, transposed.
+Which pixels and with what weights is told, for each axis by itself, by two small tables. The gradient is such a sum
+too, by tables that say what each pixel has become part of.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,11 +32,16 @@ class Taps(NamedTuple):
         plain = len(self.places) == 1 and self.places.shape[1] == self.size and bool((self.weights == 1).all())
         return plain and bool((self.places[0] == np.arange(self.size)).all())
 
-    def matrix(self) -> Array:
-        """What each element of the result, a row, takes of each of the input."""
-        made = np.zeros((self.places.shape[1], self.size))
-        np.add.at(made, (np.arange(len(made)), self.places), self.weights)
-        return made
+    def transposed(self) -> "Taps":
+        """The same weights seen from the other side: which elements of the result each one is part of."""
+        parts = np.broadcast_to(np.arange(self.places.shape[1]), self.places.shape)[self.weights != 0]
+        places, weights = self.places[self.weights != 0], self.weights[self.weights != 0]
+        order, counts = places.argsort(kind="stable"), np.bincount(places, minlength=self.size)
+        which = np.arange(len(order)) - np.repeat(counts.cumsum() - counts, counts), places[order]
+        table = np.zeros((int(counts.max(initial=1)), self.size), np.intp)
+        shares = np.zeros(table.shape)
+        table[which], shares[which] = parts[order], weights[order]
+        return Taps(np.where(shares == 0, table[0], table), shares, self.places.shape[1])
 
 
 Tables = Callable[[int, int, bool, bool], tuple[Array, Array]]
@@ -100,6 +105,8 @@ def _result_dtype(images: DType, keeps: bool) -> DType:
 def _sized(images: Spec, size: Spec) -> TensorShape:
     wanted, sizes = known.shape(size, "size"), images.with_rank(4).sizes
     assert sizes is not None
+    if wanted.ndims not in (None, 2):
+        raise ValueError(f"size is height and width, not {wanted.ndims} numbers")
     height, width = wanted.with_rank(2).as_list()
     if any(new == 0 or (old == 0 and new is not None) for new, old in zip((height, width), sizes[1:3], strict=True)):
         raise ValueError(f"images of shape {images.shape} cannot be resized to {wanted}")
@@ -125,9 +132,9 @@ def _taps(how: Resizing, size: int, output: int, align: bool, half: bool) -> Tap
     return how.taps(size, output, align, half)
 
 
-@functools.lru_cache(maxsize=32)
-def _matrix(how: Resizing, size: int, output: int, align: bool, half: bool, dtype: Any) -> Array:
-    return _taps(how, size, output, align, half).matrix().astype(dtype)
+@functools.lru_cache(maxsize=256)
+def _back(how: Resizing, size: int, output: int, align: bool, half: bool) -> Taps:
+    return _taps(how, size, output, align, half).transposed()
 
 
 def resizing(
@@ -171,7 +178,7 @@ def resizing(
 
     _kernels(resize, grad, how)
     costs(resize, 8)
-    costs(grad, 100)
+    costs(grad, 8)
     return resize, grad
 
 
@@ -197,11 +204,8 @@ def _kernels(resize: Op[Tensor], grad: Op[Tensor], how: Resizing) -> None:
         flags, dtype = ready(node)
 
         def compute(x: Array, size: Array) -> Array:
-            along = [(_taps(how, x.shape[i + 1], output, *flags), i + 1) for i, output in enumerate(size.tolist())]
-            y = x.astype(dtype, copy=False)
-            for taps, axis in sorted(along, key=lambda pair: pair[0].places.shape[1] / pair[0].size):
-                y = y if taps.still else _resized(xp, y, taps, axis, how.keeps)
-            return x.copy() if y is x else y
+            along = [_taps(how, *pair, *flags) for pair in zip(x.shape[1:3], size.tolist(), strict=True)]
+            return _resized(xp, x.astype(dtype, copy=False), along, x, how.keeps)
 
         return compute
 
@@ -211,22 +215,23 @@ def _kernels(resize: Op[Tensor], grad: Op[Tensor], how: Resizing) -> None:
         wide = np.dtype(np.float32) if node.output_specs[0].dtype in NARROW else dtype
 
         def compute(dy: Array, size: Array) -> Array:
-            height, width = [
-                xp.asarray(_matrix(how, before, after, *flags, wide))
-                for before, after in zip(size.tolist(), dy.shape[1:3], strict=True)
-            ]
-            rows = xp.matmul(height.T, dy.astype(wide).reshape(len(dy), dy.shape[1], -1))
-            pixels = rows.reshape(len(dy), height.shape[1], *dy.shape[2:])
-            return xp.matmul(width.T, pixels).astype(dtype, copy=False)
+            along = [_back(how, *pair, *flags) for pair in zip(size.tolist(), dy.shape[1:3], strict=True)]
+            return _resized(xp, dy.astype(wide, copy=False), along, dy).astype(dtype, copy=False)
 
         return compute
 
 
-def _resized(xp: Namespace, x: Array, taps: Taps, axis: int, keeps: bool) -> Array:
+def _resized(xp: Namespace, x: Array, along: Sequence[Taps], given: Array, keeps: bool = False) -> Array:
+    """The weighted sums along height and width, that first which leaves less; never the given array itself."""
+    for taps, axis in sorted(zip(along, (1, 2), strict=True), key=lambda pair: pair[0].places.shape[1] / pair[0].size):
+        if not taps.still:
+            x = x.take(xp.asarray(taps.places[0]), axis) if keeps else _summed(xp, x, taps, axis)
+    return x.copy() if x is given else x
+
+
+def _summed(xp: Namespace, x: Array, taps: Taps, axis: int) -> Array:
     """The weighted sum along one axis."""
     places = xp.asarray(taps.places)
-    if keeps:
-        return x.take(places[0], axis)
     weights = xp.asarray(taps.weights.astype(x.dtype)).reshape(len(taps.weights), -1, *[1] * (x.ndim - 1 - axis))
     total = x.take(places[0], axis)
     total *= weights[0]

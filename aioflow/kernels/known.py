@@ -7,11 +7,31 @@ knows to be constant, and a kernel's call the value itself.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from aioflow.dtypes import UNKNOWN, Array, Known, Sizes, Spec, TensorShape
-from aioflow.op import NodeView
+from aioflow.dtypes import UNKNOWN, Array, Known, Sizes, Spec, TensorShape, spec_of
+from aioflow.node import Attrs
+from aioflow.op import NodeView, Op
 
 LARGEST: Final = 64
 """Longer vectors are not worth knowing."""
+
+
+def of(value: Array) -> Spec:
+    """The Spec of a concrete value, with all that a rule may know of it."""
+    spec = spec_of(value)
+    small = spec.dtype.is_integer and value.ndim <= 1 and value.size <= LARGEST
+    return Spec(spec.dtype, spec.shape, plain(value)) if small else spec
+
+
+def refusal(definition: Op[Any], attrs: Attrs, inputs: Sequence[Spec]) -> str | None:
+    """What an op's shape rule has against inputs that a kernel could not take; None if it would take them.
+
+    A rule speaks of the sizes that do not fit, in one sentence; NumPy of its own axes and operands.
+    """
+    try:
+        definition.infer(inputs, attrs)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def integers(spec: Spec, what: str) -> Spec:

@@ -40,6 +40,8 @@ DEFAULT_GRAPH_SEED: Final = 87654321
 _LOW: Final = np.uint64(0xFFFF_FFFF)
 _HALF: Final = np.uint64(32)
 _WORD: Final = (1 << 64) - 1
+_PORTION: Final = 1 << 16
+"""Words made at a time: NumPy holds the interpreter while it makes them, and a loop beside has to get its turn."""
 
 
 # Bits
@@ -51,7 +53,13 @@ def words(ctx: Context, node: NodeView, seed: int | None, seed2: int | None, cou
         key, run = secrets.randbits(128), 0
     else:
         key, run = (seed & _WORD) | (seed2 & _WORD) << 64, ctx.step.times_run(node.name)
-    return np.random.Philox(key=key, counter=run << 128).random_raw(count)
+    generator = np.random.Philox(key=key, counter=run << 128)
+    if count <= _PORTION:
+        return generator.random_raw(count)
+    stream = np.empty(count, np.uint64)
+    for start in range(0, count, _PORTION):
+        stream[start : start + _PORTION] = generator.random_raw(min(_PORTION, count - start))
+    return stream
 
 
 def _halves(stream: Words) -> npt.NDArray[np.uint32]:

@@ -55,7 +55,7 @@ def segment_prod(data: Spec, segment_ids: Ints) -> Spec:
 
 @op
 def segment_max(data: Spec, segment_ids: Ints) -> Spec:
-    """Row s holds the greatest of the rows of `data` whose segment id is s, up to the highest id; 0 where there is none.
+    """Row s holds the greatest of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
     Its gradient is shared evenly by those that are greatest. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
@@ -65,7 +65,7 @@ def segment_max(data: Spec, segment_ids: Ints) -> Spec:
 
 @op
 def segment_min(data: Spec, segment_ids: Ints) -> Spec:
-    """Row s holds the least of the rows of `data` whose segment id is s, up to the highest id; 0 where there is none.
+    """Row s holds the least of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
     Its gradient is shared evenly by those that are least. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
@@ -183,7 +183,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 
 
 def extreme_gradient(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
-    """The gradient of the extremes of segments, sorted or not: shared by those that are the extreme of their segment."""
+    """The gradient of the extremes of segments, sorted or not: shared by those equal to their segment's."""
     data, ids, *_ = op.inputs
     y = op.outputs[0]
     chosen = cast(equal(data, gather_segments(y, ids)), data.dtype)

@@ -23,7 +23,7 @@ from aioflow.kernels.gathering import gather, gather_nd
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.scatter import tensor_scatter_update
 from aioflow.kernels.segments import add_rows, check_range, unsorted_segment_sum
-from aioflow.kernels.shapes import reshape, squeeze
+from aioflow.kernels.shapes import reshape, size
 from aioflow.node import Operation, Tensor
 from aioflow.op import Ints, NodeView, T, op
 
@@ -88,9 +88,8 @@ def sparse_to_dense(
 @sparse_to_dense.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
     indices, whole, values, _ = op.inputs
-    rank = known.size_at(whole.spec, 0)
     if indices.spec.rank != 2:
-        indices = reshape(indices, [-1, 1 if rank is None else rank])
+        indices = reshape(indices, [-1, size(whole) if indices.spec.rank is None else 1])
     picked = gather_nd(dy, indices)
     rest = reduce_sum(tensor_scatter_update(dy, indices, zeros_like(picked)))
     return None, None, sum_to_operand(values, picked), rest
@@ -187,25 +186,38 @@ def sparse_reduce_sum(
 ) -> Spec:
     """The sum of a sparse tensor, given by its parts, along the axes, all if None: a dense tensor."""
     whole = positions(indices, dense_shape, values)
-    if whole.sizes is None and axis is not None:
-        raise ValueError("the rank must be known to sum along some axes")
     return Spec(values.only(NUMERIC).dtype, TensorShape(reduced(Spec(values.dtype, whole), axis, keepdims).sizes))
+
+
+@op
+def sparse_spread(x: Spec, indices: Ints, dense_shape: Ints, axis: Axis, keepdims: bool) -> Spec:
+    """For each position the element of `x` it was summed to, where `x` is what a sparse tensor was reduced to."""
+    whole = positions(indices, dense_shape)
+    reduced(Spec(x.dtype, whole), axis, keepdims).merge_with(x.shape)
+    return Spec(x.dtype, TensorShape.vector(count_of(indices)))
 
 
 @sparse_reduce_sum.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
-    indices, _, dense_shape = op.inputs
-    axis = op.attrs["axis"]
-    rank = positions(indices.spec, dense_shape.spec).ndims
-    if axis is not None:
-        axes = axes_of(axis, rank)
-    elif rank is None:
-        dy, axes = reshape(dy, []), ()
-    else:
-        axes = tuple(range(rank))
-    kept = [place for place in range(rank or 0) if place not in axes]
-    flat = squeeze(dy, axes) if op.attrs["keepdims"] and axes else dy
-    return None, gather_nd(flat, gather(indices, np.array(kept, np.int32), axis=1)), None
+    return None, sparse_spread(dy, op.inputs[0], op.inputs[2], op.attrs["axis"], op.attrs["keepdims"]), None
+
+
+@sparse_spread.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
+    _, indices, dense_shape = op.inputs
+    return sparse_reduce_sum(indices, dy, dense_shape, op.attrs["axis"], op.attrs["keepdims"]), None, None
+
+
+def _reduced_places(
+    xp: Namespace, indices: Array, shape: Array, axis: Axis
+) -> tuple[Array, list[int], tuple[int, ...]]:
+    """The number of the element that each position is summed to, the sizes left, and the axes summed along."""
+    sizes = shape.tolist()
+    flat_positions(xp, indices, tuple(sizes))
+    axes = axes_of(axis, len(sizes))
+    kept = [place for place in range(len(sizes)) if place not in axes]
+    left = [sizes[place] for place in kept]
+    return flat_positions(xp, indices[:, kept], tuple(left)), left, axes
 
 
 @sparse_reduce_sum.kernel(CPU, GPU, fresh=True, binds=True)
@@ -213,15 +225,17 @@ def _(xp: Namespace, node: NodeView) -> Function:
     axis, keep, dtype = node.attrs["axis"], node.attrs["keepdims"], node.output_specs[0].dtype
 
     def total(indices: Array, values: Array, shape: Array) -> Array:
-        sizes = shape.tolist()
-        flat_positions(xp, indices, tuple(sizes))
-        axes = axes_of(axis, len(sizes))
-        kept = [place for place in range(len(sizes)) if place not in axes]
-        left = tuple([sizes[place] for place in kept])
-        sums = add_rows(xp, values, flat_positions(xp, indices[:, kept], left), math.prod(left), dtype)
-        return sums.reshape([1 if place in axes else size for place, size in enumerate(sizes)] if keep else left)
+        places, left, axes = _reduced_places(xp, indices, shape, axis)
+        sums = add_rows(xp, values, places, math.prod(left), dtype)
+        return sums.reshape([1 if at in axes else size for at, size in enumerate(shape.tolist())] if keep else left)
 
     return total
+
+
+@sparse_spread.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    axis = node.attrs["axis"]
+    return lambda x, indices, shape: xp.ravel(x).take(_reduced_places(xp, indices, shape, axis)[0])
 
 
 # Order and groups
@@ -327,10 +341,10 @@ def _(xp: Namespace, node: NodeView) -> Function:
 for _op in (sparse_order, sparse_group, sparse_union):
     _op.no_gradient("positions do not vary smoothly")
     costs(_op, 40.0)
-for _sum in (sparse_softmax, sparse_reduce_sum):
+for _sum in (sparse_softmax, sparse_reduce_sum, sparse_spread):
     costs(_sum, 40.0)
 
 __all__ = [
     "check_rising", "count_of", "grouped", "matrix", "order_of", "positions", "sparse_dense_matmul", "sparse_group",
-    "sparse_order", "sparse_reduce_sum", "sparse_softmax", "sparse_to_dense", "sparse_union", "vector",
+    "sparse_order", "sparse_reduce_sum", "sparse_softmax", "sparse_spread", "sparse_to_dense", "sparse_union", "vector",
 ]  # fmt: skip

@@ -39,14 +39,10 @@ polygamma: Op[Tensor] = binary(
 @special(zeta, 400.0)
 def hurwitz(s: Array, q: Array) -> Array:
     """The sum of (q + k)^-s for k from 0 on."""
+    pole = (s == 1) | ((s > 1) & (q <= 0) & (q == np.floor(q)))
+    mirrored = (s > 1) & (q < 0) & (s == np.floor(s)) & ~pole
     return pieces(
-        [
-            (s == 1, lambda s, q: np.full_like(s, math.inf)),
-            ((s > 1) & (q > 0), _positive),
-            ((s > 1) & (q <= 0), _negative),
-        ],
-        s,
-        q,
+        [(pole, lambda s, q: np.full_like(s, math.inf)), ((s > 1) & (q > 0), _positive), (mirrored, _negative)], s, q
     )
 
 
@@ -68,8 +64,7 @@ def _negative(s: Array, q: Array) -> Array:
     """With f the part of -q after the point, the bases below 0 are -f, -f - 1 ... q, those above 1 - f, 2 - f ..."""
     part = -q - np.floor(-q)
     sign = np.where(np.fmod(s, 2) == 0, 1.0, -1.0)
-    result = hurwitz(s, 1 - part) + sign * (hurwitz(s, part) - hurwitz(s, 1 - q))
-    return np.where(part == 0, math.inf, np.where(s == np.floor(s), result, math.nan))
+    return _positive(s, 1 - part) + sign * (_positive(s, part) - _positive(s, 1 - q))
 
 
 @special(polygamma, 450.0)

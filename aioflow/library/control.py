@@ -2,16 +2,21 @@
 
 import builtins
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
-from aioflow.convert import TensorLike, convert_to_tensor
+import numpy as np
+
+from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.device_spec import DeviceSpec
+from aioflow.dtypes import DType
 from aioflow.graph import get_default_graph, same_graph, transactional
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.constants import identity, no_op
+from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 from aioflow.scopes import DeviceFunction
+from aioflow.sparse_tensor import SparseTensor
 
 # Scopes
 
@@ -143,7 +148,59 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, na
         return identity(output_tensor, name=name)
 
 
+# What stands for a tensor
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether it is a tensor, a variable, a SparseTensor or IndexedSlices."""
+    return isinstance(x, (Tensor, Variable, SparseTensor, IndexedSlices))
+
+
+_Conversion = Callable[..., Any]
+_CONSTANTS: Final = (list, builtins.tuple, str, bytes, int, float, complex, np.ndarray, np.generic)
+_REGISTERED: Final[dict[type, list[builtins.tuple[int, _Conversion]]]] = {}
+"""By class: its functions with their priorities, the lowest first."""
+
+
+def register_tensor_conversion_function(
+    base_type: type | builtins.tuple[type, ...], conversion_func: _Conversion, priority: int = 100
+) -> None:
+    """`convert_to_tensor`, and so every op, takes objects of `base_type`, or of several classes.
+
+    `conversion_func(value, dtype=None, name=None, as_ref=False)` makes a tensor of one, or returns NotImplemented for
+    the next function to try: functions of lower `priority` come first, then those that were registered earlier.
+
+    Raises:
+        TypeError: what is given is no class or no function, or a class of numbers, arrays, lists or texts.
+    """
+    kinds = base_type if isinstance(base_type, builtins.tuple) else (base_type,)
+    if not kinds or not all(isinstance(kind, type) for kind in kinds):
+        raise TypeError(f"base_type is a class or a tuple of classes, not {base_type!r}")
+    if not callable(conversion_func):
+        raise TypeError(f"conversion_func must be callable, not {conversion_func!r}")
+    for kind in kinds:
+        if issubclass(kind, _CONSTANTS) or (kind in CONVERTERS and kind not in _REGISTERED):
+            raise TypeError(f"how {kind.__name__} becomes a tensor cannot be changed")
+    for kind in kinds:
+        functions = _REGISTERED.setdefault(kind, [])
+        functions.append((priority, conversion_func))
+        functions.sort(key=lambda entry: entry[0])
+        CONVERTERS[kind] = _converted
+
+
+def _converted(value: Any, dtype: DType | None) -> Tensor:
+    found = next(kind for kind in type(value).__mro__ if kind in _REGISTERED)
+    for _, function in _REGISTERED[found]:
+        made = function(value, dtype=dtype, name=None, as_ref=False)
+        if isinstance(made, Tensor):
+            return made
+        if made is not NotImplemented:
+            raise TypeError(f"{function!r} made {made!r} of a {found.__name__}, which is no tensor")
+    raise TypeError(f"no function makes a tensor of {value!r}" + ("" if dtype is None else f" of dtype {dtype.name}"))
+
+
 __all__ = [
     "add_to_collection", "add_to_collections", "colocate_with", "container", "control_dependencies", "device",
-    "get_collection", "get_collection_ref", "group", "name_scope", "tuple", "with_dependencies",
+    "get_collection", "get_collection_ref", "group", "is_tensor", "name_scope", "register_tensor_conversion_function",
+    "tuple", "with_dependencies",
 ]  # fmt: skip

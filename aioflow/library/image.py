@@ -90,6 +90,8 @@ def resize_images(
         raise ValueError(f"{method!r} is no resize method: use one of ResizeMethod's")
     with name_scope(name, "resize", [images]) as scope:
         batch = _image(images)
+        if batch.shape.ndims is None:
+            raise ValueError("the rank of images must be known to resize them")
         single = batch.shape.ndims == 3
         wanted = _kept_ratio(batch, size) if preserve_aspect_ratio else size
         resized = _RESIZE[method](
@@ -139,7 +141,7 @@ def _check_part(offset: Size, part: Size, whole: Size) -> None:
 def pad_to_bounding_box(
     image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
-    """An image of that height and width with this one at the offset, and zeros elsewhere. ValueError if it sticks out."""
+    """An image of that size with this one at the offset, and zeros elsewhere. ValueError if it sticks out."""
     tensor = _image(image)
     height, width = _plane(tensor)
     _check_part(offset_height, height, target_height)
@@ -180,7 +182,8 @@ def resize_image_with_crop_or_pad(image: TensorLike, target_height: Size, target
     crops = [_half(value) for value in spare]
     kept = [_least(target, size) for target, size in zip(targets, sizes, strict=True)]
     cropped = crop_to_bounding_box(tensor, *crops, *kept)
-    return pad_to_bounding_box(cropped, *[_half(-value) for value in spare], *targets)
+    top, left = [_half(-value) for value in spare]
+    return pad_to_bounding_box(cropped, top, left, target_height, target_width)
 
 
 resize_with_crop_or_pad = resize_image_with_crop_or_pad

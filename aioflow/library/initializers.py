@@ -8,9 +8,13 @@ import numpy as np
 
 from aioflow import dtypes
 from aioflow.dtypes import DType, as_dtype
-from aioflow.kernels.constants import constant
+from aioflow.kernels import constants, random
+from aioflow.kernels.arrays import matrix_transpose
+from aioflow.kernels.decompositions import qr
+from aioflow.kernels.diagonals import matrix_diag_part
 from aioflow.kernels.filling import eye, fill
-from aioflow.kernels.random import random_normal, random_uniform, truncated_normal
+from aioflow.kernels.math import sign
+from aioflow.kernels.shapes import reshape
 from aioflow.node import Tensor
 
 Draw = Callable[..., Tensor]
@@ -44,9 +48,9 @@ class Constant(Initializer):
         """A tensor of that shape. ValueError if it is to be verified, and the value has another."""
         wanted = self._dtype(dtype)
         if np.ndim(self.value) == 0:
-            return fill(shape, constant(self.value, wanted))
+            return fill(shape, constants.constant(self.value, wanted))
         verify = self._verify if verify_shape is None else verify_shape
-        return constant(self.value, wanted, shape, verify_shape=verify)
+        return constants.constant(self.value, wanted, shape, verify_shape=verify)
 
 
 class Zeros(Initializer):
@@ -58,7 +62,7 @@ class Zeros(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         wanted = self._dtype(dtype)
-        return fill(shape, constant("" if wanted is dtypes.string else wanted.np.type(0), wanted))
+        return fill(shape, constants.constant("" if wanted is dtypes.string else wanted.np.type(0), wanted))
 
 
 class Ones(Initializer):
@@ -70,7 +74,7 @@ class Ones(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         wanted = self._dtype(dtype)
-        return fill(shape, constant(wanted.np.type(1), wanted))
+        return fill(shape, constants.constant(wanted.np.type(1), wanted))
 
 
 class Identity(Initializer):
@@ -106,7 +110,7 @@ class _Drawn(Initializer):
 class RandomUniform(_Drawn):
     """Numbers from `minval` up to but not `maxval`, each as likely as the next; `maxval` is 1 by default for floats."""
 
-    draw = staticmethod(random_uniform)
+    draw = staticmethod(random.random_uniform)
 
     def __init__(
         self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = dtypes.float32
@@ -117,7 +121,7 @@ class RandomUniform(_Drawn):
 class RandomNormal(_Drawn):
     """Normally distributed numbers."""
 
-    draw = staticmethod(random_normal)
+    draw = staticmethod(random.random_normal)
 
     def __init__(
         self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
@@ -128,7 +132,7 @@ class RandomNormal(_Drawn):
 class TruncatedNormal(_Drawn):
     """Normally distributed numbers, none further than two standard deviations from the mean."""
 
-    draw = staticmethod(truncated_normal)
+    draw = staticmethod(random.truncated_normal)
 
     def __init__(
         self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
@@ -187,10 +191,10 @@ class VarianceScaling(Initializer):
         wanted = self._dtype(dtype)
         if self.distribution == "uniform":
             limit = math.sqrt(3.0) * deviation
-            return random_uniform(shape, -limit, limit, wanted, seed=self.seed)
+            return random.random_uniform(shape, -limit, limit, wanted, seed=self.seed)
         if self.distribution == "untruncated_normal":
-            return random_normal(shape, 0.0, deviation, wanted, seed=self.seed)
-        return truncated_normal(shape, 0.0, deviation / _CUT, wanted, seed=self.seed)
+            return random.random_normal(shape, 0.0, deviation, wanted, seed=self.seed)
+        return random.truncated_normal(shape, 0.0, deviation / _CUT, wanted, seed=self.seed)
 
 
 def _fans(shape: Sequence[int]) -> tuple[float, float]:
@@ -200,6 +204,46 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
         return size, size
     *extent, into, out = shape
     return float(into * math.prod(extent)), float(out * math.prod(extent))
+
+
+class Orthogonal(Initializer):
+    """A random matrix whose rows or columns, whichever are fewer, are orthogonal and have the length `gain`.
+
+    Each such matrix is as likely as any other [Saxe et al., 2013]. A filter is made as a matrix of its last axis by all
+    others.
+    """
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.gain: Final = gain
+        self.seed: Final = seed
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+        """A tensor of that shape. ValueError unless it is of rank 2 or more."""
+        sizes = [int(size) for size in shape]
+        if len(sizes) < 2:
+            raise ValueError(f"an orthogonal matrix has two axes or more, not shape {sizes}")
+        rows, columns = math.prod(sizes[:-1]), sizes[-1]
+        normal = random.random_normal(
+            [max(rows, columns), min(rows, columns)], dtype=self._dtype(dtype), seed=self.seed
+        )
+        q, r = qr(normal)
+        q *= sign(matrix_diag_part(r))  # or else the signs would not be random
+        return self.gain * reshape(matrix_transpose(q) if rows < columns else q, sizes)
+
+
+class UniformUnitScaling(Initializer):
+    """Uniform between ±factor * √(3 / n), where n is how many values a unit takes in [Sussillo and Abbott, 2014]."""
+
+    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.factor: Final = factor
+        self.seed: Final = seed
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+        """A tensor of that shape, and of that dtype or else the initializer's."""
+        limit = self.factor * math.sqrt(3 / max(1, math.prod([int(size) for size in shape][:-1])))
+        return random.random_uniform(shape, -limit, limit, self._dtype(dtype), seed=self.seed)
 
 
 class GlorotUniform(VarianceScaling):
@@ -249,12 +293,22 @@ zeros_initializer, ones_initializer, constant_initializer = Zeros, Ones, Constan
 random_uniform_initializer, random_normal_initializer = RandomUniform, RandomNormal
 truncated_normal_initializer, variance_scaling_initializer = TruncatedNormal, VarianceScaling
 glorot_uniform_initializer, glorot_normal_initializer = GlorotUniform, GlorotNormal
-identity_initializer = Identity
+identity_initializer, orthogonal_initializer = Identity, Orthogonal
+uniform_unit_scaling_initializer = UniformUnitScaling
+
+# The names in TensorFlow's `initializers`
+zeros, ones, constant, identity, orthogonal = Zeros, Ones, Constant, Identity, Orthogonal
+random_uniform, random_normal, truncated_normal = RandomUniform, RandomNormal, TruncatedNormal
+variance_scaling, uniform_unit_scaling = VarianceScaling, UniformUnitScaling
+glorot_uniform, glorot_normal = GlorotUniform, GlorotNormal
 
 __all__ = [
-    "Constant", "GlorotNormal", "GlorotUniform", "Identity", "Initializer", "Ones", "RandomNormal", "RandomUniform",
-    "TruncatedNormal", "VarianceScaling", "Zeros", "constant_initializer", "glorot_normal_initializer",
-    "glorot_uniform_initializer", "he_normal", "he_uniform", "identity_initializer", "lecun_normal", "lecun_uniform",
-    "ones_initializer", "random_normal_initializer", "random_uniform_initializer", "truncated_normal_initializer",
-    "variance_scaling_initializer", "zeros_initializer",
+    "Constant", "GlorotNormal", "GlorotUniform", "Identity", "Initializer", "Ones", "Orthogonal", "RandomNormal",
+    "RandomUniform", "TruncatedNormal", "UniformUnitScaling", "VarianceScaling", "Zeros", "constant",
+    "constant_initializer", "glorot_normal", "glorot_normal_initializer", "glorot_uniform",
+    "glorot_uniform_initializer", "he_normal", "he_uniform", "identity", "identity_initializer", "lecun_normal",
+    "lecun_uniform", "ones", "ones_initializer", "orthogonal", "orthogonal_initializer", "random_normal",
+    "random_normal_initializer", "random_uniform", "random_uniform_initializer", "truncated_normal",
+    "truncated_normal_initializer", "uniform_unit_scaling", "uniform_unit_scaling_initializer", "variance_scaling",
+    "variance_scaling_initializer", "zeros", "zeros_initializer",
 ]  # fmt: skip

@@ -34,12 +34,12 @@ def layer_normalization(
         value = convert_to_tensor(x)
         wide = cast(value, float32) if value.dtype in NARROW else value
         off = wide - reduce_mean(wide, axis, keepdims=True)
-        normal = off * rsqrt(reduce_mean(square(off), axis, keepdims=True) + variance_epsilon)
+        factor = rsqrt(reduce_mean(square(off), axis, keepdims=True) + variance_epsilon)
         if scale is not None:
-            normal = normal * cast(convert_to_tensor(scale), wide.dtype)
-        if offset is not None:
-            normal = normal + cast(convert_to_tensor(offset), wide.dtype)
-        return OPERATORS["identity"](cast(normal, value.dtype), name=scope)
+            factor = factor * cast(convert_to_tensor(scale), wide.dtype)
+        if offset is None:
+            return cast(multiply(off, factor, name=scope), value.dtype)
+        return cast(add(off * factor, cast(convert_to_tensor(offset), wide.dtype), name=scope), value.dtype)
 
 
 @transactional

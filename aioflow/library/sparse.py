@@ -11,6 +11,7 @@ from aioflow.dtypes import as_dtype, as_shape, int64
 from aioflow.graph import transactional
 from aioflow.kernels import sparse as kernels
 from aioflow.kernels import sparse_parts as parts
+from aioflow.kernels.arrays import reverse
 from aioflow.kernels.broadcasting import Axis
 from aioflow.kernels.comparison import greater_equal, not_equal
 from aioflow.kernels.constants import placeholder
@@ -204,18 +205,16 @@ def sparse_transpose(
 ) -> SparseTensor:
     """The tensor with its axes in the order `perm`, by default reversed; positions in rising order."""
     sp_input = _sparse(sp_input)
-    rank = sp_input.shape.ndims
-    if perm is None and rank is None:
-        raise ValueError("perm is needed: the rank is not known")
-    order = list(range(rank or 0))[::-1] if perm is None else [int(place) for place in perm]
-    if sorted(order) != list(range(len(order) if rank is None else rank)):
-        raise ValueError(f"perm {order} is no order of the axes of shape {sp_input.shape}")
     with name_scope(name, "sparse_transpose"):
-        places = np.array(order, np.int32)
-        moved = SparseTensor(
-            gather(sp_input.indices, places, axis=1), sp_input.values, gather(sp_input.dense_shape, places)
-        )
-        return sparse_reorder(moved)
+        if perm is None:
+            indices, sizes = reverse(sp_input.indices, 1), reverse(sp_input.dense_shape, 0)
+        else:
+            order = [int(place) for place in perm]
+            if sorted(order) != list(range(len(sp_input.shape.with_rank(len(order))))):
+                raise ValueError(f"perm {order} is no order of the axes of shape {sp_input.shape}")
+            places = np.array(order, np.int32)
+            indices, sizes = gather(sp_input.indices, places, axis=1), gather(sp_input.dense_shape, places)
+        return sparse_reorder(SparseTensor(indices, sp_input.values, sizes))
 
 
 @transactional

@@ -1,7 +1,8 @@
-"""What users do with variables: list them, initialize them, assign them by function."""
+"""What users do with variables: list them, initialize them, assign them by function, share them by templates."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from aioflow import dtypes
 from aioflow.convert import TensorLike
@@ -10,6 +11,7 @@ from aioflow.graph_keys import GraphKeys
 from aioflow.kernels import variables as kernels
 from aioflow.kernels.constants import constant
 from aioflow.library.control import group
+from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 
@@ -31,10 +33,17 @@ def trainable_variables(scope: str | None = None) -> list[Variable]:
     return get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
+def model_variables(scope: str | None = None) -> list[Variable]:
+    """The default graph's variables that layers added to the MODEL_VARIABLES collection."""
+    return get_default_graph().get_collection(GraphKeys.MODEL_VARIABLES, scope)
+
+
 def moving_average_variables(scope: str | None = None) -> list[Variable]:
     """The default graph's variables of which a moving average is kept."""
     return get_default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
+
+all_variables = global_variables
 
 # Initializing
 
@@ -55,6 +64,19 @@ def global_variables_initializer() -> Operation:
 def local_variables_initializer() -> Operation:
     """An operation that gives each local variable of the default graph its initial value."""
     return variables_initializer(local_variables())
+
+
+initialize_variables, initialize_all_variables = variables_initializer, global_variables_initializer
+initialize_local_variables = local_variables_initializer
+
+
+def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> Operation:
+    """An operation that raises FailedPreconditionError in the run if one of those variables has no value.
+
+    Of `var_list`; by default of the default graph's global and local variables.
+    """
+    variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
+    return group(*[variable.read_value() for variable in variables], name="assert_variables_initialized")
 
 
 def is_variable_initialized(variable: Variable) -> Tensor:
@@ -131,9 +153,111 @@ def _checked(ref: Any) -> Variable:
     return ref
 
 
+# Templates
+
+
+class Template:
+    """A function whose variables are made when it is first called, and found again by every later call.
+
+    They are those that `func` takes from `get_variable`. See `make_template`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        create_scope_now: bool = False,
+        unique_name: str | None = None,
+        custom_getter: Callable[..., Any] | None = None,
+    ) -> None:
+        self.name: Final = name
+        self.func: Final = func
+        self._unique_name: Final = unique_name
+        self._custom_getter: Final = custom_getter
+        self._scope: VariableScope | None = None
+        self._called = False
+        if create_scope_now:
+            with self._first() as scope:
+                self._scope = scope
+
+    def _first(self) -> Any:
+        return variable_scope(self._unique_name, self.name, custom_getter=self._custom_getter)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns.
+
+        Raises:
+            ValueError: a later call makes a variable that is trained, as by `Variable` in place of `get_variable`.
+        """
+        again = self._scope is not None
+        with variable_scope(self._scope, reuse=self._called) if again else self._first() as scope:
+            if not again:
+                self._scope = scope
+            before = len(trainable_variables())
+            result = self.func(*args, **kwargs)
+            if self._called and len(trainable_variables()) != before:
+                names = [variable.op.name for variable in trainable_variables()[before:]]
+                raise ValueError(f"template {self.name!r} made {names} in a later call; did you mean af.get_variable?")
+            self._called = True
+            return result
+
+    @property
+    def variable_scope(self) -> VariableScope | None:
+        """The scope its variables are in, None before the first call."""
+        return self._scope
+
+    @property
+    def variable_scope_name(self) -> str | None:
+        """The name of that scope."""
+        return None if self._scope is None else self._scope.name
+
+    @property
+    def global_variables(self) -> list[Variable]:
+        """Its variables that sessions share and checkpoints keep."""
+        return [] if self._scope is None else self._scope.global_variables()
+
+    @property
+    def local_variables(self) -> list[Variable]:
+        """Its variables that each process has for itself."""
+        return [] if self._scope is None else self._scope.local_variables()
+
+    @property
+    def trainable_variables(self) -> list[Variable]:
+        """Its variables that optimizers change."""
+        return [] if self._scope is None else self._scope.trainable_variables()
+
+    @property
+    def variables(self) -> list[Variable]:
+        """All its variables."""
+        return [*self.global_variables, *self.local_variables]
+
+
+def make_template(
+    name_: str,
+    func_: Callable[..., Any],
+    create_scope_now_: bool = False,
+    unique_name_: str | None = None,
+    custom_getter_: Callable[..., Any] | None = None,
+    **kwargs: Any,
+) -> Template:
+    """`func_` as a function that shares its variables among all its calls.
+
+    Args:
+        name_: the name of the variable scope around, made unique.
+        func_: takes its variables from `get_variable`.
+        create_scope_now_: whether the scope is made unique now, not at the first call.
+        unique_name_: the name of the scope as it is, instead of `name_`.
+        custom_getter_: see `get_variable`.
+        **kwargs: arguments that every call gives to `func_`.
+    """
+    func = functools.partial(func_, **kwargs) if kwargs else func_
+    return Template(name_, func, create_scope_now_, unique_name_, custom_getter_)
+
+
 __all__ = [
-    "assign", "assign_add", "assign_sub", "global_variables", "global_variables_initializer",
-    "is_variable_initialized", "local_variables", "local_variables_initializer", "moving_average_variables",
-    "report_uninitialized_variables", "scatter_add", "scatter_sub", "scatter_update", "trainable_variables",
-    "variables_initializer",
+    "Template", "all_variables", "assert_variables_initialized", "assign", "assign_add", "assign_sub",
+    "global_variables", "global_variables_initializer", "initialize_all_variables", "initialize_local_variables",
+    "initialize_variables", "is_variable_initialized", "local_variables", "local_variables_initializer",
+    "make_template", "model_variables", "moving_average_variables", "report_uninitialized_variables", "scatter_add",
+    "scatter_sub", "scatter_update", "trainable_variables", "variables_initializer",
 ]  # fmt: skip

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.convert import TensorLike, constant_value, convert_to_tensor
 from aioflow.graph import Graph, get_default_graph
 from aioflow.kernels.arithmetic import minimum, pow
 from aioflow.kernels.casting import cast
 from aioflow.kernels.comparison import equal, greater
 from aioflow.kernels.gathering import gather
 from aioflow.kernels.joining import stack
-from aioflow.kernels.math import cos, exp
+from aioflow.kernels.math import cos, exp, log, sqrt
+from aioflow.kernels.random import random_normal
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.rounding import ceil, floor
 from aioflow.kernels.select import where
@@ -159,7 +160,107 @@ def cosine_decay(
         return rate * ((1 - alpha) * falling + alpha)
 
 
+def cosine_decay_restarts(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    first_decay_steps: TensorLike,
+    t_mul: TensorLike = 2.0,
+    m_mul: TensorLike = 1.0,
+    alpha: TensorLike = 0.0,
+    name: str | None = None,
+) -> Tensor:
+    """From the rate along half a cosine to `alpha` times it, and again from the start [Loshchilov and Hutter, 2016].
+
+    The first period takes `first_decay_steps`, each later one `t_mul` times the one before, and starts at `m_mul` times
+    the rate that the one before started at.
+    """
+    with _scope("SGDRDecay", name, learning_rate, global_step, first_decay_steps, t_mul, m_mul, alpha):
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        growth, fall, least = (as_number(value, rate.dtype) for value in (t_mul, m_mul, alpha))
+        progress = _as_step(global_step, rate) / as_number(first_decay_steps, rate.dtype)
+        if constant_value(growth) is None:
+            steady = equal(growth, 1)
+            growing = _growing(progress, where(steady, 2, growth))
+            restarts, completed = (where(steady, x, y) for x, y in zip(_steady(progress), growing, strict=True))
+        else:
+            restarts, completed = _steady(progress) if constant_value(growth) == 1 else _growing(progress, growth)
+        falling = 0.5 * pow(fall, restarts) * (1 + cos(math.pi * completed))
+        return rate * ((1 - least) * falling + least)
+
+
+def _steady(progress: Tensor) -> tuple[Tensor, Tensor]:
+    """How many periods of length 1 are over, and how much of the present one is."""
+    restarts = floor(progress)
+    return restarts, progress - restarts
+
+
+def _growing(progress: Tensor, growth: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for periods of which each is `growth` times as long as the one before."""
+    restarts = floor(log(1 - progress * (1 - growth)) / log(growth))
+    length = pow(growth, restarts)
+    return restarts, (progress - (1 - length) / (1 - growth)) / length
+
+
+def linear_cosine_decay(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    num_periods: TensorLike = 0.5,
+    alpha: TensorLike = 0.0,
+    beta: TensorLike = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """The rate times ((alpha + linear) * cosine + beta), constant from `decay_steps` on [Bello et al., 2017].
+
+    Linear falls from 1 to 0, and cosine goes from 1 through `num_periods` periods of one that lies between 0 and 1.
+    """
+    with _scope("LinearCosineDecay", name, learning_rate, global_step, decay_steps, num_periods, alpha, beta):
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        return _linear_cosine(rate, _as_step(global_step, rate), decay_steps, num_periods, alpha, beta, None)
+
+
+def noisy_linear_cosine_decay(
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    initial_variance: TensorLike = 1.0,
+    variance_decay: TensorLike = 0.55,
+    num_periods: TensorLike = 0.5,
+    alpha: TensorLike = 0.0,
+    beta: TensorLike = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """As `linear_cosine_decay`, with normal noise of mean 0 added to the linear part at every step.
+
+    Its variance is initial_variance / (1 + global_step) ^ variance_decay.
+    """
+    values = learning_rate, global_step, decay_steps, initial_variance, variance_decay, num_periods, alpha, beta
+    with _scope("NoisyLinearCosineDecay", name, *values):
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        step = _as_step(global_step, rate)
+        first, power = as_number(initial_variance, rate.dtype), as_number(variance_decay, rate.dtype)
+        steps = as_number(decay_steps, rate.dtype)
+        noise = random_normal([], dtype=rate.dtype) * sqrt(first / pow(1 + minimum(step, steps), power))
+        return _linear_cosine(rate, step, steps, num_periods, alpha, beta, noise)
+
+
+def _linear_cosine(
+    rate: Tensor,
+    step: Tensor,
+    decay_steps: TensorLike,
+    num_periods: TensorLike,
+    alpha: TensorLike,
+    beta: TensorLike,
+    noise: Tensor | None,
+) -> Tensor:
+    steps, periods, high, low = (as_number(value, rate.dtype) for value in (decay_steps, num_periods, alpha, beta))
+    completed = minimum(step, steps) / steps
+    linear = 1 - completed if noise is None else 1 - completed + noise
+    return rate * ((high + linear) * (0.5 * (1 + cos(2 * math.pi * periods * completed))) + low)
+
+
 __all__ = [
-    "cosine_decay", "exponential_decay", "inverse_time_decay", "natural_exp_decay", "piecewise_constant",
-    "piecewise_constant_decay", "polynomial_decay",
+    "cosine_decay", "cosine_decay_restarts", "exponential_decay", "inverse_time_decay", "linear_cosine_decay",
+    "natural_exp_decay", "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay",
+    "polynomial_decay",
 ]  # fmt: skip

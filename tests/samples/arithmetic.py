@@ -22,10 +22,10 @@ for op, reference in [
     (arithmetic.floordiv, np.floor_divide),
 ]:
     for inputs in [(x, y), (x, row), (column, row), (x, np.array(0.45)), (row, x[:, None])]:
-        sample(op.name, op, *inputs, reference=reference)
-    sample(op.name, op, *integers, reference=reference)
-    sample(op.name, op, np.zeros((0, 3)), row, reference=reference)
-    sample(op.name, op, np.zeros((2, 0)), column, reference=reference)
+        sample(op.__name__, op, *inputs, reference=reference)
+    sample(op.__name__, op, *integers, reference=reference)
+    sample(op.__name__, op, np.zeros((0, 3)), row, reference=reference)
+    sample(op.__name__, op, np.zeros((2, 0)), column, reference=reference)
 
 for op, reference in [
     (arithmetic.add, np.add),
@@ -35,8 +35,8 @@ for op, reference in [
     (arithmetic.squared_difference, lambda x, y: np.abs(x - y).astype(complex) ** 2),
     (arithmetic.pow, np.power),
 ]:
-    sample(op.name, op, complexes, complexes[::-1].copy() + 0.3, reference=reference)
-    sample(op.name, op, complexes, complexes[:1] * 0.8, reference=reference)
+    sample(op.__name__, op, complexes, complexes[::-1].copy() + 0.3, reference=reference)
+    sample(op.__name__, op, complexes, complexes[:1] * 0.8, reference=reference)
 
 for exponents in (x, row, np.array(1.5)):
     sample("pow", arithmetic.pow, base, exponents, reference=np.power)
@@ -49,3 +49,7 @@ sample("add_n", lambda *v: arithmetic.add_n(v), x, reference=lambda x: x)
 sample("add_n", lambda *v: arithmetic.add_n(v), x, y, reference=np.add)
 sample("add_n", lambda *v: arithmetic.add_n(v), x, y, base, reference=lambda x, y, z: x + y + z)
 sample("add_n", lambda *v: arithmetic.add_n(v), *(np.array(v) for v in (1.5, 2.5, 3.5)), reference=lambda *v: sum(v))
+
+texts = np.array([[b"a", b"\xff"], [b"", b"d"]], object)
+for other in (texts, texts[0], np.array(b"x", object)):
+    sample("string_add", arithmetic.add, texts, other, reference=np.add)

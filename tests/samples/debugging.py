@@ -18,3 +18,7 @@ for name, x, y in [
 ]:
     build = getattr(assertions, name)
     sample(name, lambda x, y, build=build: build(x, y, [x]), x, y, gradient=False)
+sample("assert_near", lambda x, y: assertions.assert_near(x, y, data=[x]), numbers, numbers, gradient=False)
+for name, wanted in [("assert_rank", 2), ("assert_rank_at_least", 1), ("assert_rank_in", [0, 2])]:
+    build = getattr(assertions, name)
+    sample(name, lambda x, r, build=build: build(x, r, [x]), numbers, np.array(wanted, np.int32), gradient=False)

@@ -58,7 +58,7 @@ for op, function, empty in [
     (unsorted.unsorted_segment_min, lambda part: np.min(part, 0), most),
 ]:
     name, reference = op.__name__, grouped(function, empty)
-    # A segment without rows is as far from 0 as the dtype goes, which differs between dtypes: for extremes there is none.
+    # A segment of no rows is as far from 0 as the dtype goes, which differs between dtypes: for extremes there is none.
     ids, count = (mixed, 4) if abs(empty) <= 1 else (mixed // 2, 2)
     for data, places in [
         (rows, ids),

@@ -1,7 +1,7 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels import bessel, bits, division, gamma, incomplete_beta, incomplete_gamma, quantiles, zeta
+from aioflow.kernels import bessel, bits, division, gamma, incomplete_beta, incomplete_gamma, logistic, quantiles, zeta
 from samples import sample
 
 positive = np.array([[0.2, 0.7, 1.0], [1.6, 4.3, 12.5]])
@@ -50,6 +50,8 @@ for order in (1, 2):
 a, b, x = np.array([[0.3], [2.4], [20.5]]), np.array([0.7, 3.1, 18.5]), np.array([[0.1], [0.4], [0.93]])
 sample("betainc", incomplete_beta.betainc, a, b, x, reference=scipy.special.betainc, gradient=False)
 sample("betainc", lambda x: incomplete_beta.betainc(a, b, x), x, reference=lambda x: scipy.special.betainc(a, b, x))
+
+sample("log_sigmoid", logistic.log_sigmoid, either, reference=scipy.special.log_expit)
 
 # Division
 

@@ -1,0 +1,178 @@
+"""Parts of a graph that one step at a time may run."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import dtypes, scopes
+from aioflow.convert import convert_to_tensor
+from aioflow.graph import Graph, get_default_graph, transactional
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels import mutex
+from aioflow.kernels.variables import variable
+from aioflow.library.control import with_dependencies
+from aioflow.node import Operation, Tensor
+from aioflow.sparse_tensor import SparseTensor
+
+EXECUTIONS: Final = "critical_section_executions"
+"""The graph's collection of what sections have executed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution: of which section, which variables it touches, and whether it wants them for its section alone."""
+
+    section: str
+    resources: frozenset[Operation]
+    exclusive: bool
+
+
+class CriticalSection:
+    """A lock that operations of a graph run under: of all steps of all sessions that share it, one at a time.
+
+        section = af.CriticalSection()
+        count = section.execute(lambda: counter.assign_add(1))
+
+    Waiting for the lock holds no thread; those who wait get it in the order they came. It is released when what `fn`
+    returned is done, and also if the step fails, times out or is cancelled. Within a step executions of one section run
+    in the order they were built.
+
+    Args:
+        name: its name; `CriticalSection` by default.
+        shared_name: sections of that name share one lock, in sessions that share their container.
+        critical_section_def: for compatibility; must be None.
+        import_scope: for compatibility.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        shared_name: str | None = None,
+        critical_section_def: Any = None,
+        import_scope: str | None = None,
+    ) -> None:
+        if critical_section_def is not None:
+            raise ValueError("a CriticalSection is made by name, not from a critical_section_def")
+        graph = get_default_graph()
+        container = scopes.scope_of(graph).container
+        with (
+            graph.transaction(),
+            graph.control_dependencies(None),
+            graph.name_scope(name or "CriticalSection") as scope,
+        ):
+            self._handle: Final = variable(dtypes.bool_, dtypes.SCALAR, container, shared_name or "", name=scope)
+
+    @property
+    def name(self) -> str:
+        """The name of the operation that is its handle."""
+        return self._handle.op.name
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self._handle.graph
+
+    def execute(self, fn: Callable[[], Any], exclusive_resource_access: bool = True, name: str | None = None) -> Any:
+        """What `fn()` returns, computed by operations that run while the lock is held.
+
+        `fn` is called once, now, and builds the operations. Tensors from outside that it uses are computed before the
+        lock is acquired. Reads of variables in it see what those who held the lock before have written.
+
+        Args:
+            fn: returns a tensor, an operation, or a nested structure of these.
+            exclusive_resource_access: whether it is an error if operations under another section use the same
+                variables.
+            name: the name scope of the operations.
+
+        Raises:
+            ValueError: `fn` executes this very section again, returns nothing, or uses variables that another section
+                wants for itself. The graph is as it was.
+        """
+        if not callable(fn):
+            raise TypeError(f"fn must be a function without arguments, not {fn!r}")
+        with self.graph.as_default():
+            return _execute(self._handle, fn, exclusive_resource_access, name or "critical_section_execute")
+
+    def __repr__(self) -> str:
+        return f"<af.CriticalSection {self.name!r}>"
+
+
+@transactional
+def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) -> Any:
+    graph = handle.graph
+    with graph.name_scope(name):
+        with graph.colocate_with(handle, ignore_existing=True):
+            ticket = mutex.variable_lock_ticket(handle, handle.op.attrs["container"], name="ticket")
+            keep = mutex.keep_variable_lock(ticket, name="keep")  # built, and so begun, before the lock is acquired
+            lock = mutex.acquire_variable_lock(handle, ticket, name="acquire")
+        before = graph.version
+        with graph.control_dependencies([lock]):
+            result = _map(_element, fn())
+        body = graph.get_operations()[before:]
+        _arguments_first(lock, body)
+        _check_resources(handle, body, exclusive)
+        leaves = [leaf for leaf in _leaves(result) if leaf is not None]
+        if not leaves:
+            raise ValueError("fn returned nothing: it must return the tensors and operations that are to run")
+        with graph.colocate_with(handle, ignore_existing=True), graph.control_dependencies(leaves):
+            release = mutex.release_variable_lock(handle, ticket, name="release")
+        return _map(lambda leaf: _after([release, keep], leaf), result)
+
+
+def _arguments_first(lock: Operation, body: Sequence[Operation]) -> None:
+    """The lock is acquired after what the body takes from outside is there, for that may need the lock itself."""
+    inside = {lock, *body}
+    needed = [source for op in body for source in (*[tensor.op for tensor in op.inputs], *op.control_inputs)]
+    outside = [source for source in needed if source not in inside and source.type != "variable"]
+    lock.control_inputs = tuple(dict.fromkeys([*lock.control_inputs, *outside]))
+
+
+def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool) -> None:
+    """ValueError for a section inside itself, and for variables that two sections use, if one wants them alone."""
+    used = frozenset([tensor.op for op in body for tensor in op.inputs if tensor.op.type == "variable"])
+    if handle.op in used:
+        raise ValueError(f"critical section {handle.op.name!r} is executed inside itself: it would wait for ever")
+    mine = handle.op.attrs["shared_name"] or handle.op.name
+    for other in handle.graph.get_collection(EXECUTIONS):
+        shared = sorted(op.name for op in used & other.resources)
+        if shared and other.section != mine and (exclusive or other.exclusive):
+            raise ValueError(
+                f"critical sections {mine!r} and {other.section!r} both use {', '.join(shared)}: execute both with "
+                "exclusive_resource_access=False if that is meant"
+            )
+    handle.graph.add_to_collection(EXECUTIONS, Execution(mine, used, exclusive))
+
+
+# Structures
+
+
+def _element(value: Any) -> Any:
+    kept = value is None or isinstance(value, (Tensor, Operation, IndexedSlices, SparseTensor))
+    return value if kept else convert_to_tensor(value)
+
+
+def _after(dependencies: Sequence[Operation], leaf: Any) -> Any:
+    if leaf is None:
+        return None
+    if isinstance(leaf, SparseTensor):
+        return SparseTensor(leaf.indices, with_dependencies(dependencies, leaf.values), leaf.dense_shape)
+    return with_dependencies(dependencies, leaf)
+
+
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    """`value`, nested lists, tuples and dicts, with `function` of each leaf in the leaf's place."""
+    if isinstance(value, Mapping):
+        return {key: _map(function, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_map(function, item) for item in value]
+        return type(value)._make(items) if hasattr(value, "_make") else type(value)(items)
+    return function(value)
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    found: list[Any] = []
+    _map(found.append, value)
+    return found
+
+
+__all__ = ["CriticalSection"]

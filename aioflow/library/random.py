@@ -1,0 +1,57 @@
+"""Random numbers under the names of TensorFlow's `random`, and parts of a tensor at a random place."""
+
+from typing import Any
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import INTEGER, Spec, as_dtype
+from aioflow.graph import get_default_graph, transactional
+from aioflow.kernels.assertions import assert_less_equal
+from aioflow.kernels.random import (
+    get_seed,
+    multinomial,
+    random_normal,
+    random_shuffle,
+    random_uniform,
+    set_random_seed,
+    truncated_normal,
+)
+from aioflow.kernels.shapes import shape
+from aioflow.kernels.slicing import slice
+from aioflow.node import Tensor
+
+normal, uniform, shuffle = random_normal, random_uniform, random_shuffle
+
+
+def categorical(
+    logits: TensorLike, num_samples: TensorLike, dtype: Any = None, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """As `multinomial`: for each row of `logits`, classes drawn with the probability softmax(logits), int64."""
+    return multinomial(logits, num_samples, seed, name, dtypes.int64 if dtype is None else as_dtype(dtype))
+
+
+@transactional
+def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A part of `value` that has the sizes `size`, at a place of which each is as likely as any other.
+
+    `size` has a number for each axis; an axis of which nothing is to be cut off is given its own size.
+
+    Raises:
+        InvalidArgumentError: in the run, or when it is built if that is known by then, if a size is larger than the
+            axis.
+    """
+    graph = get_default_graph()
+    with graph.name_scope(name or "random_crop") as scope:
+        whole, part = convert_to_tensor(value), convert_to_tensor(size, preferred_dtype=dtypes.int32)
+        Spec(part.dtype).only(INTEGER)
+        sizes = shape(whole, out_type=part.dtype)
+        fits = assert_less_equal(part, sizes, message="the sizes, x, must not be larger than those of the value, y")
+        with graph.control_dependencies([fits]):
+            places = random_uniform(shape(sizes), maxval=part.dtype.max, dtype=part.dtype, seed=seed)
+        return slice(whole, places % (sizes - part + 1), part, name=scope)
+
+
+__all__ = [
+    "categorical", "get_seed", "multinomial", "normal", "random_crop", "set_random_seed", "shuffle",
+    "truncated_normal", "uniform",
+]  # fmt: skip

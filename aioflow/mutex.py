@@ -1,0 +1,165 @@
+"""Who may go in: one at a time, in the order they came, whichever event loop of the process they came from.
+
+Who is inside and who waits is decided at once and without waiting, under a lock held for a few statements; all that is
+waited for is a future of the waiter's own loop. So a wait that is cancelled has nothing to undo but its place in line.
+"""
+
+import asyncio
+import threading
+from collections import OrderedDict
+
+from aioflow import errors
+
+
+class Mutex:
+    """Held by at most one at a time; those who wait for it are served in the order they came.
+
+    Who holds it or waits is any object, which is told apart by identity.
+    """
+
+    def __init__(self, name: str = "mutex") -> None:
+        self.name = name
+        self._holder: object | None = None
+        self._line: OrderedDict[int, tuple[object, asyncio.Future[None]]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._released = False
+
+    @property
+    def holder(self) -> object | None:
+        """Who is inside, None if nobody is."""
+        return self._holder
+
+    @property
+    def waiting(self) -> tuple[object, ...]:
+        """Those who wait, the next first."""
+        with self._lock:
+            return tuple([who for who, _ in self._line.values()])
+
+    async def enter(self, who: object) -> None:
+        """`who` is inside, once all who came before have left. Cancelling the wait gives up the place in line.
+
+        Raises:
+            ValueError: it is inside, or waits, already.
+            af.errors.CancelledError: the mutex was released for good.
+        """
+        turn = self._join(who)
+        if turn is None:
+            return
+        try:
+            await turn
+        except BaseException:
+            self.leave(who)  # the turn may have come already: then it is the next one's
+            raise
+
+    def _join(self, who: object) -> "asyncio.Future[None] | None":
+        """Take the mutex, or a place in line, with a future of its turn."""
+        with self._lock:
+            if self._released:
+                raise self._gone()
+            if who is self._holder or id(who) in self._line:
+                raise ValueError(f"{who!r} is inside {self.name!r} or waits for it already")
+            if self._holder is None:
+                self._holder = who
+                return None
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._line[id(who)] = who, turn
+            return turn
+
+    def leave(self, who: object) -> None:
+        """`who` is not inside and does not wait; if it was inside, the next in line is. From any thread."""
+        with self._lock:
+            self._line.pop(id(who), None)
+            if who is not self._holder:
+                return
+            turn = self._next()
+        while turn is not None and not _wake(turn, None):
+            with self._lock:  # its loop is closed: nobody is left there to come or to leave
+                turn = self._next()
+
+    def _next(self) -> "asyncio.Future[None] | None":
+        """Let the next in line in. Returns the future of its turn."""
+        if not self._line:
+            self._holder = None
+            return None
+        _, (self._holder, turn) = self._line.popitem(last=False)
+        return turn
+
+    def release(self) -> None:
+        """Its container was reset or its session closed: who waits, and whoever comes later, gets a CancelledError."""
+        with self._lock:
+            self._released, self._holder = True, None
+            turns = [turn for _, turn in self._line.values()]
+            self._line.clear()
+        for turn in turns:
+            _wake(turn, self._gone())
+
+    def _gone(self) -> errors.CancelledError:
+        return errors.CancelledError(f"mutex {self.name!r} is gone: its container was reset or its session closed")
+
+    def __repr__(self) -> str:
+        state = "free" if self._holder is None else "held"
+        return f"<Mutex {self.name!r} {state}, {len(self._line)} waiting>"
+
+
+def _wake(turn: "asyncio.Future[None]", error: BaseException | None) -> bool:
+    """Say that the turn has come, or never will. False if the waiter's loop is closed."""
+    loop = turn.get_loop()
+    try:
+        if asyncio._get_running_loop() is loop:
+            _settle(turn, error)
+        else:
+            loop.call_soon_threadsafe(_settle, turn, error)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _settle(turn: "asyncio.Future[None]", error: BaseException | None) -> None:
+    if turn.done():
+        return
+    if error is None:
+        turn.set_result(None)
+    else:
+        turn.set_exception(error)
+
+
+class Ticket:
+    """One way through a mutex: entered in one place and left in another, and kept in a third.
+
+    Whoever keeps it sees to it that the mutex is left, however all else ends: `keep` runs from before it is entered
+    until it is left, and leaves it when it is cancelled. A ticket that nobody keeps is left as soon as it is entered.
+    All of it happens on one loop.
+    """
+
+    def __init__(self, mutex: Mutex) -> None:
+        self.mutex = mutex
+        self._kept: asyncio.Future[None] | None = None
+        self._left = False
+
+    async def keep(self) -> None:
+        """Wait until the ticket is left; leave it in any case."""
+        self._kept = asyncio.get_running_loop().create_future()
+        try:
+            if not self._left:
+                await self._kept
+        finally:
+            self.leave()
+
+    async def enter(self) -> None:
+        """The mutex is held, once all who came before have left it. Cancelling leaves nothing held."""
+        await self.mutex.enter(self)
+        if self._kept is None or self._left:
+            self.mutex.leave(self)
+
+    def leave(self) -> None:
+        """The mutex is not held, and not waited for, by this ticket any more. Doing it twice does no harm."""
+        self._left = True
+        self.mutex.leave(self)
+        if self._kept is not None and not self._kept.done():
+            self._kept.set_result(None)
+
+    def __repr__(self) -> str:
+        return f"<Ticket for {self.mutex!r}>"
+
+
+__all__ = ["Mutex", "Ticket"]

@@ -1,0 +1,73 @@
+"""Older names, and what is composed of a few ops: library/arrays.py."""
+
+import numpy as np
+import pytest
+from evaluate import evaluate
+
+import aioflow as af
+from aioflow.library import arrays
+
+MATRIX = np.arange(6).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda: arrays.arg_max(MATRIX % 4, 1), [2, 1 - 1]),
+        (
+            lambda: arrays.arg_min(MATRIX % 4, dimension=0, output_type="int32"),
+            np.array([0, 1, 1], np.int32) * 0 + MATRIX[1] // 4,
+        ),
+        (lambda: arrays.lin_space(0.0, 1.0, num=3), np.array([0, 0.5, 1], np.float32)),
+        (lambda: arrays.reverse_v2([1, 2, 3], [0]), [3, 2, 1]),
+        (lambda: arrays.to_complex64([1.0]), np.array([1], np.complex64)),
+        (lambda: arrays.to_complex128([1.0]), np.array([1], np.complex128)),
+        (lambda: arrays.where_v2([True, False], [[1, 2], [3, 4]], 0), [[1, 0], [3, 0]]),
+        (lambda: arrays.where_v2([True, False, True]), np.array([[0], [2]])),
+        (lambda: af.constant([1, 2])[:, arrays.newaxis], [[1], [2]]),
+    ],
+)
+def test_older_names_do_what_they_did(build, expected):
+    found = evaluate(build())
+    np.testing.assert_array_equal(found, expected)
+    assert not isinstance(expected, np.ndarray) or found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize(
+    ("repeats", "axis", "shape"),
+    [
+        (2, None, [12]), (2, 0, [4, 3]), (2, -1, [2, 6]), (0, 1, [2, 0]), ([3], 1, [2, 9]),
+        ([1, 2], 0, [None, 3]), ([0, 2, 1], 1, [2, None]), ([1, 0, 2, 0, 3, 1], None, [None]),
+    ],
+)  # fmt: skip
+def test_parts_are_repeated_beside_each_other(repeats, axis, shape):
+    expected = np.repeat(MATRIX, repeats, axis)
+    made = arrays.repeat(MATRIX, repeats, axis)
+    times = af.placeholder(af.int64, np.shape(repeats))
+    fed = arrays.repeat(MATRIX, times, axis)
+    assert made.shape == shape
+    np.testing.assert_array_equal(evaluate(made), expected, strict=False)
+    np.testing.assert_array_equal(evaluate(fed, {times: np.array(repeats)}), expected)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "text"),
+    [
+        (lambda: arrays.repeat(MATRIX, [1, 2], 1), ValueError, r"shape \[2\] cannot be broadcast to \[3\]"),
+        (lambda: arrays.repeat(MATRIX, [[1]]), ValueError, "must be known to be a scalar or a vector"),
+        (lambda: arrays.repeat(MATRIX, 1.0), TypeError, "dtype float32 is not supported"),
+        (lambda: arrays.repeat(MATRIX, 2, 2), ValueError, "axis 2 is out of range for rank 2"),
+        (lambda: arrays.repeat(MATRIX, -1, 0), ValueError, "does not lead from 0 to -2"),
+        (lambda: arrays.where_v2([True], [1]), ValueError, "give both x and y, or neither"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_leaves_nothing(graph, build, error, text):
+    with pytest.raises(error, match=text):
+        build()
+    assert graph.get_operations() == []
