@@ -17,7 +17,10 @@ Everything public is listed here. Importing it registers every op and starts not
 # fmt: off
 from aioflow import errors as errors
 from aioflow import train as train
-from aioflow.library import nn as nn
+from aioflow.library import (
+    image as image, initializers as initializers, linalg as linalg, math as math, nn as nn, random as random,
+    strings as strings,
+)
 from aioflow.aggregation import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions
 from aioflow.convert import convert_to_tensor as convert_to_tensor
@@ -29,6 +32,7 @@ from aioflow.dtypes import (
     int64 as int64, resource as resource, string as string, uint8 as uint8, uint16 as uint16, uint32 as uint32,
     uint64 as uint64,
 )
+from aioflow.errors import OpError as OpError
 from aioflow.gradient_rules import (
     RegisterGradient as RegisterGradient, NotDifferentiable as NotDifferentiable, no_gradient as no_gradient,
     NoGradient as NoGradient,
@@ -43,6 +47,9 @@ from aioflow.graph_keys import GraphKeys as GraphKeys
 from aioflow.graphdef import GraphDef as GraphDef
 from aioflow.importing import import_graph_def as import_graph_def
 from aioflow.indexed_slices import IndexedSlices as IndexedSlices, IndexedSlicesValue as IndexedSlicesValue
+from aioflow.kernels.accumulation import (
+    accumulate_n as accumulate_n, cumulative_logsumexp as cumulative_logsumexp, polyval as polyval,
+)
 from aioflow.kernels.argmax import argmax as argmax, argmin as argmin
 from aioflow.kernels.arithmetic import (
     add as add, add_n as add_n, divide as divide, floordiv as floordiv, floormod as floormod,
@@ -55,10 +62,23 @@ from aioflow.kernels.arrays import (
 )
 from aioflow.kernels.assertions import (
     Assert as Assert, assert_equal as assert_equal, assert_greater as assert_greater,
-    assert_greater_equal as assert_greater_equal, assert_less as assert_less,
-    assert_less_equal as assert_less_equal, assert_negative as assert_negative,
+    assert_greater_equal as assert_greater_equal, assert_integer as assert_integer, assert_less as assert_less,
+    assert_less_equal as assert_less_equal, assert_near as assert_near, assert_negative as assert_negative,
     assert_non_negative as assert_non_negative, assert_non_positive as assert_non_positive,
-    assert_none_equal as assert_none_equal, assert_positive as assert_positive,
+    assert_none_equal as assert_none_equal, assert_positive as assert_positive, assert_rank as assert_rank,
+    assert_rank_at_least as assert_rank_at_least, assert_rank_in as assert_rank_in,
+    assert_same_float_dtype as assert_same_float_dtype, assert_scalar as assert_scalar,
+    assert_type as assert_type,
+)
+from aioflow.kernels.bessel import (
+    bessel_i0 as bessel_i0, bessel_i0e as bessel_i0e, bessel_i1 as bessel_i1, bessel_i1e as bessel_i1e,
+)
+from aioflow.kernels.bits import (
+    left_shift as left_shift, population_count as population_count, right_shift as right_shift,
+)
+from aioflow.kernels.blocks import (
+    batch_to_space as batch_to_space, batch_to_space_nd as batch_to_space_nd, depth_to_space as depth_to_space,
+    space_to_batch as space_to_batch, space_to_batch_nd as space_to_batch_nd, space_to_depth as space_to_depth,
 )
 from aioflow.kernels.casting import (
     bitcast as bitcast, cast as cast, saturate_cast as saturate_cast, to_bfloat16 as to_bfloat16,
@@ -83,13 +103,37 @@ from aioflow.kernels.debugging import (
     check_numerics as check_numerics, summarize_value as summarize_value,
     verify_tensor_all_finite as verify_tensor_all_finite,
 )
+from aioflow.kernels.decompositions import cholesky as cholesky, qr as qr
+from aioflow.kernels.determinants import (
+    log_matrix_determinant as log_matrix_determinant, matrix_determinant as matrix_determinant,
+)
+from aioflow.kernels.diagonals import (
+    matrix_band_part as matrix_band_part, matrix_diag as matrix_diag, matrix_diag_part as matrix_diag_part,
+    matrix_set_diag as matrix_set_diag,
+)
+from aioflow.kernels.division import (
+    div as div, div_no_nan as div_no_nan, divide_no_nan as divide_no_nan, floor_div as floor_div,
+    multiply_no_nan as multiply_no_nan, reciprocal_no_nan as reciprocal_no_nan, truncatediv as truncatediv,
+    truncatemod as truncatemod, xdivy as xdivy, xlogy as xlogy,
+)
+from aioflow.kernels.einsum import einsum as einsum
 from aioflow.kernels.erf import erf as erf, erfc as erfc
+from aioflow.kernels.exponential import matrix_exponential as matrix_exponential
 from aioflow.kernels.filling import (
     eye as eye, fill as fill, ones as ones, ones_like as ones_like, zeros as zeros, zeros_like as zeros_like,
 )
+from aioflow.kernels.gamma import digamma as digamma, lbeta as lbeta, lgamma as lgamma
 from aioflow.kernels.gathering import gather as gather, gather_nd as gather_nd, scatter_nd as scatter_nd
+from aioflow.kernels.histograms import (
+    bincount as bincount, confusion_matrix as confusion_matrix, histogram_fixed_width as histogram_fixed_width,
+    histogram_fixed_width_bins as histogram_fixed_width_bins,
+)
+from aioflow.kernels.incomplete_beta import betainc as betainc
+from aioflow.kernels.incomplete_gamma import igamma as igamma, igammac as igammac
 from aioflow.kernels.joining import concat as concat, split as split, stack as stack, unstack as unstack
+from aioflow.kernels.least_squares import matrix_solve_ls as matrix_solve_ls
 from aioflow.kernels.linalg import norm as norm, trace as trace
+from aioflow.kernels.logistic import log_sigmoid as log_sigmoid
 from aioflow.kernels.masking import boolean_mask as boolean_mask, sequence_mask as sequence_mask
 from aioflow.kernels.math import (
     abs as abs, acos as acos, acosh as acosh, asin as asin, asinh as asinh, atan as atan, atan2 as atan2,
@@ -98,8 +142,19 @@ from aioflow.kernels.math import (
     sin as sin, sinh as sinh, sqrt as sqrt, square as square, tan as tan, tanh as tanh,
 )
 from aioflow.kernels.matmul import matmul as matmul
+from aioflow.kernels.ordering import (
+    argsort as argsort, is_non_decreasing as is_non_decreasing,
+    is_strictly_increasing as is_strictly_increasing, nth_element as nth_element, sort as sort,
+)
 from aioflow.kernels.padding import pad as pad
+from aioflow.kernels.partition import (
+    batch_gather as batch_gather, broadcast_dynamic_shape as broadcast_dynamic_shape,
+    broadcast_static_shape as broadcast_static_shape, dynamic_partition as dynamic_partition,
+    dynamic_stitch as dynamic_stitch, ensure_shape as ensure_shape, guarantee_const as guarantee_const,
+)
+from aioflow.kernels.products import cross as cross
 from aioflow.kernels.py_func import numpy_function as numpy_function, py_func as py_func
+from aioflow.kernels.quantiles import erfinv as erfinv, ndtri as ndtri
 from aioflow.kernels.random import (
     get_seed as get_seed, multinomial as multinomial, random_normal as random_normal,
     random_shuffle as random_shuffle, random_uniform as random_uniform, set_random_seed as set_random_seed,
@@ -114,15 +169,68 @@ from aioflow.kernels.rounding import (
     ceil as ceil, clip_by_value as clip_by_value, floor as floor, is_finite as is_finite, is_inf as is_inf,
     is_nan as is_nan, rint as rint, round as round,
 )
+from aioflow.kernels.scatter import (
+    tensor_scatter_add as tensor_scatter_add, tensor_scatter_sub as tensor_scatter_sub,
+    tensor_scatter_update as tensor_scatter_update,
+)
+from aioflow.kernels.segment_families import (
+    segment_max as segment_max, segment_mean as segment_mean, segment_min as segment_min,
+    segment_prod as segment_prod,
+)
 from aioflow.kernels.segments import segment_sum as segment_sum, unsorted_segment_sum as unsorted_segment_sum
-from aioflow.kernels.select import select as select, where as where
+from aioflow.kernels.select import masked as masked, select as select, where as where
+from aioflow.kernels.sequence import (
+    edit_distance as edit_distance, listdiff as listdiff, reverse_sequence as reverse_sequence, roll as roll,
+    searchsorted as searchsorted, setdiff1d as setdiff1d, unique_with_counts as unique_with_counts,
+)
+from aioflow.kernels.sets import (
+    set_difference as set_difference, set_intersection as set_intersection, set_size as set_size,
+    set_union as set_union,
+)
 from aioflow.kernels.shapes import (
     broadcast_to as broadcast_to, expand_dims as expand_dims, rank as rank, reshape as reshape, shape as shape,
     shape_n as shape_n, size as size, squeeze as squeeze,
 )
 from aioflow.kernels.slicing import slice as slice, strided_slice as strided_slice
+from aioflow.kernels.solvers import (
+    cholesky_solve as cholesky_solve, matrix_inverse as matrix_inverse, matrix_solve as matrix_solve,
+    matrix_triangular_solve as matrix_triangular_solve,
+)
 from aioflow.kernels.sorting import invert_permutation as invert_permutation, top_k as top_k, unique as unique
+from aioflow.kernels.sparse_segments import (
+    sparse_segment_mean as sparse_segment_mean, sparse_segment_sqrt_n as sparse_segment_sqrt_n,
+    sparse_segment_sum as sparse_segment_sum,
+)
+from aioflow.kernels.spectra import (
+    self_adjoint_eig as self_adjoint_eig, self_adjoint_eigvals as self_adjoint_eigvals, svd as svd,
+)
+from aioflow.kernels.statistics import (
+    reduce_euclidean_norm as reduce_euclidean_norm, reduce_std as reduce_std,
+    reduce_variance as reduce_variance,
+)
+from aioflow.kernels.string_hash import (
+    decode_base64 as decode_base64, encode_base64 as encode_base64,
+    string_to_hash_bucket as string_to_hash_bucket, string_to_hash_bucket_fast as string_to_hash_bucket_fast,
+    string_to_hash_bucket_strong as string_to_hash_bucket_strong,
+)
+from aioflow.kernels.strings import (
+    as_string as as_string, reduce_join as reduce_join, regex_full_match as regex_full_match,
+    regex_replace as regex_replace, string_join as string_join, string_length as string_length,
+    string_lower as string_lower, string_strip as string_strip, string_to_number as string_to_number,
+    string_upper as string_upper, substr as substr,
+)
 from aioflow.kernels.tensordot import tensordot as tensordot
+from aioflow.kernels.unsorted_segments import (
+    unsorted_segment_max as unsorted_segment_max, unsorted_segment_mean as unsorted_segment_mean,
+    unsorted_segment_min as unsorted_segment_min, unsorted_segment_prod as unsorted_segment_prod,
+    unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
+)
+from aioflow.kernels.zeta import polygamma as polygamma, zeta as zeta
+from aioflow.library.arrays import (
+    arg_max as arg_max, arg_min as arg_min, lin_space as lin_space, newaxis as newaxis, repeat as repeat,
+    reverse_v2 as reverse_v2, to_complex128 as to_complex128, to_complex64 as to_complex64,
+    where_v2 as where_v2,
+)
 from aioflow.library.clip import (
     clip_by_average_norm as clip_by_average_norm, clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm, global_norm as global_norm,
@@ -131,27 +239,50 @@ from aioflow.library.control import (
     add_to_collection as add_to_collection, add_to_collections as add_to_collections,
     colocate_with as colocate_with, container as container, control_dependencies as control_dependencies,
     device as device, get_collection as get_collection, get_collection_ref as get_collection_ref,
-    group as group, name_scope as name_scope, tuple as tuple, with_dependencies as with_dependencies,
+    group as group, is_tensor as is_tensor, name_scope as name_scope,
+    register_tensor_conversion_function as register_tensor_conversion_function, tuple as tuple,
+    with_dependencies as with_dependencies,
 )
+from aioflow.library.critical_section import CriticalSection as CriticalSection
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
+from aioflow.library.image import extract_image_patches as extract_image_patches
 from aioflow.library.initializers import (
-    Constant as Constant, GlorotNormal as GlorotNormal, GlorotUniform as GlorotUniform, Identity as Identity,
-    Initializer as Initializer, Ones as Ones, RandomNormal as RandomNormal, RandomUniform as RandomUniform,
-    TruncatedNormal as TruncatedNormal, VarianceScaling as VarianceScaling, Zeros as Zeros,
-    constant_initializer as constant_initializer, glorot_normal_initializer as glorot_normal_initializer,
-    glorot_uniform_initializer as glorot_uniform_initializer, he_normal as he_normal, he_uniform as he_uniform,
-    identity_initializer as identity_initializer, lecun_normal as lecun_normal, lecun_uniform as lecun_uniform,
-    ones_initializer as ones_initializer, random_normal_initializer as random_normal_initializer,
+    Initializer as Initializer, constant_initializer as constant_initializer,
+    glorot_normal_initializer as glorot_normal_initializer,
+    glorot_uniform_initializer as glorot_uniform_initializer, ones_initializer as ones_initializer,
+    orthogonal_initializer as orthogonal_initializer, random_normal_initializer as random_normal_initializer,
     random_uniform_initializer as random_uniform_initializer,
     truncated_normal_initializer as truncated_normal_initializer,
+    uniform_unit_scaling_initializer as uniform_unit_scaling_initializer,
     variance_scaling_initializer as variance_scaling_initializer, zeros_initializer as zeros_initializer,
 )
+from aioflow.library.math import realdiv as realdiv, scalar_mul as scalar_mul
+from aioflow.library.random import random_crop as random_crop
+from aioflow.library.scattering import (
+    assign_mul as assign_mul, count_up_to as count_up_to, scatter_div as scatter_div,
+    scatter_max as scatter_max, scatter_min as scatter_min, scatter_mul as scatter_mul,
+    scatter_nd_add as scatter_nd_add, scatter_nd_sub as scatter_nd_sub, scatter_nd_update as scatter_nd_update,
+)
+from aioflow.library.sparse import (
+    convert_to_tensor_or_sparse_tensor as convert_to_tensor_or_sparse_tensor, from_dense as from_dense,
+    sparse_add as sparse_add, sparse_concat as sparse_concat, sparse_dense_cwise_div as sparse_dense_cwise_div,
+    sparse_dense_cwise_mul as sparse_dense_cwise_mul, sparse_fill_empty_rows as sparse_fill_empty_rows,
+    sparse_placeholder as sparse_placeholder, sparse_reduce_sum as sparse_reduce_sum,
+    sparse_reorder as sparse_reorder, sparse_reshape as sparse_reshape, sparse_retain as sparse_retain,
+    sparse_slice as sparse_slice, sparse_softmax as sparse_softmax,
+    sparse_tensor_dense_matmul as sparse_tensor_dense_matmul, sparse_tensor_to_dense as sparse_tensor_to_dense,
+    sparse_to_dense as sparse_to_dense, sparse_transpose as sparse_transpose,
+)
 from aioflow.library.state import (
-    assign as assign, assign_add as assign_add, assign_sub as assign_sub, global_variables as global_variables,
+    Template as Template, all_variables as all_variables,
+    assert_variables_initialized as assert_variables_initialized, assign as assign, assign_add as assign_add,
+    assign_sub as assign_sub, global_variables as global_variables,
     global_variables_initializer as global_variables_initializer,
+    initialize_all_variables as initialize_all_variables,
+    initialize_local_variables as initialize_local_variables, initialize_variables as initialize_variables,
     is_variable_initialized as is_variable_initialized, local_variables as local_variables,
-    local_variables_initializer as local_variables_initializer,
-    moving_average_variables as moving_average_variables,
+    local_variables_initializer as local_variables_initializer, make_template as make_template,
+    model_variables as model_variables, moving_average_variables as moving_average_variables,
     report_uninitialized_variables as report_uninitialized_variables, scatter_add as scatter_add,
     scatter_sub as scatter_sub, scatter_update as scatter_update, trainable_variables as trainable_variables,
     variables_initializer as variables_initializer,
@@ -167,7 +298,11 @@ from aioflow.porting import (
     check_learning_off as check_learning_off, compare as compare, parameter_report as parameter_report,
 )
 from aioflow.session import Session as Session, reset as reset, get_default_session as get_default_session
-from aioflow.tensor_shape import Dimension as Dimension, TensorShape as TensorShape, as_shape as as_shape
+from aioflow.sparse_tensor import SparseTensor as SparseTensor, SparseTensorValue as SparseTensorValue
+from aioflow.tensor_shape import (
+    Dimension as Dimension, TensorShape as TensorShape, as_shape as as_shape,
+    dimension_value as dimension_value,
+)
 from aioflow.tracing import NodeStats as NodeStats, RunMetadata as RunMetadata
 
 bool, half, double = bool_, float16, float64

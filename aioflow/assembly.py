@@ -194,8 +194,8 @@ class _Chained:
 
     def __call__(self, ctx: Context, *inputs: Array) -> Any:
         if self._region is None:
-            bound, *rest = self._parts
-            self._region = compile_region(fuse(bound, self._parts[2]), *rest)
+            bound, arguments, outputs, literals = self._parts
+            self._region = compile_region(fuse(bound, outputs), arguments, outputs, literals)
         return self._region.begin(ctx, *inputs)
 
     def find(self, error: BaseException) -> tuple[Node, Sequence[Array]] | None:

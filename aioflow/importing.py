@@ -8,7 +8,6 @@ import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from aioflow import scopes
 from aioflow.convert import convert_to_tensor
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import DType, TensorShape
@@ -190,8 +189,6 @@ class _Import:
         operation.control_inputs = tuple(dict.fromkeys([*controls, *operation.control_inputs]))
         if node.device:
             operation.device = str(DeviceSpec.from_string(operation.device).merge(DeviceSpec.from_string(node.device)))
-        if node.container and scopes.VALID_NAME.fullmatch(node.container) is None:
-            raise _wrong(node, f"{node.container!r} is not a valid container name: letters, digits and _ . - / only")
         operation.container = node.container or operation.container
         operation.colocation = tuple([self._neighbour(node, name) for name in node.colocation]) or operation.colocation
         operation.gradient_override = node.gradient or operation.gradient_override

@@ -145,7 +145,7 @@ def test_a_class_is_taught_to_become_a_tensor(celsius):
 
 def test_a_class_that_makes_no_tensor_says_so(celsius):
     control.register_tensor_conversion_function(celsius, lambda value, **options: NotImplemented)
-    with pytest.raises(TypeError, match="no function makes a tensor of .* of dtype int32"):
+    with pytest.raises(TypeError, match=r"no function makes a tensor of .* of dtype int32"):
         af.convert_to_tensor(celsius(), "int32")
     control.register_tensor_conversion_function(celsius, lambda value, **options: 3, 1)
     with pytest.raises(TypeError, match="made 3 of a Celsius, which is no tensor"):

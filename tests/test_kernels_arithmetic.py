@@ -96,8 +96,8 @@ def test_texts_are_put_one_after_the_other():
     assert value(constant("a") + "b") == b"ab"
     assert value("b" + constant(["x", b"\xff"])).tolist() == [b"bx", b"b\xff"]
     assert value(arithmetic.add(["a"], "é")).tolist() == ["aé".encode()]
-    assert gradients(x + "b", x) == [None]
-    with pytest.raises(TypeError, match="dtypes string and float32 differ|float32"):
+    assert evaluate(x + "b", {x: np.zeros(0, object)}).shape == (0,)
+    with pytest.raises(TypeError, match="dtypes string and float32 differ"):
         constant("a") + 1.0
 
 

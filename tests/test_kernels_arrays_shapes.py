@@ -168,7 +168,11 @@ ERRORS = {
         TypeError,
         "1.5 is not a value of dtype int32",
     ),
-    "padding by several values": (lambda: pad(tensor(3), [[1, 1]], constant_values=[1.0]), ValueError, r"shape is \[1\]"),
+    "padding by several values": (
+        lambda: pad(tensor(3), [[1, 1]], constant_values=[1.0]),
+        ValueError,
+        r"shape is \[1\]",
+    ),
     "an index of open size": (lambda: tensor(3)[: tensor(None).shape[0]], ValueError, r"take it from af.shape"),
     "an unknown mode": (lambda: pad(tensor(3), [[1, 1]], "EDGE"), ValueError, "not 'EDGE'"),
     "a shape that is open": (lambda: zeros([None, 2]), ValueError, r"shape \[\?, 2\] is not fully defined"),

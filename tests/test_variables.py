@@ -413,12 +413,15 @@ async def test_every_read_counts_in_a_gradient(session):
     assert (await session.run(gradient)).tolist() == [3.0, 5.0]
 
 
-def test_a_table_is_one_variable_or_tensor(graph):
-    w = af.Variable(np.ones((2, 2)))
+async def test_a_table_is_one_variable_or_tensor_or_divided_between_several(session):
+    w = af.Variable([[1.0, 2.0], [3.0, 4.0]])
+    v = af.Variable([[5.0, 6.0], [7.0, 8.0]])
+    await initialized(session)
     assert embedding_lookup([w], [0]).op.type == "gather_variable"
     assert embedding_lookup(np.ones((2, 2)), [0]).shape == [1, 2]
-    with pytest.raises(ValueError, match="not 2 of them"):
-        embedding_lookup([w, w], [0])
+    rows = embedding_lookup([w, v], [3, 0, 1])
+    assert [type(part) for part in af.gradients(rows, [w, v])] == [af.IndexedSlices] * 2
+    assert (await session.run(rows)).tolist() == [[7, 8], [1, 2], [5, 6]]
 
 
 async def test_rows_longer_than_a_norm_are_shortened_to_it(session):

@@ -101,7 +101,7 @@ def _pairs(x: Tensor, multiples: Tensor) -> Any:
         flat = [part for pair in zip(times, sizes, strict=True) for part in pair]
         if None not in flat or (flat.count(None) == 1 and 0 not in flat):
             return [-1 if part is None else part for part in flat]
-    return reshape(stack([multiples, shape(x, multiples.dtype)], 1), [-1])
+    return reshape(stack([multiples, shape(x, out_type=multiples.dtype)], 1), [-1])
 
 
 @tile.kernel(CPU, GPU, fresh=True, binds=True)

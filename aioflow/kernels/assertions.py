@@ -290,14 +290,14 @@ _assert_rank_in = _about_rank("assert_rank_in", lambda found, wanted: found in w
 
 def assert_rank_in(
     x: TensorLike,
-    ranks: Iterable[TensorLike],
+    ranks: Iterable[TensorLike] | Tensor,
     data: Sequence[TensorLike] | None = None,
     summarize: int | None = None,
     message: str | None = None,
     name: str | None = None,
 ) -> Operation:
     """An operation: the rank of x is one of `ranks`; otherwise as `assert_rank`."""
-    return _assert_rank_in(x, list(ranks), data, summarize, message, name)
+    return _assert_rank_in(x, ranks if isinstance(ranks, Tensor) else list(ranks), data, summarize, message, name)
 
 
 @transactional

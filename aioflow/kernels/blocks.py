@@ -49,7 +49,7 @@ def _own(last: bool, batch: Any, height: Any, width: Any, channels: Any) -> Tens
 
 
 @op
-def space_to_depth(input: Spec, block_size: int, data_format: str = "NHWC") -> Spec:
+def space_to_depth(input: Spec, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Spec:
     """Each block of `block_size` x `block_size` pixels as one, whose channels are theirs one after the other."""
     (batch, height, width, channels), last = _image(input, block_size, data_format)
     height, width = _divided("height", height, block_size), _divided("width", width, block_size)
@@ -57,7 +57,7 @@ def space_to_depth(input: Spec, block_size: int, data_format: str = "NHWC") -> S
 
 
 @op
-def depth_to_space(input: Spec, block_size: int, data_format: str = "NHWC") -> Spec:
+def depth_to_space(input: Spec, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Spec:
     """Each pixel as a block of `block_size` x `block_size`, between which its channels are divided."""
     (batch, height, width, channels), last = _image(input, block_size, data_format)
     channels = _divided("the number of channels", channels, block_size**2)

@@ -106,13 +106,15 @@ def plane_format(data_format: str | None) -> tuple[str, int]:
     return layout, 1 if layout == "NHWC" else 2
 
 
-def plane_step(values: Any, what: str) -> list[int]:
-    """A step along the width of images of height 1, from one number or one per axis of sequences."""
+def plane_step(values: Any, what: str, data_format: str | None) -> list[int]:
+    """A step along height and width of images of height 1, from one number or one per axis of sequences."""
     given = [values] if isinstance(values, int) else list(values or ())
-    steps = [step for step in given if step != 1] or [1]
-    if len(given) not in (1, 3) or len(steps) > 1 or (len(given) == 3 and given[0] != 1):
+    width = 2 if plane_format(data_format)[0] == "NCHW" else 1
+    if len(given) == 3 and [step for axis, step in enumerate(given) if axis != width] == [1, 1]:
+        given = [given[width]]
+    if len(given) != 1:
         raise ValueError(f"{what} are one number, or one per axis with 1 for batch and channels, not {values!r}")
-    return [1, *steps]
+    return [1, *given]
 
 
 @transactional
@@ -144,7 +146,7 @@ def conv1d(
     if stride is None or padding is None:
         raise ValueError("a convolution needs strides and padding")
     layout, axis = plane_format(data_format)
-    steps, distances = plane_step(stride, "strides"), plane_step(1 if dilations is None else dilations, "dilations")
+    steps, distances = plane_step(stride, "strides", data_format), _distances(dilations, data_format)
     with get_default_graph().name_scope(name or "conv1d") as scope:
         window = expand_dims(filters, 0)
         y = conv2d(expand_dims(x, axis), window, steps, padding, data_format=layout, dilations=distances)
@@ -167,11 +169,15 @@ def conv1d_transpose(
     `filters` has shape [width, channels of the result, channels of `input`].
     """
     layout, axis = plane_format(data_format)
-    steps, distances = plane_step(strides, "strides"), plane_step(1 if dilations is None else dilations, "dilations")
+    steps, distances = plane_step(strides, "strides", data_format), _distances(dilations, data_format)
     with get_default_graph().name_scope(name or "conv1d_transpose") as scope:
         small, window, whole = expand_dims(input, axis), expand_dims(filters, 0), _with_height(output_shape, axis)
         y = conv2d_transpose(small, window, whole, steps, padding, layout, dilations=distances)
         return squeeze(y, [axis], name=scope)
+
+
+def _distances(dilations: Any, data_format: str | None) -> list[int]:
+    return plane_step(1 if dilations is None else dilations, "dilations", data_format)
 
 
 def _with_height(shape: Any, axis: int) -> Any:

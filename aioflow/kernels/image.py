@@ -151,7 +151,9 @@ def resizing(
     """
     how = Resizing(tables, keeps)
 
-    def rule(images: Spec, size: Ints, align_corners: bool = False, half_pixel_centers: bool = False) -> Spec:
+    def rule(
+        images: Spec, size: Ints, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+    ) -> Spec:
         _check(align_corners, half_pixel_centers, halves)
         dtype = _result_dtype(images.only(FLOAT, INTEGER).dtype, keeps)
         return Spec(dtype, _sized(images, size))

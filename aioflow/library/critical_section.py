@@ -54,12 +54,8 @@ class CriticalSection:
         if critical_section_def is not None:
             raise ValueError("a CriticalSection is made by name, not from a critical_section_def")
         graph = get_default_graph()
-        container = scopes.scope_of(graph).container
-        with (
-            graph.transaction(),
-            graph.control_dependencies(None),
-            graph.name_scope(name or "CriticalSection") as scope,
-        ):
+        container, chosen = scopes.scope_of(graph).container, name or "CriticalSection"
+        with graph.transaction(), graph.control_dependencies(None), graph.name_scope(chosen) as scope:
             self._handle: Final = variable(dtypes.bool_, dtypes.SCALAR, container, shared_name or "", name=scope)
 
     @property

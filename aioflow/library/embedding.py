@@ -99,7 +99,7 @@ def _divided(parts: Sequence[Any], ids: Tensor, strategy: str) -> tuple[Tensor, 
 def _lengths(parts: Sequence[Any], ids: Tensor) -> tuple[Tensor, Tensor]:
     """The length of a short part, and how many are longer by one."""
     sizes = [part.shape.as_list()[0] for part in parts]
-    total: Any = sum(sizes) if None not in sizes else add_n([shape(part, ids.dtype)[0] for part in parts])
+    total: Any = sum(sizes) if None not in sizes else add_n([shape(part, out_type=ids.dtype)[0] for part in parts])
     whole = convert_to_tensor(total, ids.dtype)
     return floordiv(whole, len(parts)), mod(whole, len(parts))
 

@@ -230,7 +230,7 @@ def avg_pool1d(
 
 @transactional
 def _pool1d(input: TensorLike, ksize: Any, strides: Any, kind: str, padding: str, layout: str, name: str) -> Tensor:
-    window, steps = plane_step(ksize, "ksize")[1:], plane_step(strides, "strides")[1:]
+    window, steps = plane_step(ksize, "ksize", layout)[1:], plane_step(strides, "strides", layout)[1:]
     with name_scope(name, None, [input]) as scope:
         return _pooled(convert_to_tensor(input), window, kind, steps, padding, layout, scope)
 

@@ -133,7 +133,7 @@ def _against_hits(right: Tensor, drawn: Tensor, num_true: int, logits: Tensor) -
     rows, places, weights = compute_accidental_hits(right, drawn, num_true)
     indices = stack([cast(rows, int64), places], 1)
     lowest = logits.dtype.np.type(logits.dtype.min)
-    found = scatter_nd(indices, cast(weights, logits.dtype), shape(logits, int64))
+    found = scatter_nd(indices, cast(weights, logits.dtype), shape(logits, out_type=int64))
     return stop_gradient(maximum(found, lowest))  # a class that is right twice for a row counts once
 
 

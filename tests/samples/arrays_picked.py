@@ -146,4 +146,4 @@ sample(
 )  # fmt: skip
 sample("unique", lambda x: unique(x, int64), EMPTY[:, 0], reference=lambda x: (x, np.zeros(0, int)))
 sample("invert_permutation", invert_permutation, np.array([2, 0, 1, 3]), reference=np.argsort)
-sample("size", lambda x: size(constant([1, 2]), int64), MATRIX, reference=lambda x: np.int64(2))
+sample("size", lambda x: size(constant([1, 2]), out_type=int64), MATRIX, reference=lambda x: np.int64(2))

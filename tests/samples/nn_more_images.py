@@ -148,7 +148,8 @@ for size in [(3, 7), (10, 2), (5, 4), (1, 1)]:
             resize = getattr(image, f"resize_{kind}")
             grad = getattr(image, f"resize_{kind}_grad")
             sample(
-                resize.name, lambda x, op=resize, how=(size, align, half): op(x, *how), images,
+                resize.name,
+                lambda x, op=resize, s=size, a=align, h=half: op(x, s, a, half_pixel_centers=h), images,
                 reference=lambda x, f=function, how=(size, align, half): f(x, *how),
             )  # fmt: skip
             sample(

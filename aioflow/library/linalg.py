@@ -1,0 +1,36 @@
+"""`af.linalg`: matrices, under the names TensorFlow and NumPy have for them."""
+
+from aioflow.kernels.arrays import diag as tensor_diag
+from aioflow.kernels.arrays import diag_part as tensor_diag_part
+from aioflow.kernels.arrays import matrix_transpose
+from aioflow.kernels.decompositions import cholesky, qr
+from aioflow.kernels.determinants import log_matrix_determinant, logdet, slogdet
+from aioflow.kernels.determinants import matrix_determinant as det
+from aioflow.kernels.diagonals import matrix_band_part as band_part
+from aioflow.kernels.diagonals import matrix_diag as diag
+from aioflow.kernels.diagonals import matrix_diag_part as diag_part
+from aioflow.kernels.diagonals import matrix_set_diag as set_diag
+from aioflow.kernels.einsum import einsum
+from aioflow.kernels.exponential import expm
+from aioflow.kernels.filling import eye
+from aioflow.kernels.least_squares import matrix_solve_ls as lstsq
+from aioflow.kernels.least_squares import pinv
+from aioflow.kernels.linalg import norm, trace
+from aioflow.kernels.matmul import matmul
+from aioflow.kernels.products import adjoint, cross, matvec
+from aioflow.kernels.solvers import cholesky_solve
+from aioflow.kernels.solvers import matrix_inverse as inv
+from aioflow.kernels.solvers import matrix_solve as solve
+from aioflow.kernels.solvers import matrix_triangular_solve as triangular_solve
+from aioflow.kernels.spectra import self_adjoint_eig as eigh
+from aioflow.kernels.spectra import self_adjoint_eigvals as eigvalsh
+from aioflow.kernels.spectra import svd
+from aioflow.kernels.tensordot import tensordot
+from aioflow.library.clip import global_norm
+
+__all__ = [
+    "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh",
+    "einsum", "expm", "eye", "global_norm", "inv", "log_matrix_determinant", "logdet", "lstsq", "matmul",
+    "matrix_transpose", "matvec", "norm", "pinv", "qr", "set_diag", "slogdet", "solve", "svd", "tensor_diag",
+    "tensor_diag_part", "tensordot", "trace", "triangular_solve",
+]  # fmt: skip

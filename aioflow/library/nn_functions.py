@@ -1,0 +1,194 @@
+"""Functions of `af.nn` that compose ops: dropout, moments, batch normalization, products with a bias."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import FLOAT, float32
+from aioflow.graph import transactional
+from aioflow.kernels.activation import bias_add, elu, leaky_relu, relu, relu6, selu, softplus, softsign
+from aioflow.kernels.arithmetic import add, maximum, multiply, squared_difference
+from aioflow.kernels.casting import cast
+from aioflow.kernels.comparison import equal, greater_equal
+from aioflow.kernels.convolution import conv2d, conv2d_backprop_filter, conv2d_backprop_input, conv2d_transpose
+from aioflow.kernels.families import NARROW, shaped_like
+from aioflow.kernels.linalg import matmul
+from aioflow.kernels.losses import (
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits_v2,
+    sparse_softmax_cross_entropy_with_logits,
+)
+from aioflow.kernels.math import rsqrt, sigmoid, square, tanh
+from aioflow.kernels.pooling import avg_pool, max_pool
+from aioflow.kernels.random import random_uniform
+from aioflow.kernels.reduction import l2_loss, reduce_mean, reduce_sum
+from aioflow.kernels.shapes import shape, shape_of, squeeze
+from aioflow.kernels.softmax import log_softmax, softmax
+from aioflow.kernels.sorting import in_top_k, top_k
+from aioflow.library.control import name_scope
+from aioflow.library.embedding import embedding_lookup
+from aioflow.node import Tensor
+
+Axes = int | Sequence[int] | None
+
+
+@transactional
+def dropout(
+    x: TensorLike,
+    keep_prob: TensorLike = None,
+    noise_shape: TensorLike = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: TensorLike = None,
+) -> Tensor:
+    """`x` with elements dropped at random, each with probability `rate`; the others are scaled to keep the sum's mean.
+
+    Args:
+        x: a floating tensor.
+        keep_prob: 1 - `rate`, an older way to say it.
+        noise_shape: the shape of the random decisions, broadcast to that of `x`: along an axis of size 1 all elements
+            are kept or dropped together. None in it stands for the size of `x`.
+        seed: see `get_seed`.
+        name: the name of the operation.
+        rate: the probability to be dropped, from 0 up to but not 1; a number or a scalar tensor.
+
+    Raises:
+        ValueError: not exactly one of `rate` and `keep_prob` is given, or a number is out of range.
+    """
+    with name_scope(name, "dropout", [x]) as scope:
+        value = convert_to_tensor(x)
+        if value.dtype not in FLOAT:
+            raise ValueError(f"x must be floating to be scaled, not {value.dtype.name}")
+        drop = _rate(keep_prob, rate)
+        if isinstance(drop, float) and drop == 0:
+            return value
+        dtype = float32 if value.dtype in NARROW else value.dtype
+        noise = random_uniform(_noise_shape(value, noise_shape), dtype=dtype, seed=seed)
+        if noise_shape is None:
+            noise = shaped_like(value, noise)
+        kept = cast(greater_equal(noise, drop if isinstance(drop, float) else cast(drop, dtype)), value.dtype)
+        scale = 1 / (1 - drop)
+        scaled = value * (scale if isinstance(scale, float) else cast(scale, value.dtype))
+        return multiply(scaled, kept, name=scope)
+
+
+def _rate(keep_prob: TensorLike, rate: TensorLike) -> Any:
+    """The probability to be dropped: a float, or a tensor."""
+    if (keep_prob is None) == (rate is None):
+        raise ValueError("give either rate or keep_prob")
+    drop = rate if keep_prob is None else 1 - keep_prob
+    if isinstance(drop, Tensor):
+        return drop
+    if not 0 <= drop < 1:
+        raise ValueError(f"rate must be from 0 up to but not 1, not {float(drop):g}")
+    return float(drop)
+
+
+def _noise_shape(x: Tensor, noise_shape: TensorLike) -> Any:
+    if noise_shape is None:
+        return shape_of(x)
+    if isinstance(noise_shape, Tensor) or x.shape.sizes is None:
+        return noise_shape
+    sizes = list(noise_shape)
+    if len(sizes) != len(x.shape.sizes):
+        raise ValueError(f"noise_shape {sizes} does not fit x of shape {x.shape}")
+    known = [mine if size is None else size for size, mine in zip(sizes, x.shape.sizes, strict=True)]
+    return [shape(x)[axis] if size is None else size for axis, size in enumerate(known)]
+
+
+@transactional
+def moments(
+    x: TensorLike,
+    axes: Axes,
+    shift: None = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of `x` along `axes`; of narrow floats computed in float32. `shift` has no effect."""
+    with name_scope(name, "moments", [x]):
+        value = convert_to_tensor(x)
+        wide = cast(value, float32) if value.dtype in NARROW else value
+        mean = reduce_mean(wide, axes, keepdims=True)
+        variance = reduce_mean(squared_difference(wide, mean), axes, keepdims=True)
+        if not (keepdims or keep_dims):
+            mean, variance = squeeze(mean, axes), squeeze(variance, axes)
+        return cast(mean, value.dtype), cast(variance, value.dtype)
+
+
+@transactional
+def batch_normalization(
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    offset: TensorLike,
+    scale: TensorLike,
+    variance_epsilon: float,
+    name: str | None = None,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + variance_epsilon), times `scale`, plus `offset`; None for one leaves it out."""
+    with name_scope(name, "batchnorm", [x, mean, variance, offset, scale]) as scope:
+        value = convert_to_tensor(x)
+        factor = rsqrt(convert_to_tensor(variance, value.dtype) + variance_epsilon)
+        if scale is not None:
+            factor = factor * scale
+        shift = -convert_to_tensor(mean, value.dtype) * factor
+        return add(value * factor, shift if offset is None else shift + offset, name=scope)
+
+
+@transactional
+def l2_normalize(
+    x: TensorLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None
+) -> Tensor:
+    """`x` divided by its Euclidean norm along `axis`, but by sqrt(epsilon) at least."""
+    with name_scope(name, "l2_normalize", [x]) as scope:
+        value = convert_to_tensor(x)
+        total = reduce_sum(square(value), dim if axis is None else axis, keepdims=True)
+        return multiply(value, rsqrt(maximum(total, epsilon)), name=scope)
+
+
+@transactional
+def xw_plus_b(x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None) -> Tensor:
+    """The layer x @ weights + biases."""
+    with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
+        return bias_add(matmul(x, weights), biases, name=scope)
+
+
+@transactional
+def relu_layer(x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None) -> Tensor:
+    """The layer relu(x @ weights + biases)."""
+    with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
+        return relu(bias_add(matmul(x, weights), biases), name=scope)
+
+
+@transactional
+def weighted_cross_entropy_with_logits(
+    labels: TensorLike = None,
+    logits: TensorLike = None,
+    pos_weight: TensorLike = None,
+    name: str | None = None,
+    targets: TensorLike = None,
+) -> Tensor:
+    """`sigmoid_cross_entropy_with_logits` in which what a label of 1 costs counts `pos_weight` times."""
+    truth = targets if labels is None else labels
+    if truth is None or logits is None or pos_weight is None:
+        raise ValueError("weighted_cross_entropy_with_logits needs labels, logits and pos_weight")
+    with name_scope(name, "logistic_loss", [logits, truth]) as scope:
+        x = convert_to_tensor(logits)
+        z = convert_to_tensor(truth, x.dtype)
+        return add((1 - z) * x, (1 + (pos_weight - 1) * z) * softplus(-x), name=scope)
+
+
+@transactional
+def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
+    """The share of elements of `value` that are 0, as a float32."""
+    with name_scope(name, "zero_fraction", [value]) as scope:
+        x = convert_to_tensor(value)
+        return reduce_mean(cast(equal(x, cast(0, x.dtype)), float32), name=scope)
+
+
+__all__ = [
+    "batch_normalization", "dropout", "l2_normalize", "moments", "relu_layer", "weighted_cross_entropy_with_logits",
+    "xw_plus_b", "zero_fraction",
+]  # fmt: skip

@@ -1,0 +1,183 @@
+"""What is done with text, in words."""
+
+import re
+
+import numpy as np
+import pytest
+from evaluate import evaluate
+from hypothesis import given
+from hypothesis import strategies as st
+
+import aioflow as af
+from aioflow import constant, placeholder
+from aioflow.kernels import string_hash, string_split, strings
+from aioflow.kernels.regex import compiled
+from aioflow.library.sparse import sparse_tensor_to_dense
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def text(*items):
+    return constant(np.array(items, object))
+
+
+# Values
+
+
+@given(st.lists(st.binary(max_size=8), max_size=5))
+def test_base_64_there_and_back_again(items):
+    with af.Graph().as_default():
+        for pad in (False, True):
+            there = string_hash.encode_base64(text(*items), pad)
+            assert evaluate(string_hash.decode_base64(there)).tolist() == items
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5))
+def test_numbers_survive_as_text_of_enough_digits(numbers):
+    with af.Graph().as_default():
+        spelled = strings.as_string(constant(np.array(numbers, np.float32)), precision=9, shortest=True)
+        assert evaluate(strings.string_to_number(spelled)).tolist() == np.float32(numbers).tolist()
+
+
+@given(st.lists(st.text("ab, ", max_size=6), max_size=4))
+def test_strings_are_split_as_python_splits_them(items):
+    lines = [item.encode() for item in items]
+    with af.Graph().as_default():
+        made = {
+            "blanks": (string_split.split(text(*lines)), [line.split() for line in lines]),
+            "a separator": (string_split.split(text(*lines), ", "), [line.split(b", ") for line in lines]),
+            "any of several": (
+                string_split.string_split(text(*lines), ", "),
+                [[part for part in re.split(b"[, ]", line) if part] for line in lines],
+            ),
+        }
+    for found, expected in made.values():
+        dense = evaluate(sparse_tensor_to_dense(found))
+        width = max(map(len, expected), default=0)
+        assert dense.tolist() == [row + [b""] * (width - len(row)) for row in expected]
+
+
+def test_every_integer_dtype_has_its_digits():
+    for dtype in (af.int8, af.uint8, af.int16, af.uint16, af.int32, af.uint32, af.int64, af.uint64):
+        limits = np.array([dtype.min, dtype.max], dtype.np)
+        assert evaluate(strings.as_string(constant(limits))).tolist() == [str(int(n)).encode() for n in limits]
+
+
+def test_buckets_stay_the_same_from_version_to_version():
+    words = text(b"", b"aioflow")
+    assert evaluate(string_hash.string_to_hash_bucket_fast(words, 2**40)).tolist() == FAST
+    assert evaluate(string_hash.string_to_hash_bucket(words, 2**40)).tolist() == PLAIN
+    assert evaluate(string_hash.string_to_hash_bucket_strong(words, 2**40, [3, 2**64 - 1])).tolist() == STRONG
+
+
+FAST = [903547451529, 242915598208]
+PLAIN = [601546932088, 675284232002]
+STRONG = [914184324317, 1099206685571]
+
+
+def test_bytes_that_are_no_letters_count_one_each():
+    odd = text(b"\xff\xfea\xc3\xb6")
+    assert evaluate(strings.string_length(odd, unit="UTF8_CHAR")).tolist() == [4]
+    assert evaluate(strings.substr(odd, 1, 3, unit="UTF8_CHAR")).tolist() == [b"\xfea\xc3\xb6"]
+    assert evaluate(strings.string_upper(odd, encoding="utf-8")).tolist() == [b"\xff\xfeA\xc3\x96"]
+
+
+def test_text_of_rank_0_stays_an_array():
+    word = placeholder(af.string, [])
+    for made in (strings.string_strip(word), strings.string_join([word, "!"]), strings.substr(word, 0, 1)):
+        assert evaluate(made, {word: b"a"}).shape == ()
+
+
+async def test_a_session_runs_on_text(graph):
+    words = placeholder(af.string, [None])
+    joined = strings.reduce_join(strings.string_upper(words), separator="-")
+    async with af.Session(graph=graph) as session:
+        assert await session.run(joined, {words: ["ab", "c"]}) == b"AB-C"
+
+
+# Refused when built
+
+REFUSED = {
+    "a form that is two": (lambda x: strings.as_string(1.0, scientific=True, shortest=True), ValueError, "exclude"),
+    "digits of an integer": (lambda x: strings.as_string(1, precision=2), ValueError, "for floats, not for int32"),
+    "a fill of two letters": (lambda x: strings.as_string(1.0, fill="ab"), ValueError, "fill is one of"),
+    "text as text": (strings.as_string, TypeError, "dtype string is not supported"),
+    "a narrow number": (lambda x: strings.string_to_number(x, af.int8), TypeError, "out_type is float32"),
+    "the length of a number": (lambda x: strings.string_length(3), TypeError, "dtype int32 is not supported"),
+    "an unknown unit": (lambda x: strings.string_length(x, unit="WORD"), ValueError, "unit is one of BYTE, UTF8_CHAR"),
+    "a fraction as position": (lambda x: strings.substr(x, 0.5, 1), TypeError, "pos must be made of integers"),
+    "an unknown encoding": (lambda x: strings.string_lower(x, "latin-1"), ValueError, "encoding is '' or 'utf-8'"),
+    "shapes that differ": (lambda x: strings.string_join([x, text(b"a")]), ValueError, "not compatible"),
+    "nothing joined": (lambda x: strings.string_join([]), ValueError, "at least one input"),
+    "no buckets": (lambda x: string_hash.string_to_hash_bucket_fast(x, 0), ValueError, "at least one bucket"),
+    "half a key": (
+        lambda x: string_hash.string_to_hash_bucket_strong(x, 5, [1]), ValueError, "a key is two integers",
+    ),
+    "a broken expression": (lambda x: strings.regex_replace(x, "(", ""), ValueError, "not a regular expression"),
+    "a group that is not there": (lambda x: strings.regex_replace(x, "(a)", r"\2"), ValueError, "none of the 1 groups"),
+    "a long expression": (lambda x: strings.regex_replace(x, "a" * 1001, ""), ValueError, "at most 1000 characters"),
+    "a matrix split": (lambda x: string_split.string_split([["a"]]), ValueError, "rank 1 is needed"),
+    "ragged parts": (lambda x: string_split.split(x, result_type="RaggedTensor"), ValueError, "no ragged tensors"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_built_is_refused_with_a_reason(case):
+    build, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=re.escape(message)):
+        build(text(b"a", b"b"))
+
+
+SAFE = [
+    "a+b*", r"(\d+,)+", "(foo|bar)+", r"(?:\w++\s?)*", r"(?>\w+\s?)*", "(?:a?b)*", "[^,]*,", "(a|b)*c",
+    r"(?:\d{1,3}\.){3}\d{1,3}", "^(.*)/([^/]*)$",
+]  # fmt: skip
+EXPLOSIVE = [
+    "(a+)+", "(a*)*", "(a|a)*", "(a|aa|ab)*", r"(\w+\s?)*", "(.*,)*", "(a?a?)*", r"(?:(a)\1)*", "(?i)(?:[a-c]x|C)*",
+    "((a{1,9}){1,9}){1,9}", "x(?=(b+)+)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", EXPLOSIVE)
+def test_expressions_that_may_take_exponential_time_are_refused(pattern):
+    with pytest.raises(ValueError, match="may take exponential time"):
+        compiled(pattern)
+
+
+@pytest.mark.parametrize("pattern", SAFE)
+def test_expressions_that_cannot_are_taken_and_end(pattern):
+    expression = compiled(pattern)
+    for letters in (b"a", b"1,", b"ab", b"foo", b"a ", b"1.", b"/"):
+        expression.sub(b"", letters * 500 + b"!")
+        expression.fullmatch(letters * 500 + b"!")
+
+
+# Refused in a run
+
+FAILS = {
+    "no number": (lambda: strings.string_to_number(text(b"1", b"1_0")), "b'1_0' is not a number of dtype float32"),
+    "a fraction": (lambda: strings.string_to_number(text(b"1.5"), af.int32), "b'1.5' is not a number of dtype int32"),
+    "too large": (lambda: strings.string_to_number(text(b"2147483648"), af.int32), "2147483648 does not fit dtype"),
+    "beyond the end": (lambda: strings.substr(text(b"abc"), 4, 1), "position 4 lies outside b'abc', which has 3"),
+    "before the begin": (lambda: strings.substr(text(b"abc"), -4, 1), "position -4 lies outside b'abc'"),
+    "another alphabet": (lambda: string_hash.decode_base64(text(b"a+b=")), "b'a+b=' is not text in web-safe base 64"),
+    "half a letter": (lambda: string_hash.decode_base64(text(b"a")), "b'a' is not text in web-safe base 64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAILS)
+def test_what_text_does_not_say_is_an_error_that_shows_it(case):
+    build, message = FAILS[case]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        evaluate(build())
+
+
+def test_open_shapes_are_checked_in_the_run():
+    a, b = placeholder(af.string), placeholder(af.string)
+    feeds = {a: np.array([b"a"], object), b: np.array([b"a", b"b"], object)}
+    with pytest.raises(ValueError, match="cannot be joined"):
+        evaluate(strings.string_join([a, b]), feeds)
