@@ -1,5 +1,6 @@
 """Arithmetic of two tensors, element by element, with NumPy's broadcasting."""
 
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,9 +40,13 @@ def _(xp: Namespace, x: Array, y: Array) -> Array:
     return np.asarray(np.add(x, y, dtype=object), object)
 
 
-def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+def add(*args: Any, **kwargs: Any) -> Tensor:
     """The sum of x and y; of texts y after x."""
-    return (string_add if _is_text(x) or _is_text(y) else _add)(x, y, name=name)
+    operands = (*args[:2], kwargs.get("x"), kwargs.get("y"))
+    return (string_add if any(map(_is_text, operands)) else _add)(*args, **kwargs)
+
+
+add.__signature__ = inspect.signature(lambda x, y, name=None: None)  # type: ignore[attr-defined]
 
 
 def _is_text(value: Any) -> bool:

@@ -116,7 +116,7 @@ def _divide(xp: Namespace, value: Array, indices: Array, updates: Array) -> None
         _at("divide")(xp, value, indices, updates)
         return
     if xp is np and (np.asarray(updates) == 0).any():
-        raise ZeroDivisionError("integers cannot be divided by 0")
+        raise ValueError("integers cannot be divided by 0")
     for place, divisor in zip(indices.reshape(-1), _each(value, indices, updates), strict=True):
         quotient = xp.floor_divide(abs(value[place]), abs(divisor))  # rounded towards 0, as in C
         value[place] = quotient * xp.sign(value[place]) * xp.sign(divisor)

@@ -6,28 +6,17 @@ from typing import Any
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import FLOAT, float32
 from aioflow.graph import transactional
-from aioflow.kernels.activation import bias_add, elu, leaky_relu, relu, relu6, selu, softplus, softsign
+from aioflow.kernels.activation import bias_add, relu, softplus
 from aioflow.kernels.arithmetic import add, maximum, multiply, squared_difference
 from aioflow.kernels.casting import cast
 from aioflow.kernels.comparison import equal, greater_equal
-from aioflow.kernels.convolution import conv2d, conv2d_backprop_filter, conv2d_backprop_input, conv2d_transpose
 from aioflow.kernels.families import NARROW, shaped_like
 from aioflow.kernels.linalg import matmul
-from aioflow.kernels.losses import (
-    sigmoid_cross_entropy_with_logits,
-    softmax_cross_entropy_with_logits,
-    softmax_cross_entropy_with_logits_v2,
-    sparse_softmax_cross_entropy_with_logits,
-)
-from aioflow.kernels.math import rsqrt, sigmoid, square, tanh
-from aioflow.kernels.pooling import avg_pool, max_pool
+from aioflow.kernels.math import rsqrt, square
 from aioflow.kernels.random import random_uniform
-from aioflow.kernels.reduction import l2_loss, reduce_mean, reduce_sum
+from aioflow.kernels.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.shapes import shape, shape_of, squeeze
-from aioflow.kernels.softmax import log_softmax, softmax
-from aioflow.kernels.sorting import in_top_k, top_k
 from aioflow.library.control import name_scope
-from aioflow.library.embedding import embedding_lookup
 from aioflow.node import Tensor
 
 Axes = int | Sequence[int] | None
