@@ -213,6 +213,7 @@ from aioflow.kernels.string_hash import (
     string_to_hash_bucket as string_to_hash_bucket, string_to_hash_bucket_fast as string_to_hash_bucket_fast,
     string_to_hash_bucket_strong as string_to_hash_bucket_strong,
 )
+from aioflow.kernels.string_split import string_split as string_split
 from aioflow.kernels.strings import (
     as_string as as_string, reduce_join as reduce_join, regex_full_match as regex_full_match,
     regex_replace as regex_replace, string_join as string_join, string_length as string_length,
@@ -249,8 +250,9 @@ from aioflow.library.image import extract_image_patches as extract_image_patches
 from aioflow.library.initializers import (
     Initializer as Initializer, constant_initializer as constant_initializer,
     glorot_normal_initializer as glorot_normal_initializer,
-    glorot_uniform_initializer as glorot_uniform_initializer, ones_initializer as ones_initializer,
-    orthogonal_initializer as orthogonal_initializer, random_normal_initializer as random_normal_initializer,
+    glorot_uniform_initializer as glorot_uniform_initializer, identity_initializer as identity_initializer,
+    ones_initializer as ones_initializer, orthogonal_initializer as orthogonal_initializer,
+    random_normal_initializer as random_normal_initializer,
     random_uniform_initializer as random_uniform_initializer,
     truncated_normal_initializer as truncated_normal_initializer,
     uniform_unit_scaling_initializer as uniform_unit_scaling_initializer,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow import errors
-from aioflow.dtypes import Array, spec_of
+from aioflow.dtypes import Array, Spec, spec_of
+from aioflow.kernels import known
 from aioflow.node import describe_line
 from aioflow.passes.flow import Node
 
@@ -23,7 +24,7 @@ def located(error: BaseException, find: Finder | None, node: Node, inputs: Seque
     if found is not None:
         node, inputs = found
     shapes = _shapes(node, inputs)
-    made = errors.from_exception(root)
+    made = errors.from_exception(_explained(root, node, inputs))
     made.at(
         node.name,
         node.definition.name,
@@ -33,6 +34,30 @@ def located(error: BaseException, find: Finder | None, node: Node, inputs: Seque
     )
     traceback.clear_frames(error.__traceback__)  # the frames hold the step's tensors
     return made
+
+
+def _explained(error: BaseException, node: Node, inputs: Sequence[Array]) -> BaseException:
+    """`error`, or what the op's shape rule says of the inputs if they are what NumPy complains of."""
+    if not isinstance(error, (ValueError, TypeError, IndexError)):
+        return error
+    try:
+        specs = _specs(node, inputs)
+    except (TypeError, StopIteration):  # of values that are no arrays
+        return error
+    text = known.refusal(node.definition, node.attrs, specs)
+    if text is None:
+        return error
+    made = errors.InvalidArgumentError(text)
+    made.__cause__ = error
+    return made
+
+
+def _specs(node: Node, inputs: Sequence[Array]) -> list[Spec]:
+    if len(inputs) == len(node.inputs):
+        return [known.of(value) for value in inputs]
+    given = iter(inputs)
+    kept = ("constant", "variable")
+    return [v.spec if v.node.definition.name in kept else known.of(next(given)) for v in node.inputs]
 
 
 def _own_cancellation(error: BaseException) -> bool:

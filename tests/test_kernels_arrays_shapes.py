@@ -183,7 +183,7 @@ ERRORS = {
         r"take it from af.shape",
     ),
     "a filling that is no scalar": (lambda: fill([2], [1, 2]), ValueError, r"must be a scalar, its shape is \[2\]"),
-    "a fraction as out_type": (lambda: shape(tensor(2), float32), TypeError, "not float32"),
+    "a fraction as out_type": (lambda: shape(tensor(2), out_type=float32), TypeError, "not float32"),
 }
 
 

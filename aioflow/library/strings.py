@@ -9,6 +9,7 @@ from aioflow.kernels.string_hash import (
 from aioflow.kernels.string_hash import (
     string_to_hash_bucket_strong as to_hash_bucket_strong,
 )
+from aioflow.kernels.string_split import split
 from aioflow.kernels.strings import (
     as_string,
     reduce_join,
@@ -24,6 +25,6 @@ from aioflow.kernels.strings import string_to_number as to_number
 from aioflow.kernels.strings import string_upper as upper
 
 __all__ = [
-    "as_string", "join", "length", "lower", "reduce_join", "regex_full_match", "regex_replace", "strip", "substr",
-    "to_hash_bucket", "to_hash_bucket_fast", "to_hash_bucket_strong", "to_number", "upper",
+    "as_string", "join", "length", "lower", "reduce_join", "regex_full_match", "regex_replace", "split", "strip",
+    "substr", "to_hash_bucket", "to_hash_bucket_fast", "to_hash_bucket_strong", "to_number", "upper",
 ]  # fmt: skip
