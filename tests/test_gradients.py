@@ -314,7 +314,7 @@ def test_an_assignment_does_not_pass_gradients():
     [
         (lambda: [], ValueError, "0 grad_ys were given for 1 ys"),
         (lambda: [[1.0, 2.0, 3.0]], ValueError, r"grad_ys\[0\] has shape \[3\], and .*'y:0'.* has \[2\]"),
-        (lambda: ["text"], TypeError, r"grad_ys\[0\]: 'text' is not a value of dtype float64"),
+        (lambda: ["text"], TypeError, r"grad_ys\[0\]: .*'text' is not a value of dtype float64"),
         (lambda: [af.constant([1.0, 2.0])], TypeError, r"grad_ys\[0\] has dtype float32, and .* has float64"),
     ],
 )
