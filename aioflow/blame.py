@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow import errors
+from aioflow import dtypes, errors
 from aioflow.dtypes import Array, Spec, spec_of
 from aioflow.kernels import known
 from aioflow.node import describe_line
@@ -53,11 +53,15 @@ def _explained(error: BaseException, node: Node, inputs: Sequence[Array]) -> Bas
 
 
 def _specs(node: Node, inputs: Sequence[Array]) -> list[Spec]:
-    if len(inputs) == len(node.inputs):
-        return [known.of(value) for value in inputs]
+    """What the inputs were; a handle as the plan knows it, and so what is not among the inputs of a node alone."""
     given = iter(inputs)
-    kept = ("constant", "variable")
-    return [v.spec if v.node.definition.name in kept else known.of(next(given)) for v in node.inputs]
+    whole = len(inputs) == len(node.inputs)
+    specs = []
+    for value in node.inputs:
+        present = whole or value.node.definition.name not in ("constant", "variable")
+        array = next(given) if present else None
+        specs.append(value.spec if array is None or value.spec.dtype is dtypes.resource else known.of(array))
+    return specs
 
 
 def _own_cancellation(error: BaseException) -> bool:
