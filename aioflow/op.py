@@ -15,48 +15,18 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Generic, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
-import numpy as np
-
-from aioflow import dtypes
-from aioflow.convert import constant_value, convert_to_tensor
-from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec, TensorShape, as_dtype, as_shape
+from aioflow.convert import convert_to_tensor
+from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec
 from aioflow.graph import Graph, get_default_graph, placed, reworded
 from aioflow.node import Attrs, Operation, Tensor, user_line
+from aioflow.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
+from aioflow.params import Ints as Ints
+from aioflow.params import T as T
 
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Like:
-    """Marks data whose Python literals take the dtype of the tensors in the same group."""
-
-    group: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Prefer:
-    """Marks data whose Python literals have this dtype."""
-
-    dtype: DType
-
-
-T = Annotated[Spec, Like("T")]
-"""Data of the dtype that all `T` of the op share."""
-Ints = Annotated[Spec, Prefer(dtypes.int32)]
-"""Data of integers: sizes, indices, axes."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Param:
-    """One parameter of an op."""
-
-    name: str
-    role: typing.Literal["tensor", "list", "attr"]
-    marker: Like | Prefer | None = None
-    convert: Callable[[Any], Any] | None = None
 
 
 class NodeView(Protocol):
@@ -152,15 +122,15 @@ class Op(Generic[R]):
         self.__doc__ = rule.__doc__
         self.__name__ = self.__qualname__ = name
         self.__module__ = rule.__module__
-        self.params: Final = _params(rule)
-        self.signature: Final = inspect.signature(rule)
+        self.params: Final = params_of(rule)
         self.kernels: Final[dict[DeviceKind, list[Kernel]]] = {}
         self.gradient_rule: Callable[..., Any] | None = None
         self.gradient_reason: str | None = None
         self.cost_rule: Callable[..., float] | None = None
-        self._names = list(self.signature.parameters)
+        self._names = names_of(rule)
         self._name_at = self._names.index("name") if "name" in self._names else None
-        self._defaults = {p.name: p.default for p in self.signature.parameters.values() if p.default is not p.empty}
+        defaults = inspect.unwrap(rule).__defaults__ or ()
+        self._defaults = dict(zip(self._names[len(self._names) - len(defaults) :], defaults, strict=True))
         self._lists = sum(param.role == "list" for param in self.params)
         self._singles = sum(param.role == "tensor" for param in self.params)
 
@@ -235,7 +205,7 @@ class Op(Generic[R]):
         elif len(args) > len(self._names) or not given.keys().isdisjoint(kwargs):
             self._reject(args, kwargs)
         for key, value in kwargs.items():
-            given[key if key in self._names else _OLD_NAMES.get(key, key)] = value
+            given[key if key in self._names else OLD_NAMES.get(key, key)] = value
         values = []
         for param in self.params:
             if param.name in given:
@@ -245,7 +215,7 @@ class Op(Generic[R]):
             else:
                 self._reject(args, kwargs)
             if param.role == "attr":
-                value = _attribute(param, value)
+                value = attribute_of(param, value)
             values.append(value)
         name = given.pop("name", name) if "name" in self._names else name
         if given:
@@ -362,6 +332,11 @@ class Op(Generic[R]):
         return f"<af.Op {self.name}{self.signature}>"
 
     @property
+    def signature(self) -> inspect.Signature:
+        """How the op is called. Made when asked for: most ops of a process are not."""
+        return inspect.signature(self.rule)
+
+    @property
     def __signature__(self) -> inspect.Signature:
         """What `help` and `inspect` show."""
         return self.signature
@@ -419,49 +394,7 @@ class _Declare(Protocol):
     def __call__(self, rule: Callable[..., None]) -> Op[Operation]: ...
 
 
-# Parameters
-
-
-def _params(rule: Callable[..., Any]) -> tuple[Param, ...]:
-    """The data and attributes; a parameter called `name` is there only for its position."""
-    hints = typing.get_type_hints(rule, include_extras=True)
-    return tuple(_param(name, hints[name]) for name in inspect.signature(rule).parameters if name != "name")
-
-
-_OLD_NAMES: Final = {
-    "keep_dims": "keepdims",
-    "reduction_indices": "axis",
-    "dimension": "axis",
-    "squeeze_dims": "axis",
-    "dim": "axis",
-}
-"""Parameters that TensorFlow 1.15 still takes by a name it had given up."""
-
-
-def _param(name: str, hint: Any) -> Param:
-    inner, role = hint, "tensor"
-    if typing.get_origin(hint) is Sequence:
-        inner, role = typing.get_args(hint)[0], "list"
-    base, *markers = typing.get_args(inner) if typing.get_origin(inner) is Annotated else (inner,)
-    if base is Spec:
-        return Param(name, "list" if role == "list" else "tensor", markers[0] if markers else None)
-    return Param(name, "attr", convert={DType: as_dtype, TensorShape: as_shape}.get(hint))
-
-
-def _attribute(param: Param, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        known = constant_value(value)
-        if known is None:
-            raise TypeError(f"attribute {param.name!r} must be known when the graph is built, and is not: {value!r}")
-        value = known.tolist()
-    return _plain(value if param.convert is None else param.convert(value))
-
-
-def _plain(value: Any) -> Any:
-    """Lists as tuples and NumPy numbers as Python's, so that attributes can be hashed, compared and sent."""
-    if isinstance(value, (list, tuple)):
-        return tuple([_plain(item) for item in value])
-    return value.item() if isinstance(value, np.generic) else value
+# Arguments
 
 
 def _sequence(value: Any) -> Iterable[Any]:

@@ -22,7 +22,8 @@ from aioflow.kernels.math import rsqrt
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.shapes import reshape, size
 from aioflow.node import Operation, Tensor
-from aioflow.op import Like, NodeView, T, op
+from aioflow.op import NodeView, T, op
+from aioflow.params import Like
 
 BLOCK: Final = 256 << 10
 """Bytes that are normalised at a time."""
