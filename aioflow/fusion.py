@@ -17,7 +17,7 @@ from aioflow.dtypes import Array, TensorShape
 from aioflow.op import Kernel
 from aioflow.passes.flow import Node, Value
 
-BLOCK: Final = 1 << 16
+BLOCK: Final = 1 << 17
 """Elements worked on at a time: a few buffers of them fit the cache of one core."""
 SMALLEST: Final = 2 * BLOCK
 """Elements from which on blocks pay."""
