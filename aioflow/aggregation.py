@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from aioflow import dtypes
+from aioflow.dtypes import ListSpec
 from aioflow.graph import Graph
 from aioflow.indexed_slices import IndexedSlices, dense
 from aioflow.kernels.arithmetic import add_n
 from aioflow.kernels.casting import cast
 from aioflow.kernels.joining import concat
+from aioflow.kernels.tensor_lists import add_lists
 from aioflow.node import Tensor
 
 Gradient: TypeAlias = Tensor | IndexedSlices
@@ -37,9 +39,11 @@ def check_method(method: int | None) -> int:
 
 
 def aggregate(graph: Graph, gradients: Sequence[Gradient], of: Tensor, method: int) -> Gradient:
-    """The sum of the gradients of `of`: of slices the slices of all, else dense."""
+    """The sum of the gradients of `of`: of slices the slices of all, of a list's a list, else dense."""
     if len(gradients) == 1:
         return gradients[0]
+    if isinstance(of.spec, ListSpec):
+        return add_lists(gradients)
     slices = [gradient for gradient in gradients if isinstance(gradient, IndexedSlices)]
     if len(slices) == len(gradients):
         return _concatenated(slices)

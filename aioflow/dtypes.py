@@ -278,12 +278,74 @@ class ResourceSpec(Spec):
     @classmethod
     def check(cls, spec: Spec, count: int | None = None) -> "ResourceSpec":
         """`spec` as a handle (holding `count` things). TypeError if it is none."""
-        if not isinstance(spec, cls) or count not in (None, len(spec.items)):
+        if type(spec) is not cls or count not in (None, len(spec.items)):
             raise TypeError(f"a handle to a resource is needed, not {spec}")
         return spec
 
     def __str__(self) -> str:
         return f"resource({', '.join(str(item) for item in self.items)})"
+
+
+class ListSpec(ResourceSpec):
+    """A list of tensors of one dtype, or of such lists, as `TensorArray` has one: a value, though no array.
+
+    Attributes:
+        items: the Spec of an element, alone.
+        size: how many slots it has, if that is known and does not change.
+        dynamic_size: whether writing past its end makes it longer.
+        clear_after_read: whether a slot can be read only once.
+        infer_shape: whether all elements have one shape.
+    """
+
+    __slots__ = ("clear_after_read", "dynamic_size", "infer_shape", "size")
+
+    def __init__(
+        self,
+        element: Spec,
+        size: int | None = None,
+        *,
+        dynamic_size: bool = False,
+        clear_after_read: bool = False,
+        infer_shape: bool = True,
+    ) -> None:
+        super().__init__((element,))
+        self.size: Final = None if dynamic_size else size
+        self.dynamic_size: Final = dynamic_size
+        self.clear_after_read: Final = clear_after_read
+        self.infer_shape: Final = infer_shape
+
+    @classmethod
+    def check(cls, spec: Spec, count: int | None = None) -> "ListSpec":
+        """`spec` as a list. TypeError if it is none."""
+        if not isinstance(spec, cls):
+            raise TypeError(f"the flow of a TensorArray is needed, not {spec}")
+        return spec
+
+    @classmethod
+    def record(cls, element: Spec) -> "ListSpec":
+        """A list of any length whose elements may have different sizes where those are open."""
+        return cls(element, dynamic_size=True, infer_shape=False)
+
+    @property
+    def element(self) -> Spec:
+        """The Spec of an element. Where sizes are open, each element may have others."""
+        return self.items[0]
+
+    def with_item(self, element: Spec) -> "ListSpec":
+        """The same list of other elements."""
+        size, dynamic, clear = self.size, self.dynamic_size, self.clear_after_read
+        return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=self.infer_shape)
+
+    def common_with(self, other: "ListSpec") -> "ListSpec":
+        """What is known of a list that is one or the other. TypeError if their elements are of different dtypes."""
+        mine, theirs = self.element, other.element
+        if isinstance(mine, ListSpec) and isinstance(theirs, ListSpec):
+            return self.with_item(mine.common_with(theirs))
+        shape = mine.same_dtype(theirs).shape.most_specific_compatible_shape(theirs.shape)
+        return self.with_item(Spec(mine.dtype, TensorShape(shape)))
+
+    def __str__(self) -> str:
+        return f"list({self.element}{'' if self.size is None else f', {self.size}'})"
 
 
 def spec_of(value: Array) -> Spec:

@@ -55,7 +55,8 @@ def _filled(node: Node) -> list[Any] | None:
 
 def _computed(node: Node) -> list[Any] | None:
     constants = [node.constant(index) for index in range(len(node.inputs))]
-    if not node.output_specs or any(value is None for value in constants) or not _worth(node):
+    lists = any(spec.dtype is dtypes.resource for spec in node.output_specs)
+    if lists or not node.output_specs or any(value is None for value in constants) or not _worth(node):
         return None
     kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
     if kernel is None or kernel.context or kernel.asynchronous:

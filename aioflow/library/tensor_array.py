@@ -1,0 +1,227 @@
+"""TensorArray: a list of tensors that ops write and read one by one."""
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from aioflow.composites import COMPOSITES, Composite
+from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.dtypes import DType, ListSpec, ShapeLike, TensorShape, as_dtype, int32
+from aioflow.graph import transactional
+from aioflow.kernels import tensor_array as ops
+from aioflow.kernels.constants import identity, no_op
+from aioflow.kernels.counting import range
+from aioflow.kernels.shapes import shape
+from aioflow.node import Operation, Tensor
+
+if TYPE_CHECKING:
+    from aioflow.graph import Graph
+
+
+class TensorArray:
+    """A list of tensors of one dtype, written slot by slot, each once.
+
+        squares = af.TensorArray(af.float32, size=3)
+        for i in range(3):
+            squares = squares.write(i, x * i)
+        y = squares.stack()
+
+    It is a value: `write`, `unstack`, `scatter` and `split` return a new TensorArray, and the one they are called on
+    stays as it was. So it can be a loop variable, or what a branch returns. With `clear_after_read` what reads a slot
+    lets go of its tensor, and reading it a second time through the same object, or one made from it later, is an error.
+    In a body of `cond` or `while_loop` that holds for TensorArrays which the body is given or makes; one that it uses
+    from outside is not cleared by it.
+
+    Gradients pass through it in `af.gradients`.
+
+    Args:
+        dtype: the dtype of the tensors.
+        size: how many slots there are, an integer or a tensor of one.
+        dynamic_size: whether writing past the end makes it longer; by default not.
+        clear_after_read: whether a slot can be read only once, so that its memory is free early; by default so.
+        tensor_array_name: has no meaning here.
+        handle: another TensorArray's handle, instead of `size`; the same as `flow`.
+        flow: the list itself, as another TensorArray has it, instead of `size`; the options are its own then.
+        infer_shape: whether all tensors have one shape, which is learnt from what is written.
+        element_shape: what is known of that shape. Where it is whole, unwritten slots are read as zeros.
+        colocate_with_first_write_call: has no meaning here.
+        name: the name of the operation.
+
+    Raises:
+        ValueError: neither a size nor a flow is given, or the size is negative.
+        TypeError: the dtype is not the flow's, or the flow is no TensorArray's.
+    """
+
+    def __init__(
+        self,
+        dtype: Any,
+        size: TensorLike = None,
+        dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None,
+        tensor_array_name: str | None = None,
+        handle: Tensor | None = None,
+        flow: Tensor | None = None,
+        infer_shape: bool = True,
+        element_shape: ShapeLike = None,
+        colocate_with_first_write_call: bool = True,
+        name: str | None = None,
+    ) -> None:
+        given = handle if flow is None else flow
+        if (given is None) == (size is None):
+            raise ValueError("a TensorArray is given a size, or the flow of another one, not both or neither")
+        if given is None:
+            clears = clear_after_read is None or clear_after_read
+            given = ops.tensor_array(size, dtype, element_shape, bool(dynamic_size), clears, infer_shape, name=name)
+        self._flow: Tensor = given
+        if ListSpec.check(given.spec).element.dtype is not as_dtype(dtype):
+            raise TypeError(f"the flow {given!r} has elements of another dtype than {as_dtype(dtype).name}")
+
+    def with_flow(self, flow: Tensor) -> "TensorArray":
+        """The TensorArray whose list is `flow`: what another one was made to by ops, a branch or a loop."""
+        made = TensorArray.__new__(TensorArray)
+        ListSpec.check(flow.spec)
+        made._flow = flow
+        return made
+
+    @property
+    def flow(self) -> Tensor:
+        """The list, as a tensor that ops pass on. It cannot be fetched."""
+        return self._flow
+
+    handle = flow
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its tensors."""
+        return self._spec.element.dtype
+
+    @property
+    def element_shape(self) -> TensorShape:
+        """What is known of the shape of each of its tensors."""
+        return self._spec.element.shape
+
+    @property
+    def graph(self) -> "Graph":
+        """The graph it belongs to."""
+        return self._flow.graph
+
+    @property
+    def _spec(self) -> ListSpec:
+        return ListSpec.check(self._flow.spec)
+
+    # Writing
+
+    @transactional
+    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> "TensorArray":
+        """The TensorArray with `value` in the slot `index`.
+
+        Raises:
+            TypeError, ValueError: another dtype or shape, or an index that is surely out of range.
+            InvalidArgumentError: in the run, the same, or the slot is written already.
+        """
+        return self.with_flow(ops.tensor_array_write(self._flow, index, self._converted(value), name=name))
+
+    @transactional
+    def unstack(self, value: TensorLike, name: str | None = None) -> "TensorArray":
+        """The TensorArray with the rows of `value` in the slots from 0 on. Errors as of `write`."""
+        tensor = self._converted(value)
+        if tensor.spec.rank == 0:
+            raise ValueError("a value of rank 0 has no rows")
+        count, size = tensor.shape[0].value, self._spec.size
+        if count is not None and size is not None and count > size:
+            raise ValueError(f"{count} rows do not fit {size} slots; pass dynamic_size=True to let it grow")
+        indices = range(shape(tensor)[0] if count is None else count)
+        return self.with_flow(ops.tensor_array_scatter(self._flow, indices, tensor, name=name))
+
+    @transactional
+    def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> "TensorArray":
+        """The TensorArray with each row of `value` in the slot of its index. Errors as of `write`."""
+        return self.with_flow(ops.tensor_array_scatter(self._flow, indices, self._converted(value), name=name))
+
+    @transactional
+    def split(self, value: TensorLike, lengths: TensorLike, name: str | None = None) -> "TensorArray":
+        """The TensorArray with the pieces of `value` along its first axis, of these lengths, in its slots.
+
+        There must be as many lengths as slots, unless it can grow. Errors as of `write`.
+        """
+        return self.with_flow(ops.tensor_array_split(self._flow, self._converted(value), lengths, name=name))
+
+    def _converted(self, value: TensorLike) -> Tensor:
+        return convert_to_tensor(value, preferred_dtype=self.dtype)
+
+    # Reading
+
+    @transactional
+    def read(self, index: TensorLike, name: str | None = None) -> Tensor:
+        """What the slot `index` holds; zeros if it is not written and the shape of the elements is known.
+
+        Raises:
+            ValueError: the index is surely out of range.
+            InvalidArgumentError: in the run, the same, or it was read before, or there is no shape for zeros.
+        """
+        place = convert_to_tensor(index, preferred_dtype=int32)
+        return self._taken(ops.tensor_array_read(self._flow, place, name=name), place)
+
+    @transactional
+    def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
+        """What the slots of these indices hold, side by side along a new first axis. Errors as of `read`."""
+        places = convert_to_tensor(indices, preferred_dtype=int32)
+        return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)
+
+    @transactional
+    def stack(self, name: str | None = None) -> Tensor:
+        """What all slots hold, side by side along a new first axis. Errors as of `read`."""
+        places = self._all()
+        return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)
+
+    @transactional
+    def concat(self, name: str | None = None) -> Tensor:
+        """What all slots hold, one after the other along the first axis. Errors as of `read`."""
+        value, _ = ops.tensor_array_concat(self._flow, name=name)
+        return self._taken(value, self._all() if self._spec.clear_after_read else None)
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many slots there are."""
+        return ops.tensor_array_size(self._flow, name=name)
+
+    def _all(self) -> Tensor:
+        return range(ops.tensor_array_size(self._flow))
+
+    def _taken(self, value: Tensor, places: Tensor | None) -> Tensor:
+        """`value`, read from these slots; what is read from here on is read from a list that lacks them.
+
+        Not in a body that uses the list from outside: others use it too.
+        """
+        if self._spec.clear_after_read and value.graph is self._flow.graph:
+            before, self._flow = self._flow, ops.tensor_array_clear(self._flow, places)
+            value.graph.on_failure(functools.partial(setattr, self, "_flow", before))
+        return value
+
+    # The rest of TensorFlow's
+
+    def identity(self) -> "TensorArray":
+        """The same TensorArray, as one that waits for the operations in `control_dependencies` around."""
+        return self.with_flow(identity(self._flow))
+
+    def close(self, name: str | None = None) -> Operation:
+        """An operation that does nothing: a list takes no memory once nobody uses it any more."""
+        return no_op(name=name)
+
+    def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> "TensorArray":
+        """NotImplementedError: gradients are no second TensorArray beside this one; `af.gradients` makes them."""
+        raise NotImplementedError("a TensorArray has no gradient array: use af.gradients of what is computed from it")
+
+    def __len__(self) -> int:
+        raise TypeError(f"{self!r} has no len(): use its .size() for the number of slots in a run")
+
+    def __repr__(self) -> str:
+        return f"<af.TensorArray {self._flow.name!r} {self.dtype.name}{self.element_shape}>"
+
+
+def _refuse(*given: Any) -> Any:
+    raise TypeError("a TensorArray is no tensor: use what .stack(), .concat() or .read(i) gives, and feed .unstack(x)")
+
+
+COMPOSITES[TensorArray] = Composite(tensors=_refuse, join=_refuse, split=_refuse)
+CONVERTERS[TensorArray] = _refuse
+
+__all__ = ["TensorArray"]
