@@ -16,10 +16,11 @@ Everything public is listed here. Importing it registers every op and starts not
 
 # fmt: off
 from aioflow import errors as errors
+from aioflow import nest as nest
 from aioflow import train as train
 from aioflow.library import (
-    image as image, initializers as initializers, linalg as linalg, math as math, nn as nn, random as random,
-    strings as strings,
+    bitwise as bitwise, image as image, initializers as initializers, linalg as linalg, math as math, nn as nn,
+    random as random, sets as sets, sparse_names as sparse_names, strings as strings,
 )
 from aioflow.aggregation import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions
@@ -96,6 +97,10 @@ from aioflow.kernels.constants import (
     placeholder as placeholder, placeholder_with_default as placeholder_with_default,
     prevent_gradient as prevent_gradient, stop_gradient as stop_gradient,
 )
+from aioflow.kernels.control_flow import (
+    control_trigger as control_trigger, enter as enter, exit as exit, loop_cond as loop_cond, merge as merge,
+    next_iteration as next_iteration, switch as switch,
+)
 from aioflow.kernels.counting import linspace as linspace, one_hot as one_hot, range as range
 from aioflow.kernels.cumulative import cumprod as cumprod, cumsum as cumsum
 from aioflow.kernels.debugging import (
@@ -123,7 +128,7 @@ from aioflow.kernels.filling import (
     eye as eye, fill as fill, ones as ones, ones_like as ones_like, zeros as zeros, zeros_like as zeros_like,
 )
 from aioflow.kernels.gamma import digamma as digamma, lbeta as lbeta, lgamma as lgamma
-from aioflow.kernels.gathering import gather as gather, gather_nd as gather_nd, scatter_nd as scatter_nd
+from aioflow.kernels.gathering import gather as gather, scatter_nd as scatter_nd
 from aioflow.kernels.histograms import (
     bincount as bincount, confusion_matrix as confusion_matrix, histogram_fixed_width as histogram_fixed_width,
     histogram_fixed_width_bins as histogram_fixed_width_bins,
@@ -152,6 +157,7 @@ from aioflow.kernels.partition import (
     broadcast_static_shape as broadcast_static_shape, dynamic_partition as dynamic_partition,
     dynamic_stitch as dynamic_stitch, ensure_shape as ensure_shape, guarantee_const as guarantee_const,
 )
+from aioflow.kernels.positions import unravel_index as unravel_index
 from aioflow.kernels.products import cross as cross
 from aioflow.kernels.py_func import numpy_function as numpy_function, py_func as py_func
 from aioflow.kernels.quantiles import erfinv as erfinv, ndtri as ndtri
@@ -160,6 +166,10 @@ from aioflow.kernels.random import (
     random_shuffle as random_shuffle, random_uniform as random_uniform, set_random_seed as set_random_seed,
     truncated_normal as truncated_normal,
 )
+from aioflow.kernels.random_laws import (
+    random_bernoulli as random_bernoulli, random_gamma as random_gamma, random_poisson as random_poisson,
+)
+from aioflow.kernels.raw import decode_raw as decode_raw
 from aioflow.kernels.reduction import (
     count_nonzero as count_nonzero, reduce_all as reduce_all, reduce_any as reduce_any,
     reduce_logsumexp as reduce_logsumexp, reduce_max as reduce_max, reduce_mean as reduce_mean,
@@ -204,6 +214,10 @@ from aioflow.kernels.sparse_segments import (
 from aioflow.kernels.spectra import (
     self_adjoint_eig as self_adjoint_eig, self_adjoint_eigvals as self_adjoint_eigvals, svd as svd,
 )
+from aioflow.kernels.stacks import (
+    stack_close_v2 as stack_close_v2, stack_pop_v2 as stack_pop_v2, stack_push_v2 as stack_push_v2,
+    stack_v2 as stack_v2,
+)
 from aioflow.kernels.statistics import (
     reduce_euclidean_norm as reduce_euclidean_norm, reduce_std as reduce_std,
     reduce_variance as reduce_variance,
@@ -228,10 +242,13 @@ from aioflow.kernels.unsorted_segments import (
 )
 from aioflow.kernels.zeta import polygamma as polygamma, zeta as zeta
 from aioflow.library.arrays import (
-    arg_max as arg_max, arg_min as arg_min, lin_space as lin_space, newaxis as newaxis, repeat as repeat,
+    arg_max as arg_max, arg_min as arg_min, gather_nd as gather_nd, is_numeric_tensor as is_numeric_tensor,
+    lin_space as lin_space, newaxis as newaxis, parallel_stack as parallel_stack, repeat as repeat,
     reverse_v2 as reverse_v2, to_complex128 as to_complex128, to_complex64 as to_complex64,
     where_v2 as where_v2,
 )
+from aioflow.library.branches import cond as cond
+from aioflow.library.cases import case as case, switch_case as switch_case
 from aioflow.library.clip import (
     clip_by_average_norm as clip_by_average_norm, clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm, global_norm as global_norm,
@@ -246,6 +263,7 @@ from aioflow.library.control import (
 )
 from aioflow.library.critical_section import CriticalSection as CriticalSection
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
+from aioflow.library.functional import foldl as foldl, foldr as foldr, map_fn as map_fn, scan as scan
 from aioflow.library.image import extract_image_patches as extract_image_patches
 from aioflow.library.initializers import (
     Initializer as Initializer, constant_initializer as constant_initializer,
@@ -258,7 +276,9 @@ from aioflow.library.initializers import (
     uniform_unit_scaling_initializer as uniform_unit_scaling_initializer,
     variance_scaling_initializer as variance_scaling_initializer, zeros_initializer as zeros_initializer,
 )
+from aioflow.library.loops import while_loop as while_loop
 from aioflow.library.math import realdiv as realdiv, scalar_mul as scalar_mul
+from aioflow.library.nn_windows import required_space_to_batch_paddings as required_space_to_batch_paddings
 from aioflow.library.random import random_crop as random_crop
 from aioflow.library.scattering import (
     assign_mul as assign_mul, count_up_to as count_up_to, scatter_div as scatter_div,
@@ -275,6 +295,13 @@ from aioflow.library.sparse import (
     sparse_tensor_dense_matmul as sparse_tensor_dense_matmul, sparse_tensor_to_dense as sparse_tensor_to_dense,
     sparse_to_dense as sparse_to_dense, sparse_transpose as sparse_transpose,
 )
+from aioflow.library.sparse_reduction import (
+    sparse_mask as sparse_mask, sparse_matmul as sparse_matmul, sparse_maximum as sparse_maximum,
+    sparse_merge as sparse_merge, sparse_minimum as sparse_minimum, sparse_reduce_max as sparse_reduce_max,
+    sparse_reduce_max_sparse as sparse_reduce_max_sparse, sparse_reduce_sum_sparse as sparse_reduce_sum_sparse,
+    sparse_reset_shape as sparse_reset_shape, sparse_split as sparse_split,
+    sparse_to_indicator as sparse_to_indicator,
+)
 from aioflow.library.state import (
     Template as Template, all_variables as all_variables,
     assert_variables_initialized as assert_variables_initialized, assign as assign, assign_add as assign_add,
@@ -289,6 +316,7 @@ from aioflow.library.state import (
     scatter_sub as scatter_sub, scatter_update as scatter_update, trainable_variables as trainable_variables,
     variables_initializer as variables_initializer,
 )
+from aioflow.library.tensor_array import TensorArray as TensorArray
 from aioflow.library.variable_scope import (
     AUTO_REUSE as AUTO_REUSE, VariableScope as VariableScope, get_local_variable as get_local_variable,
     get_variable as get_variable, get_variable_scope as get_variable_scope, variable_scope as variable_scope,
@@ -307,4 +335,4 @@ from aioflow.tensor_shape import (
 )
 from aioflow.tracing import NodeStats as NodeStats, RunMetadata as RunMetadata
 
-bool, half, double = bool_, float16, float64
+bool, half, double, sparse = bool_, float16, float64, sparse_names

@@ -2,20 +2,26 @@
 
 In a plain program every node is a unit. In a fused one, nodes that never wait are grouped by what they wait for: two
 nodes are in one region only if exactly the same waiting nodes come before both, so that a wait never holds back work
-that does not depend on it. Regions of more than LONGEST nodes are cut, because compiling has to stay linear.
+that does not depend on it, and if the same primitives of control flow decide whether they are dead. Regions of more
+than LONGEST nodes are cut, because compiling has to stay linear.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from aioflow import costs, dtypes, errors
-from aioflow.blame import Finder
+from aioflow import costs, errors
+from aioflow.binding import Binder, read_inside
+from aioflow.blame import Finder, Found
 from aioflow.context import Context
-from aioflow.dtypes import Array, DeviceKind, ResourceSpec, Spec, spec_of
-from aioflow.executor import Program, Unit
-from aioflow.fusion import Bound, fuse
-from aioflow.node import describe_line
-from aioflow.passes.flow import Flow, Node, Value
+from aioflow.dtypes import Array
+from aioflow.estimates import count_of, estimate_for
+from aioflow.fusion import Bound
+from aioflow.levels import Levels, deciders, role_of
+from aioflow.linking import Links
+from aioflow.nested import Statement, chained
+from aioflow.passes import lower, verify
+from aioflow.passes.flow import Flow, Node, Value, has_primitives
+from aioflow.program import ROOT, Level, Outputs, Program, Route, Unit
 from aioflow.regions import Region, compile_region
 
 LONGEST: Final = 2000
@@ -38,7 +44,8 @@ def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks:
         stream: whether feeds arrive while the program runs, each awaited by a unit of its own, or with its start.
         blocks: whether element-wise kernels in heavy regions work block by block.
     """
-    return _Assembly(flow, context, fused, stream, blocks).program()
+    lowered = verify(lower(flow, everything=not fused))
+    return _Assembly(lowered, context, fused, stream, blocks).program()
 
 
 class _Assembly:
@@ -46,61 +53,67 @@ class _Assembly:
         self._blocks = blocks
         self._flow = flow
         self._context = context
-        self._fused = fused
+        self._fused = fused = fused and not has_primitives(flow)
         self._given = set() if stream else set(flow.feeds)
-        self._literals = self._find_literals() if fused else {}
-        self._bound = {node: self._bind(node) for node in flow.nodes if self._runs(node)}
+        flows = any(role_of(node) is not None for node in flow.nodes)
+        binder = Binder(context)
+        if fused or flows or any(node.blocks for node in flow.nodes):
+            binder.find_literals(flow.nodes)
+        self._literals = binder.literals
+        self._bound = {node: binder.bind(node) for node in flow.nodes if self._runs(node)}
+        self._levels = Levels(list(self._bound), self._literals)
+        self._levels.check_fetches(flow.fetches)
+        self._deciders = deciders(self._bound, self._levels) if flows else dict.fromkeys(self._bound, 0)
 
     def _runs(self, node: Node) -> bool:
-        return node not in self._given and Value(node, 0) not in self._literals
-
-    def _find_literals(self) -> dict[Value, Array]:
-        """Values known before any step: constants and handles."""
-        literals: dict[Value, Array] = {}
-        for node in self._flow.nodes:
-            handle = not node.inputs and len(node.output_specs) == 1 and isinstance(node.output_specs[0], ResourceSpec)
-            if (node.definition.name == "constant" or handle) and not node.controls:
-                bound = self._bind(node)
-                literals[Value(node, 0)] = bound.call(self._context) if bound.kernel.context else bound.call()
-        return literals
-
-    def _bind(self, node: Node) -> Bound:
-        kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
-        if kernel is None:
-            types = ", ".join(str(spec) for spec in node.input_specs)
-            raise errors.UnimplementedError(
-                f"{node.definition.name} has no kernel on the CPU for ({types}); it has them for "
-                f"{', '.join(node.definition.kernels) or 'no device'}"
-            ).at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
-        return Bound(node, kernel, kernel.bind(node.definition, node, self._context.xp))
+        return node not in self._given and not (self._fused and Value(node, 0) in self._literals)
 
     def program(self) -> Program:
         """Group, give slots, link."""
         groups = self._groups() if self._fused else [Group([node], self._waits(node)) for node in self._bound]
         home = {node: index for index, group in enumerate(groups) for node in group.nodes}
         crossing = self._crossing(groups, home)
-        slots = {Value(feed, 0): index for index, feed in enumerate(self._flow.feeds)}
-        for outputs in crossing:
-            for value in outputs:
-                slots.setdefault(value, len(slots))
-        units = [self._unit(index, group, crossing[index], slots) for index, group in enumerate(groups)]
+        links = Links([group.nodes for group in groups], crossing, self._levels, self._flow.feeds, self._literals)
+        slots, sizes = self._slots(crossing)
+        units = [
+            self._unit(index, group, crossing[index], slots, links.route(index)) for index, group in enumerate(groups)
+        ]
+        levels = [
+            Level(number, name, parallel, tuple([unit for unit in units if unit.route.level == number]), size)
+            for number, (name, parallel, size) in enumerate(
+                zip(self._levels.names, self._levels.parallel, sizes, strict=True)
+            )
+        ]
         return Program(
             units,
-            self._successors(groups, home),
-            len(slots),
+            levels,
             tuple([slots[Value(feed, 0)] for feed in self._flow.feeds if feed in self._given]),
             tuple([slots[value] for value in self._flow.fetches]),
+            self._flow.fetches,
+            links.given,
         )
 
+    def _slots(self, crossing: Sequence[Sequence[Value]]) -> tuple[dict[Value, int], list[int]]:
+        """A place for each value in the memory of its level, and how large these memories are."""
+        slots = {Value(feed, 0): index for index, feed in enumerate(self._flow.feeds)}
+        sizes = [len(slots), *[0] * (len(self._levels.names) - 1)]
+        for value in (value for outputs in crossing for value in outputs):
+            if value not in slots:
+                level = self._levels.beyond.get(value.node, ROOT)
+                slots[value] = sizes[level]
+                sizes[level] += 1
+        return slots, sizes
+
     def _waits(self, node: Node) -> bool:
-        return node.definition.waits or self._bound[node].kernel.asynchronous
+        bound = self._bound[node]
+        return node.waits or (isinstance(bound, Bound) and bound.kernel.asynchronous)
 
     def _groups(self) -> list[Group]:
-        """Nodes by the set of waiting nodes before them, each set a number; ordered by their first node."""
+        """Nodes by the sets of waiting nodes before them and of what they may die of; ordered by their first node."""
         before: dict[Node, int] = {}
         waiting = 0
         groups: list[Group] = []
-        open_group: dict[int, Group] = {}
+        open_group: dict[tuple[int, int], Group] = {}
         for node in self._bound:
             mask = 0
             for source in [*[source for source, _ in node.inputs], *node.controls]:
@@ -111,12 +124,16 @@ class _Assembly:
                 waiting += 1
                 continue
             before[node] = mask
-            group = open_group.get(mask)
+            if role_of(node) is not None:
+                groups.append(Group([node], False))
+                continue
+            key = mask, self._deciders[node]
+            group = open_group.get(key)
             if group is None or len(group.nodes) >= LONGEST:
-                group = open_group[mask] = Group([], False)
+                group = open_group[key] = Group([], False)
                 groups.append(group)
             group.nodes.append(node)
-        if 0 not in open_group and any(value in self._literals for value in self._flow.fetches):
+        if (0, 0) not in open_group and any(value in self._literals for value in self._flow.fetches):
             groups.insert(0, Group([], False))
         return groups
 
@@ -126,7 +143,7 @@ class _Assembly:
         Fetched literals come from the first group that never waits.
         """
         crossing: list[dict[Value, None]] = [{} for _ in groups]
-        still = next((index for index, group in enumerate(groups) if not group.waits), -1)
+        still = next((index for index, group in enumerate(groups) if self._is_still(group)), -1)
         for value in self._flow.fetches:
             if value.node not in self._given:
                 crossing[home.get(value.node, still)].setdefault(value)
@@ -137,44 +154,37 @@ class _Assembly:
                     crossing[made].setdefault(value)
         return [list(values) for values in crossing]
 
-    def _successors(self, groups: Sequence[Group], home: dict[Node, int]) -> list[list[int]]:
-        following: list[dict[int, None]] = [{} for _ in groups]
-        for node, index in home.items():
-            for source in [*[source for source, _ in node.inputs], *node.controls]:
-                made = home.get(source)
-                if made is not None and made != index:
-                    following[made].setdefault(index)
-        return [list(indices) for indices in following]
+    def _is_still(self, group: Group) -> bool:
+        """Whether it is a region that runs in every step and never waits."""
+        return not group.waits and all(role_of(node) is None and not self._deciders[node] for node in group.nodes[:1])
 
-    def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int]) -> Unit:
+    def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
+        if route.role is not None:
+            return self._primitive(index, group.nodes[0], outputs, slots, route)
         made = set(group.nodes)
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
-        fused = self._fused and not group.waits
+        fused = not group.waits and (self._fused or bool(group.nodes[0].blocks))
         inputs = [v for v in (dict.fromkeys(reads) if fused else reads) if v not in self._literals]
-        cost = costs.RegionCost(self._estimate(group.nodes, inputs), len(group.nodes))
+        cost = costs.RegionCost(estimate_for(group.nodes, inputs), count_of(group.nodes))
         places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
         bound = [self._bound[node] for node in group.nodes]
         if not fused:
+            assert isinstance(bound[0], Bound)
             begin = _alone(bound[0], [self._literals.get(value) for value in reads], outputs)
-            return Unit(index, group.nodes, *places, begin, group.waits, cost)
-        literals = {value: self._literals[value] for value in [*reads, *outputs] if value in self._literals}
+            return Unit(index, group.nodes, *places, begin, group.waits, cost, route)
+        used = [*reads, *outputs, *read_inside(bound)]
+        literals = {value: self._literals[value] for value in used if value in self._literals}
         region = compile_region(bound, inputs, outputs, literals)
-        chained = _Chained(bound, inputs, outputs, literals, region.find) if self._blocks else None
-        find = region.find if chained is None else chained.find
-        return Unit(index, group.nodes, *places, region.begin, False, cost, find, chained)
+        heavy = _Chained(bound, inputs, outputs, literals, region.find) if self._blocks else None
+        find = region.find if heavy is None else heavy.find
+        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy)
 
-    def _estimate(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
-        """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""
-        known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
-        fixed = costs.total([costs.seconds(node, node.input_specs) for node in nodes]) if known else None
-
-        def estimate(arrays: Sequence[Array]) -> tuple[float, bool]:
-            if fixed is not None:
-                return fixed
-            specs = {value: _spec(array, value) for value, array in zip(inputs, arrays, strict=True)}
-            return costs.total([_seconds(node, specs) for node in nodes])
-
-        return estimate
+    def _primitive(self, index: int, node: Node, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
+        """A unit that the executor runs itself. What a merge reads does not go through slots."""
+        reads = () if route.role == "merge" else node.inputs
+        inputs = tuple([slots[value] for value in reads if value not in self._literals])
+        cost = costs.RegionCost(estimate_for([], []), 1)
+        return Unit(index, [node], inputs, tuple([slots[value] for value in outputs]), _never, False, cost, route)
 
 
 class _Chained:
@@ -182,7 +192,7 @@ class _Chained:
 
     def __init__(
         self,
-        bound: Sequence[Bound],
+        bound: Sequence[Statement],
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         literals: dict[Value, Array],
@@ -195,28 +205,18 @@ class _Chained:
     def __call__(self, ctx: Context, *inputs: Array) -> Any:
         if self._region is None:
             bound, arguments, outputs, literals = self._parts
-            self._region = compile_region(fuse(bound, outputs), arguments, outputs, literals)
+            self._region = compile_region(chained(bound, outputs), arguments, outputs, literals)
         return self._region.begin(ctx, *inputs)
 
-    def find(self, error: BaseException) -> tuple[Node, Sequence[Array]] | None:
+    def find(self, error: BaseException) -> Found | None:
         """Which node an error came from, in either form of the region."""
         found = self._otherwise(error)
         return self._region.find(error) if found is None and self._region is not None else found
 
 
-def _spec(array: Array, value: Value) -> Spec:
-    return value.spec if value.spec.dtype in (dtypes.resource, dtypes.string) else spec_of(array)
-
-
-def _seconds(node: Node, specs: dict[Value, Spec]) -> float:
-    """The estimate for a node whose inputs have these Specs; writes down those of its outputs."""
-    inputs = [specs.get(value, value.spec) for value in node.inputs]
-    try:
-        outputs = node.definition.infer(inputs, node.attrs)
-    except (TypeError, ValueError):  # the run will say so, at the node
-        outputs = node.output_specs
-    specs.update({Value(node, index): spec for index, spec in enumerate(outputs)})
-    return costs.seconds(node, inputs, outputs)
+async def _never(ctx: Context, *inputs: Array) -> Outputs:
+    """In the place of the coroutine of a unit that has none."""
+    raise errors.InternalError("a primitive of control flow has no coroutine")
 
 
 def _alone(bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Value]) -> Callable[..., Any]:

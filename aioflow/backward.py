@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from aioflow import dtypes, scopes
-from aioflow.aggregation import Gradient, aggregate
-from aioflow.dtypes import ResourceSpec, Spec
+from aioflow.aggregation import AggregationMethod, Gradient, aggregate
+from aioflow.dtypes import ListSpec, ResourceSpec, Spec
 from aioflow.gradient_rules import get_gradient_function, stops
 from aioflow.graph import Graph
 from aioflow.indexed_slices import IndexedSlices, dense
@@ -24,16 +24,19 @@ _KEEPS_SLICES: Final = frozenset({"identity", "read_variable"})
 
 
 def expected_of(tensor: Tensor) -> Spec | None:
-    """Dtype and shape of the gradient of `tensor`: of a handle those of what it holds, if that is one thing."""
-    if tensor.dtype is not dtypes.resource:
-        return tensor.spec
+    """What the gradient of `tensor` is like: for a list a list, for a handle what it holds, if that is one thing."""
     spec = tensor.spec
+    if spec.dtype is not dtypes.resource or isinstance(spec, ListSpec):
+        return spec
     return spec.items[0] if isinstance(spec, ResourceSpec) and len(spec.items) == 1 else None
 
 
 def _carries(tensor: Tensor) -> bool:
-    """Whether tensors of its dtype have gradients."""
-    return tensor.dtype.is_differentiable or tensor.dtype is dtypes.resource
+    """Whether tensors of its dtype have gradients, or what it is a handle to or a list of."""
+    spec = tensor.spec
+    while isinstance(spec, ListSpec):
+        spec = spec.element
+    return spec.dtype.is_differentiable or spec.dtype is dtypes.resource
 
 
 def reached_from(xs: Sequence[Tensor], ys: Sequence[Tensor], stopped: Collection[Tensor]) -> set[Tensor]:
@@ -68,6 +71,25 @@ def between(ys: Sequence[Tensor], reached: Collection[Tensor], stopped: Collecti
             found.add(op)
             waiting.extend(tensor for tensor in inputs if tensor not in stopped)
     return sorted(found, key=lambda op: op.id, reverse=True)
+
+
+def differentiate(
+    graph: Graph,
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    grad_ys: Sequence[Gradient],
+    stopped: Collection[Tensor] = frozenset(),
+    method: int = AggregationMethod.DEFAULT,
+    colocate: bool = False,
+    gate: bool = False,
+) -> list[Gradient | None]:
+    """The gradients of `xs`, built in `graph` from those of `ys`; None for an x that no y depends on."""
+    reached = reached_from(xs, ys, stopped)
+    walk = Walk(graph, reached, method, colocate, gate)
+    walk.seed(ys, grad_ys)
+    for op in between(ys, reached, stopped):
+        walk.through(op)
+    return [walk.gradient_of(x) for x in xs]
 
 
 class Walk:
@@ -131,7 +153,8 @@ class Walk:
     def _completed(self, output: Tensor, dy: Gradient | None) -> Gradient | None:
         """`dy` as rules take it: dense, and zeros if `output` has a derivative but none arrived."""
         if dy is None:
-            return zeros_like(output) if output.dtype.is_differentiable else None
+            none = output.op.definition.gradient_takes_none or not output.dtype.is_differentiable
+            return None if none else zeros_like(output)
         keeps = output.op.type in _KEEPS_SLICES and output.op.gradient_override is None
         return dy if keeps else dense(dy, output)
 
@@ -173,8 +196,13 @@ def _check(what: str, tensor: Tensor, dx: Any) -> None:
     expected = expected_of(tensor)
     if expected is None:
         return
-    if dx.dtype is not expected.dtype or not dx.shape.is_compatible_with(expected.shape):
-        raise ValueError(f"{what} is {expected}, and its gradient is {Spec(dx.dtype, dx.shape)}")
+    given = dx.spec if isinstance(dx, Tensor) else Spec(dx.dtype, dx.shape)
+    one, other = expected, given
+    while isinstance(one, ListSpec) and isinstance(other, ListSpec):
+        one, other = one.element, other.element
+    alike = isinstance(one, ListSpec) == isinstance(other, ListSpec) and other.dtype is one.dtype
+    if not alike or not other.shape.is_compatible_with(one.shape):
+        raise ValueError(f"{what} is {expected}, and its gradient is {given}")
 
 
 def _refine(op: Operation, dxs: Sequence[Gradient | None], first: int) -> None:

@@ -11,8 +11,10 @@ from aioflow.kernels import known
 from aioflow.node import describe_line
 from aioflow.passes.flow import Node
 
-Finder = Callable[[BaseException], tuple[Node, Sequence[Array]] | None]
-"""Which node of several raised, and its inputs; None if it was none of them."""
+Found = tuple[Node, Sequence[Array], str]
+"""A node that raised, its inputs, and in which iterations of which loops; empty outside of loops."""
+Finder = Callable[[BaseException], Found | None]
+"""Which node of several raised; None if it was none of them."""
 
 
 def located(error: BaseException, find: Finder | None, node: Node, inputs: Sequence[Array]) -> BaseException:
@@ -21,8 +23,7 @@ def located(error: BaseException, find: Finder | None, node: Node, inputs: Seque
         return error
     root = _unwrapped(error)
     found = find(root if root.__traceback__ is not None else error) if find is not None else None
-    if found is not None:
-        node, inputs = found
+    node, inputs, where = found or (node, inputs, "")
     shapes = _shapes(node, inputs)
     made = errors.from_exception(_explained(root, node, inputs))
     made.at(
@@ -32,6 +33,8 @@ def located(error: BaseException, find: Finder | None, node: Node, inputs: Seque
         device=node.operation.device or None,
         shapes=shapes,
     )
+    if where:
+        made.add_note(f"aioflow: {where}")
     traceback.clear_frames(error.__traceback__)  # the frames hold the step's tensors
     return made
 

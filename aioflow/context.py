@@ -29,12 +29,45 @@ class StepView(Protocol):
 
 
 class Context:
-    """The device's array namespace, the named state of the device, and the step; `due` ends the slice of time."""
+    """The device's array namespace, the named state of the device, and the step; `due` ends the slice of time.
 
-    __slots__ = ("due", "resources", "step", "xp")
+    Attributes:
+        iteration: the numbers of the iterations of the loops around, outermost first.
+    """
+
+    __slots__ = ("due", "iteration", "resources", "step", "xp")
 
     def __init__(self, xp: Namespace, resources: Resources, step: StepView, due: float = 0.0) -> None:
         self.due = due
+        self.iteration: tuple[int, ...] = ()
         self.xp: Final = xp
         self.resources: Final = resources
         self.step: Final = step
+
+    def at(self, iteration: tuple[int, ...]) -> "Context":
+        """The same inside that iteration. Its slice of time is this one's."""
+        return _Inside(self, iteration)
+
+
+class _Inside(Context):
+    """A Context inside a loop."""
+
+    __slots__ = ("_outside",)
+
+    def __init__(self, outside: Context, iteration: tuple[int, ...]) -> None:
+        self._outside = outside
+        super().__init__(outside.xp, outside.resources, outside.step, outside.due)
+        self.iteration = iteration
+
+    @property
+    def due(self) -> float:
+        """When the slice of time ends."""
+        return self._outside.due
+
+    @due.setter
+    def due(self, due: float) -> None:
+        self._outside.due = due
+
+    def at(self, iteration: tuple[int, ...]) -> Context:
+        """The same inside that iteration."""
+        return _Inside(self._outside, iteration)

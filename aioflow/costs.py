@@ -72,7 +72,7 @@ class RegionCost:
 
     __slots__ = ("_count", "_estimate", "_known")
 
-    def __init__(self, estimate: Estimate, count: int) -> None:
+    def __init__(self, estimate: Estimate, count: float) -> None:
         self._estimate = estimate
         self._count = count
         self._known: dict[int, tuple[float, bool]] = {}

@@ -1,8 +1,8 @@
 """Runs a program for one step: a ready queue over units, each a coroutine that computes some outputs from some inputs.
 
-A unit is one node in the plain program, which defines the meaning, or a region: many nodes that never wait, compiled
-into one coroutine. Scheduling is the same for both [P15 section 3.1]: every unit has a count of units it still waits
-for; at zero it is ready; ready units run in the order the user built them.
+Scheduling is the same for the plain program and for the fused one [P15 section 3.1]: every unit has a count of units it
+still waits for; at zero it is ready; ready units run in the order the user built them, those of older iterations first.
+What is ready, dead or done in which iteration of which loop is `frames.py`'s to know.
 
 A unit that never waits is driven here to its end, on the loop if it is light and on a compute thread if it is heavy.
 One that may wait is awaited by the caller's own task if nothing else can go on meanwhile, and gets a Task only if it
@@ -11,96 +11,22 @@ suspends while something else can.
 
 import asyncio
 import functools
-import heapq
 import types
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Generator
 from typing import Any, Final, Protocol
 
-from aioflow.blame import Finder, located
+from aioflow import errors
+from aioflow.blame import located
 from aioflow.context import Context
-from aioflow.costs import RegionCost
 from aioflow.dtypes import Array
-from aioflow.passes.flow import Node
+from aioflow.frames import Activation, Frames, Line
+from aioflow.kernels.control_flow import DEAD
+from aioflow.node import describe_line
+from aioflow.passes.flow import Value
+from aioflow.program import Outputs, Program, Unit, UnitCoroutine
 
-Outputs = Sequence[Array]
-UnitCoroutine = Coroutine[Any, Any, Outputs]
-
-
-class Unit:
-    """What the executor schedules. Slots are places for values in the step's memory.
-
-    Attributes:
-        index: its place in the order the user built.
-        nodes: the nodes it runs.
-        inputs: slots it reads.
-        outputs: slots it writes, in the order of its results.
-        begin: (context, *inputs) -> a coroutine of the outputs.
-        waits: whether the coroutine may suspend for something other than its slice of time.
-        cost: what it costs.
-        find: which of its nodes an error came from, if it has several.
-        heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
-    """
-
-    __slots__ = ("begin", "cost", "find", "heavy", "index", "inputs", "nodes", "outputs", "waits")
-
-    def __init__(
-        self,
-        index: int,
-        nodes: Sequence[Node],
-        inputs: tuple[int, ...],
-        outputs: tuple[int, ...],
-        begin: Callable[..., UnitCoroutine],
-        waits: bool,
-        cost: RegionCost,
-        find: Finder | None = None,
-        heavy: Callable[..., UnitCoroutine] | None = None,
-    ) -> None:
-        self.heavy: Final = heavy
-        self.find: Final = find
-        self.index: Final = index
-        self.nodes: Final = nodes
-        self.inputs: Final = inputs
-        self.outputs: Final = outputs
-        self.begin: Final = begin
-        self.waits: Final = waits
-        self.cost: Final = cost
-
-    def __repr__(self) -> str:
-        names = ", ".join(node.name for node in self.nodes[:3])
-        return f"<Unit {self.index}: {names}{' …' if len(self.nodes) > 3 else ''}>"
-
-
-class Program:
-    """Units with their dependencies, frozen. `feeds` are the slots of what the caller gives, `fetches` of what it gets.
-
-    Attributes:
-        waiting_for: for each unit, how many others it waits for.
-        successors: for each unit, those that wait for it.
-        uses: for each slot, how often it is read or fetched; its value is dropped after the last.
-    """
-
-    __slots__ = ("feeds", "fetches", "roots", "successors", "units", "uses", "waiting_for")
-
-    def __init__(
-        self,
-        units: Sequence[Unit],
-        successors: Sequence[Sequence[int]],
-        slots: int,
-        feeds: tuple[int, ...],
-        fetches: tuple[int, ...],
-    ) -> None:
-        self.units: Final = tuple(units)
-        self.successors: Final = tuple(successors)
-        self.feeds: Final = feeds
-        self.fetches: Final = fetches
-        self.waiting_for: Final = [0] * len(self.units)
-        for following in successors:
-            for index in following:
-                self.waiting_for[index] += 1
-        self.roots: Final = [index for index, count in enumerate(self.waiting_for) if count == 0]
-        self.uses: Final = [0] * slots
-        for slot in [*fetches, *[slot for unit in self.units for slot in unit.inputs]]:
-            self.uses[slot] += 1
+_TURN: Final = 256
+"""Primitives run in a row before the loop gets a turn."""
 
 
 class Host(Protocol):
@@ -125,64 +51,104 @@ class Host(Protocol):
         """Called after each unit."""
 
 
+Begun = tuple[Unit, Activation, Outputs, float]
+"""A unit under way, in which iteration, with its inputs, and when it began."""
+
+
 class Execution:
     """One run of a program. `await run(values)` gives the fetched values, and leaves no task behind however it ends."""
 
     def __init__(self, program: Program, host: Host) -> None:
         self._program = program
         self._host = host
-        self._slots: list[Array] = [None] * len(program.uses)
-        self._uses = list(program.uses)
-        self._waiting_for = list(program.waiting_for)
-        self._ready = list(program.roots)
-        self._tasks: dict[asyncio.Task[Outputs], tuple[Unit, Outputs, float]] = {}
+        self._frames = Frames(program) if program.flows else Line(program)
+        self._tasks: dict[asyncio.Task[Outputs], Begun] = {}
         self._done: list[asyncio.Task[Outputs]] = []
         self._wake: asyncio.Future[None] | None = None
         self._lone: Unit | None = None
+        self._flown = 0
 
     async def run(self, feeds: Outputs) -> list[Array]:
-        """Execute every unit once. The first error of a unit is raised, as an OpError that names its node."""
-        for slot, value in zip(self._program.feeds, feeds, strict=True):
-            self._slots[slot] = value
+        """Execute every unit, once in each iteration. The first error of a unit is raised, as an OpError that names it.
+
+        InvalidArgumentError if what is fetched has no value.
+        """
+        frames, flows, advance = self._frames, self._program.flows, self._advance
+        slots = frames.root.slots
+        frames.feed(self._program, feeds)
         try:
-            while self._ready or self._tasks:
-                while self._ready:
-                    await self._advance(self._program.units[heapq.heappop(self._ready)])
+            while frames.open or self._tasks:
+                while frames.open:
+                    activation, unit = frames.next()
+                    if flows and (unit.role is not None or unit.place in activation.dead):
+                        self._flow(activation, unit)
+                        if not self._flown % _TURN:
+                            await asyncio.sleep(0)
+                    else:
+                        await advance(activation, unit)
                 if self._tasks:
                     await self._collect()
+            return self._fetched(slots)
         except BaseException as error:
             _note(error, self.waiting())
             cancelled = await self._stop()
+            frames.drop()
             if cancelled is not None and not isinstance(error, asyncio.CancelledError):
                 raise cancelled from error
             raise
-        return [self._slots[slot] for slot in self._program.fetches]
 
     def waiting(self) -> list[Unit]:
         """The units that have begun and not ended."""
         lone = [] if self._lone is None else [self._lone]
-        return lone + [unit for unit, _, _ in self._tasks.values()]
+        return lone + [unit for unit, _, _, _ in self._tasks.values()]
 
-    async def _advance(self, unit: Unit) -> None:
-        inputs = self._take(unit)
+    def _fetched(self, slots: list[Array]) -> list[Array]:
+        values = [slots[slot] for slot in self._program.fetches]
+        if self._program.flows:
+            stalled = self._frames.stalled()
+            if stalled is not None:
+                raise _endless(stalled)
+            for value, fetched in zip(values, self._program.fetched, strict=True):
+                if value is DEAD:
+                    raise _without_value(fetched)
+        return values
+
+    def _flow(self, activation: Activation, unit: Unit) -> None:
+        """Run what needs no kernel: a primitive of control flow, a unit that is dead."""
         start = self._host.clock()
-        coroutine, waits = self._begin(unit, inputs)
-        if waits and (self._ready or self._tasks):
-            self._spawn(unit, inputs, start, coroutine)
+        inputs = self._frames.take(activation, unit)
+        try:
+            outputs = self._frames.flow(activation, unit, inputs)
+        except ValueError as error:
+            made = _blamed(error, unit, activation, inputs)
+            raise made from made.__cause__
+        if outputs is not None:
+            self._host.finished(unit, inputs, outputs, start)
+        self._flown += 1
+
+    async def _advance(self, activation: Activation, unit: Unit) -> None:
+        inputs = self._frames.take(activation, unit)
+        start = self._host.clock()
+        coroutine, waits = self._begin(activation, unit, inputs)
+        if waits and (self._frames.open or self._tasks):
+            self._spawn((unit, activation, inputs, start), coroutine)
             return
         self._lone = unit if waits else None
         try:
             outputs = await coroutine
         except BaseException as error:
-            made = located(error, unit.find, unit.nodes[0], inputs)
+            made = _blamed(error, unit, activation, inputs)
             raise made from made.__cause__
         self._lone = None
-        self._finish(unit, inputs, outputs, start)
+        self._host.finished(unit, inputs, outputs, start)
+        self._frames.finish(activation, unit, outputs)
         await self._host.pause()
 
-    def _begin(self, unit: Unit, inputs: Outputs) -> tuple[UnitCoroutine, bool]:
+    def _begin(self, activation: Activation, unit: Unit, inputs: Outputs) -> tuple[UnitCoroutine, bool]:
         """The unit's coroutine, driven where it belongs, and whether it may suspend for long."""
         context = self._host.context
+        if activation.frame is not None:
+            context = activation.context = activation.context or context.at(activation.iteration)
         if unit.waits:
             return unit.begin(context, *inputs), True
         bucket = unit.cost.bucket(inputs)
@@ -190,18 +156,18 @@ class Execution:
             return self._host.offload(unit, bucket, (unit.heavy or unit.begin)(context, *inputs)), True
         return self._host.inline(unit, bucket, unit.begin(context, *inputs)), False
 
-    def _spawn(self, unit: Unit, inputs: Outputs, start: float, coroutine: UnitCoroutine) -> None:
+    def _spawn(self, begun: Begun, coroutine: UnitCoroutine) -> None:
         """Begin the unit; give it a Task if it suspends."""
         try:
             waiting_on = coroutine.send(None)
         except StopIteration as done:
-            self._finish(unit, inputs, done.value, start)
+            self._finish(begun, done.value)
             return
         except BaseException as error:
-            made = located(error, unit.find, unit.nodes[0], inputs)
+            made = _blamed(error, *begun[:3])
             raise made from made.__cause__
         task = asyncio.get_running_loop().create_task(_resumed(coroutine, waiting_on))
-        self._tasks[task] = (unit, inputs, start)
+        self._tasks[task] = begun
         task.add_done_callback(functools.partial(self._on_done, coroutine))
 
     def _on_done(self, coroutine: UnitCoroutine, task: "asyncio.Task[Outputs]") -> None:
@@ -217,38 +183,23 @@ class Execution:
             await self._wake
             self._wake = None
         done, self._done = self._done, []
-        failed: tuple[BaseException, Unit, Outputs] | None = None
+        failed: tuple[BaseException, Begun] | None = None
         for task in done:
-            unit, inputs, start = self._tasks.pop(task)
+            begun = self._tasks.pop(task)
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
             if error is None:
-                self._finish(unit, inputs, task.result(), start)
+                self._finish(begun, task.result())
             elif failed is None:
-                failed = error, unit, inputs
+                failed = error, begun
         if failed is not None:
-            error, unit, inputs = failed
-            made = located(error, unit.find, unit.nodes[0], inputs)
+            error, begun = failed
+            made = _blamed(error, *begun[:3])
             raise made from made.__cause__
 
-    def _take(self, unit: Unit) -> list[Array]:
-        """The unit's inputs; a slot is emptied by its last reader."""
-        slots, uses, taken = self._slots, self._uses, []
-        for slot in unit.inputs:
-            taken.append(slots[slot])
-            uses[slot] -= 1
-            if not uses[slot]:
-                slots[slot] = None
-        return taken
-
-    def _finish(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
-        for slot, value in zip(unit.outputs, outputs, strict=True):
-            if self._uses[slot]:
-                self._slots[slot] = value
+    def _finish(self, begun: Begun, outputs: Outputs) -> None:
+        unit, activation, inputs, start = begun
         self._host.finished(unit, inputs, outputs, start)
-        for index in self._program.successors[unit.index]:
-            self._waiting_for[index] -= 1
-            if not self._waiting_for[index]:
-                heapq.heappush(self._ready, index)
+        self._frames.finish(activation, unit, outputs)
 
     async def _stop(self) -> asyncio.CancelledError | None:
         """Cancel and await every task that is left. Returns a cancellation of the caller that came meanwhile."""
@@ -298,4 +249,33 @@ def _note(error: BaseException, units: list[Unit]) -> None:
         error.add_note(f"aioflow: the run was waiting for {names}")
 
 
-__all__ = ["Execution", "Host", "Program", "Unit"]
+def _blamed(error: BaseException, unit: Unit, activation: Activation, inputs: Outputs) -> BaseException:
+    """The error as the user sees it: with its place, and the iteration it happened in."""
+    made = located(error, unit.find, unit.nodes[0], inputs)
+    if activation.frame is not None and isinstance(made, errors.OpError):
+        made.add_note(f"aioflow: {activation.describe()}")
+    return made
+
+
+def _without_value(fetched: Value) -> errors.InvalidArgumentError:
+    node = fetched.node
+    made = errors.InvalidArgumentError(
+        f"{node.name}:{fetched.index} has no value: it is on a branch that was not taken, or comes from a loop that "
+        "did not get to it. Fetch what af.merge makes of all branches; what every iteration of a loop reads from "
+        "outside must enter it with is_constant=True"
+    )
+    return made.at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
+
+
+def _endless(stalled: Activation) -> errors.InvalidArgumentError:
+    """What to say of a loop that has come to a standstill."""
+    left = zip(stalled.waiting_for, stalled.level.waiting_for, stalled.level.units, strict=True)
+    names = [repr(unit.nodes[0].name) for now, before, unit in left if 0 < now < before]
+    rest = f": {', '.join(names[:3])} wait for values that never come" if names else ""
+    return errors.InvalidArgumentError(
+        f"the loop {stalled.level.name!r} came to a standstill {stalled.describe()}{rest}. What every iteration reads "
+        "from outside must enter the loop with is_constant=True"
+    )
+
+
+__all__ = ["Execution", "Host", "Outputs", "Program", "Unit", "UnitCoroutine"]

@@ -88,21 +88,21 @@ class Chain:
 Statement = Bound | Chain
 
 
-def fuse(bound: Sequence[Bound], wanted: Iterable[Value]) -> list[Statement]:
-    """The same nodes, with runs of at least two element-wise ones over one shape as chains.
+def fuse(bound: Sequence[Any], wanted: Iterable[Value]) -> list[Any]:
+    """The same statements, with runs of at least two element-wise nodes over one shape as chains.
 
     Args:
-        bound: nodes, sources first.
+        bound: nodes, or branches and loops, sources first.
         wanted: values that are needed after them.
     """
     last_reader = _last_readers(bound, wanted)
     statements: list[Statement] = []
     run: list[Bound] = []
     for position, b in enumerate(bound):
-        if run and not _joins(b, run[0].node.output_specs[0].shape):
+        if run and not (isinstance(b, Bound) and _joins(b, run[0].node.output_specs[0].shape)):
             statements += _closed(run, position, last_reader)
             run = []
-        if _joins(b, b.node.output_specs[0].shape if b.node.output_specs else None):
+        if isinstance(b, Bound) and _joins(b, b.node.output_specs[0].shape if b.node.output_specs else None):
             run.append(b)
         else:
             statements.append(b)

@@ -10,7 +10,7 @@ from typing import Any
 from aioflow import backward
 from aioflow.aggregation import Gradient, check_method
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import Graph, get_default_graph
+from aioflow.graph import Graph, building_in, get_default_graph
 from aioflow.indexed_slices import IndexedSlices, dense
 from aioflow.kernels.filling import ones_like, zeros_like
 from aioflow.kernels.joining import stack
@@ -68,12 +68,8 @@ def gradients(
         starts = [graph.adopt(_differentiated(x)) for x in sources]
         stopped = frozenset(_differentiated(x) for x in fixed)
         seeds = _seeds(ends, grad_ys)
-        reached = backward.reached_from(starts, ends, stopped)
-        walk = backward.Walk(graph, reached, method, colocate_gradients_with_ops, gate_gradients)
-        walk.seed(ends, seeds)
-        for op in backward.between(ends, reached, stopped):
-            walk.through(op)
-        found = [walk.gradient_of(x) for x in starts]
+        colocate, gate = colocate_gradients_with_ops, gate_gradients
+        found = backward.differentiate(graph, ends, starts, seeds, stopped, method, colocate, gate)
         return [zeros_like(x) if g is None and missing is UnconnectedGradients.ZERO else g
                 for g, x in zip(found, sources, strict=True)]  # fmt: skip
 
@@ -130,7 +126,8 @@ def _unconnected(value: UnconnectedGradients | str) -> UnconnectedGradients:
 
 def _graph_of(values: Iterable[Any]) -> Graph:
     graphs = (getattr(value, "graph", None) for value in values)
-    return next((graph for graph in graphs if isinstance(graph, Graph)), None) or get_default_graph()
+    found = next((graph for graph in graphs if isinstance(graph, Graph)), None)
+    return get_default_graph() if found is None else building_in(found)
 
 
 def _end(y: Any) -> Tensor:

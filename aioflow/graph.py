@@ -52,7 +52,7 @@ class Graph:
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
         self._lock = threading.RLock()
-        self._journal: list[Callable[[], object]] | None = None
+        self._journals: list[list[Callable[[], object]]] = []
         self._finalized = False
 
     # Reading
@@ -101,7 +101,9 @@ class Graph:
         if not isinstance(element, (Tensor, Operation)):
             raise TypeError(f"{value!r} of type {type(value).__name__} is neither a tensor nor an operation")
         if element.graph is not self or (element.op if isinstance(element, Tensor) else element).id < 0:
-            raise ValueError(f"{element!r} is not an element of this graph")
+            inside = element.graph is not self and element.graph.root is self
+            mend = ": it is inside a branch or loop, which must return it" if inside else ""
+            raise ValueError(f"{element!r} is not an element of this graph{mend}")
         if not (allow_tensor if isinstance(element, Tensor) else allow_operation):
             wanted = "an operation" if isinstance(element, Tensor) else "a tensor"
             raise TypeError(f"{element!r} is not {wanted}")
@@ -162,8 +164,8 @@ class Graph:
             tensor._consumers.append(operation)
         for block in scope.controls:
             block.inside.add(operation.id)
-        if self._journal is not None:
-            self._journal.append(functools.partial(self._remove, operation, scope))
+        if self._journals:
+            self._journals[-1].append(functools.partial(self._remove, operation, scope))
 
     def _remove(self, operation: Operation, scope: Scope) -> None:
         self._operations.pop()
@@ -174,33 +176,62 @@ class Graph:
             block.inside.discard(operation.id)
         operation.id = -1
 
+    @property
+    def root(self) -> "Graph":
+        """The graph that this one is a branch or a loop in; itself if it is none."""
+        return self
+
+    def next_seed(self) -> int:
+        """A seed for the next operation built here, if it has none of its own."""
+        return self.version
+
+    def sees(self, graph: "Graph") -> bool:
+        """Whether tensors of `graph` can be used here, through arguments of the branch or loop that this graph is."""
+        return graph is self
+
     def adopt(self, tensor: Tensor) -> Tensor:
         """`tensor`, for use as an input here. ValueError if it belongs to another graph."""
         if tensor.graph is not self:
-            raise ValueError(f"{tensor!r} belongs to another graph")
+            inside = tensor.graph.root is not tensor.graph
+            mend = ": it is inside a branch or loop, which must return it" if inside else ""
+            raise ValueError(f"{tensor!r} belongs to another graph{mend}")
         return tensor
+
+    def extend(self, operation: Operation, attrs: Attrs, specs: Sequence[Spec]) -> tuple[Tensor, ...]:
+        """Give an operation more outputs, and the attributes that say what they are. Nothing it had is changed."""
+        had, made_before = operation.attrs, operation.outputs
+        start = len(made_before)
+        made = tuple([Tensor(operation, start + index, spec) for index, spec in enumerate(specs)])
+        operation.attrs, operation.outputs = attrs, (*made_before, *made)
+
+        def undo() -> None:
+            operation.attrs, operation.outputs = had, made_before
+
+        self.on_failure(undo)
+        return made
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Inside the block no other thread adds; if it raises, the graph is as it was before."""
         with self._lock:
-            outer, self._journal = self._journal, []
+            journal: list[Callable[[], object]] = []
+            self._journals.append(journal)
             try:
                 yield
             except BaseException:
-                for undo in reversed(self._journal):
+                for undo in reversed(journal):
                     undo()
-                self._journal = outer
+                self._journals.pop()
                 raise
-            if outer is not None:
-                outer.extend(self._journal)
-            self._journal = outer
+            self._journals.pop()
+            if self._journals:
+                self._journals[-1].extend(journal)
 
     def on_failure(self, undo: Callable[[], object]) -> None:
         """`undo` is called if the transaction around fails; nothing happens where there is none."""
         with self._lock:
-            if self._journal is not None:
-                self._journal.append(undo)
+            if self._journals:
+                self._journals[-1].append(undo)
 
     def finalize(self) -> None:
         """Nothing can be added from here on: adding raises RuntimeError."""
@@ -232,10 +263,10 @@ class Graph:
             return unique
 
     def _use(self, key: str, count: int) -> None:
-        if self._journal is not None:
+        if self._journals:
             before = self._used.get(key)
             put_back = functools.partial(self._used.__setitem__, key, before or 0)
-            self._journal.append(put_back if before else functools.partial(self._used.pop, key, None))
+            self._journals[-1].append(put_back if before else functools.partial(self._used.pop, key, None))
         self._used[key] = count
 
     # Scopes
@@ -441,8 +472,21 @@ def reworded(error: TypeError | ValueError, text: str) -> TypeError | ValueError
 
 
 def same_graph(*values: object) -> Graph:
-    """The graph of the first tensor or operation among the values, else the default one."""
+    """The graph to build in: that of the first tensor or operation among the values, else the default one."""
     for value in values:
         if isinstance(value, (Tensor, Operation)):
-            return value.graph
+            return building_in(value.graph)
     return get_default_graph()
+
+
+def building_in(graph: Graph) -> Graph:
+    """Where what uses tensors of `graph` is built: there, or in the branch or loop that is being described.
+
+    ValueError if `graph` itself is a branch or loop, and not being described.
+    """
+    inner = scopes.innermost_graph.get()
+    if inner is not None and inner.sees(graph):
+        return inner
+    if graph.root is not graph:
+        raise ValueError("what is inside a branch or loop is used outside of it: the branch or loop must return it")
+    return graph

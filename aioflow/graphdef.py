@@ -5,8 +5,11 @@
         ...]}
 
 An input is `op:index`, where `:0` may be left out, or `^op` to run after it; these come last. Attributes are written as
-in `plain`; what else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds
-do not travel.
+in `plain`; the bodies of branches and loops are attributes, too:
+
+    {"body": {"nodes": [...], "arguments": ["body/argument"], "takes": [0], "outputs": ["body/add"]}}
+
+What else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds do not travel.
 
 Nodes may come in any order. Nothing is believed: what does not fit raises ValueError that names the node, before
 anything is added to a graph; ops are found in the registry alone.
@@ -21,6 +24,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from aioflow import plain, scopes
+from aioflow.body import Body
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import Spec, TensorShape
 from aioflow.graph import METHODS, Graph
@@ -116,6 +120,8 @@ def _is_line(value: Any) -> bool:
 def _check_attribute(name: Any, value: Any) -> None:
     if not isinstance(name, str):
         raise ValueError(f"{plain.brief(name)} is no name of an attribute")
+    if isinstance(value, BodyDef):
+        return
     try:
         plain.check_plain(value)
     except ValueError as error:
@@ -136,6 +142,58 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "line": _is_line,
     "origin": lambda value: value is None or _is_name(value),
 }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BodyDef:
+    """The body of a branch or loop. ValueError if its names do not fit.
+
+    Attributes:
+        node: its operations.
+        arguments: the names of those among them that are its arguments.
+        takes: for each argument, which input of the operation that holds the body it is.
+        outputs: what it gives, as `op:index`.
+    """
+
+    node: tuple[NodeDef, ...]
+    arguments: tuple[str, ...]
+    takes: tuple[int, ...]
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        kinds = {node.name: node.op for node in self.node}
+        if len(self.arguments) != len(self.takes) or any(kinds.get(name) != "argument" for name in self.arguments):
+            raise ValueError("a body has arguments, each with the number of an input")
+        if not all(type(place) is int and place >= 0 for place in self.takes):
+            raise ValueError(f"{plain.brief(self.takes)} are no numbers of inputs")
+        if any(source_of(text)[1] < 0 or source_of(text)[0] not in kinds for text in self.outputs):
+            raise ValueError("a body gives what one of its operations makes")
+
+    def to_plain(self) -> dict[str, Any]:
+        """Dicts, lists, numbers, text and bytes alone."""
+        nodes = [_node_to_plain(node) for node in self.node]
+        lists = {"arguments": list(self.arguments), "takes": list(self.takes), "outputs": list(self.outputs)}
+        return {"body": {"nodes": nodes, **lists}}
+
+
+def _attribute_to_plain(value: Any) -> Any:
+    return value.to_plain() if isinstance(value, BodyDef) else plain.to_plain(value)
+
+
+def _attribute_from_plain(data: Any, depth: int) -> Any:
+    if not isinstance(data, dict) or data.keys() != {"body"}:
+        return plain.from_plain(data)
+    content = data["body"]
+    names = {"nodes", "arguments", "takes", "outputs"}
+    if not isinstance(content, dict) or content.keys() != names or not all(type(v) is list for v in content.values()):
+        raise ValueError(f"{plain.brief(content)} is no body: it has lists of nodes, arguments, takes and outputs")
+    if depth >= plain.DEEPEST:
+        raise ValueError(f"bodies are nested more than {plain.DEEPEST} deep")
+    nodes = tuple([_node_from_plain(index, item, depth + 1) for index, item in enumerate(content["nodes"])])
+    texts = (*content["arguments"], *content["outputs"])
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("arguments and outputs of a body are names")
+    return BodyDef(nodes, tuple(content["arguments"]), tuple(content["takes"]), tuple(content["outputs"]))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -202,14 +260,13 @@ _FIELDS: Final = tuple([field.name for field in dataclasses.fields(NodeDef)])
 _EMPTY: Final[tuple[Any, ...]] = ("", (), {}, None)
 _TO_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
     "input": list,
-    "attr": lambda attr: {name: plain.to_plain(value) for name, value in attr.items()},
+    "attr": lambda attr: {name: _attribute_to_plain(value) for name, value in attr.items()},
     "colocation": list,
     "shapes": lambda shapes: [shape.as_plain() for shape in shapes],
     "line": list,
 }
 _FROM_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
     "input": tuple,
-    "attr": lambda attr: {name: plain.from_plain(value) for name, value in attr.items()},
     "colocation": tuple,
     "shapes": lambda shapes: tuple([plain.from_plain({"shape": shape}) for shape in shapes]),
     "line": tuple,
@@ -221,20 +278,28 @@ def _node_to_plain(node: NodeDef) -> dict[str, Any]:
     return {name: _TO_PLAIN.get(name, lambda same: same)(value) for name, value in stated.items()}
 
 
-def _node_from_plain(index: int, data: Any) -> NodeDef:
+def _node_from_plain(index: int, data: Any, depth: int = 0) -> NodeDef:
     if not isinstance(data, dict) or not {"name", "op"} <= data.keys() <= set(_FIELDS):
         found = plain.brief(tuple(data) if isinstance(data, dict) else data)
         raise ValueError(f"node {index} has {found}: it needs a name and an op, and may have {', '.join(_FIELDS[2:])}")
     label = f"node {plain.brief(data['name'])}"
-    fields = {}
+    fields: dict[str, Any] = {}
     for name, value in data.items():
-        if name in _FROM_PLAIN and not isinstance(value, dict if name == "attr" else list):
+        if name in (*_FROM_PLAIN, "attr") and not isinstance(value, dict if name == "attr" else list):
             raise ValueError(f"{label}: {plain.brief(value)} cannot be its {name}")
         try:
-            fields[name] = _FROM_PLAIN.get(name, lambda same: same)(value)
+            fields[name] = _attributes_from_plain(value, depth) if name == "attr" else _read_field(name, value)
         except ValueError as error:
             raise ValueError(f"{label}: {name}: {error}") from None
     return NodeDef(**fields)
+
+
+def _read_field(name: str, value: Any) -> Any:
+    return _FROM_PLAIN.get(name, lambda same: same)(value)
+
+
+def _attributes_from_plain(attr: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    return {name: _attribute_from_plain(value, depth) for name, value in attr.items()}
 
 
 def _bytes_to_json(value: Any) -> dict[str, str]:
@@ -280,7 +345,7 @@ def _node_def(operation: Operation) -> NodeDef:
         operation.name,
         operation.type,
         (*reads, *[f"^{control.name}" for control in operation.control_inputs]),
-        MappingProxyType(dict(operation.attrs)),
+        MappingProxyType({name: _attribute(value) for name, value in operation.attrs.items()}),
         operation.device,
         operation.container,
         operation.colocation,
@@ -289,6 +354,14 @@ def _node_def(operation: Operation) -> NodeDef:
         operation.line,
         None if operation.origin is None else operation.origin.name,
     )
+
+
+def _attribute(value: Any) -> Any:
+    if not isinstance(value, Body):
+        return value
+    nodes = tuple([_node_def(operation) for operation in value.graph.get_operations()])
+    names = tuple([argument.op.name for argument in value.arguments])
+    return BodyDef(nodes, names, value.takes, tuple([output.name for output in value.outputs]))
 
 
 def _told_shapes(operation: Operation) -> tuple[TensorShape, ...]:

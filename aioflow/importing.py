@@ -8,11 +8,12 @@ import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from aioflow.body import Body, BodyGraph
 from aioflow.convert import convert_to_tensor
 from aioflow.device_spec import DeviceSpec
-from aioflow.dtypes import DType, TensorShape
+from aioflow.dtypes import DType, ListSpec, ResourceSpec, Spec, TensorShape
 from aioflow.graph import Graph, get_default_graph
-from aioflow.graphdef import GraphDef, NodeDef, Source, source_of
+from aioflow.graphdef import BodyDef, GraphDef, NodeDef, Source, source_of
 from aioflow.node import Attrs, Operation, Tensor
 from aioflow.op import REGISTRY, Op
 
@@ -48,6 +49,7 @@ def import_graph_def(
         mapped = {_source(key): _mapped(graph, key, value) for key, value in (input_map or {}).items()}
         addition = _Import(graph, scope, graph_def, mapped)
         addition.build()
+        addition.tell_origins()
         return None if return_elements is None else [addition.element(text) for text in return_elements]
 
 
@@ -76,6 +78,11 @@ class _Import:
         self._mapped = mapped
         self._nodes: dict[str, NodeDef] = {}
         self._made: dict[str, Operation] = {}
+        self._everywhere: dict[str, Operation] = {}
+        """What was made here and in bodies inside."""
+        self._origins: list[tuple[Operation, str]] = []
+        self._arguments: dict[str, Spec] = {}
+        """What the arguments of a body are given."""
         for node in graph_def.node:
             if node.name in self._nodes:
                 raise _wrong(node, "the name is there twice; names are unique in a graph")
@@ -86,12 +93,24 @@ class _Import:
         """Add every operation, sources first; among what is possible in the order of the GraphDef."""
         for node in self._in_order():
             self._made[node.name] = self._add(node)
-        for node in self._nodes.values():
-            if node.origin in self._made:
-                self._made[node.name].origin = self._made[node.origin]
+        self._close_loops()
+        self._everywhere.update(self._made)
+        self._origins += [(self._made[node.name], node.origin) for node in self._nodes.values() if node.origin]
         for name, index in self._mapped:
             if (name, index) not in self._used and not self._exists(name, index):
                 raise ValueError(f"input_map has {_text(name, index)!r}, which is not in the graph_def")
+
+    def _close_loops(self) -> None:
+        """Give merges what comes back to them, now that it is there."""
+        for node in self._nodes.values():
+            for place, (name, index) in enumerate(self._sources[node.name] if node.op == "merge" else ()):
+                if index >= 0 and (name, index) not in self._mapped and self._closes_loop(name, node):
+                    self._made[node.name].update_input(place, self._made[name].outputs[index])
+
+    def tell_origins(self) -> None:
+        """Tell each operation of a gradient which operation's it is."""
+        for operation, origin in self._origins:
+            operation.origin = self._everywhere.get(origin, operation.origin)
 
     def element(self, text: str) -> Tensor | Operation:
         """What `return_elements` asks for."""
@@ -116,7 +135,11 @@ class _Import:
         waiting_for: dict[str, int] = {}
         followers: dict[str, list[str]] = {name: [] for name in self._nodes}
         for name, node in self._nodes.items():
-            before = {source for source, index in self._sources[name] if (source, index) not in self._mapped}
+            before = {
+                source
+                for source, index in self._sources[name]
+                if (source, index) not in self._mapped and not self._closes_loop(source, node)
+            }
             for source in before:
                 if source not in self._nodes:
                     raise _wrong(node, f"there is no {source!r} to take an input from: add it, or map it by input_map")
@@ -134,6 +157,10 @@ class _Import:
                     heapq.heappush(ready, place[follower])
         self._check_acyclic([name for name in names if waiting_for[name]])
         return ordered
+
+    def _closes_loop(self, source: str, node: NodeDef) -> bool:
+        """Whether the edge goes back to the beginning of a loop made by hand."""
+        return node.op == "merge" and source in self._nodes and self._nodes[source].op == "next_iteration"
 
     def _check_acyclic(self, left: list[str]) -> None:
         """ValueError naming a cycle, if nodes are `left` that wait for each other."""
@@ -153,14 +180,27 @@ class _Import:
     # One node
 
     def _add(self, node: NodeDef) -> Operation:
+        if node.name in self._arguments:
+            assert isinstance(self._graph, BodyGraph)
+            argument = self._graph.argument(self._arguments[node.name], f"{self._scope}{node.name}/").op
+            argument.line = node.line or argument.line
+            return argument
         definition = REGISTRY.get(node.op)
         if definition is None:
             close = difflib.get_close_matches(node.op, REGISTRY, 1)
             raise _wrong(node, "there is no such op" + (f"; did you mean {close[0]!r}?" if close else ""))
-        inputs = tuple([self._input(node, name, index) for name, index in self._sources[node.name] if index >= 0])
+        sources = [source for source in self._sources[node.name] if source[1] >= 0]
+        begun = [source for source in sources if source[0] in self._made or not self._closes_loop(source[0], node)]
+        if sources and not begun:
+            raise _wrong(node, "nothing comes to it but what it has begun itself")
+        inputs = tuple([self._input(node, *(source if source in begun else begun[0])) for source in sources])
         _check_arity(definition, node, len(inputs))
         try:
-            attrs = _attributes(definition, node)
+            attr = {
+                name: self._body(node, value, inputs) if isinstance(value, BodyDef) else value
+                for name, value in node.attr.items()
+            }
+            attrs = _attributes(definition, attr)
             specs = definition.infer([tensor.spec for tensor in inputs], attrs)
         except Exception as error:  # a rule meets what no caller would have passed it
             given = ", ".join(str(tensor.spec) for tensor in inputs)
@@ -172,6 +212,20 @@ class _Import:
             )
         self._surround(node, operation)
         return operation
+
+    def _body(self, node: NodeDef, body: BodyDef, inputs: Sequence[Tensor]) -> Body:
+        """A body of the node, built."""
+        if any(place >= len(inputs) for place in body.takes):
+            raise ValueError(f"a body takes inputs {list(body.takes)} of {len(inputs)}")
+        graph = BodyGraph(self._graph)
+        inside = _Import(graph, self._scope, GraphDef(body.node), {})
+        for name, place in zip(body.arguments, body.takes, strict=True):
+            inside._arguments[name] = _given(node.attr, place, inputs[place].spec, inside._nodes[name])
+        inside._everywhere, inside._origins = self._everywhere, self._origins
+        inside.build()
+        arguments = tuple([inside._made[name].outputs[0] for name in body.arguments])
+        outputs = tuple([inside._input(node, *source_of(text)) for text in body.outputs])
+        return Body(graph, arguments, body.takes, outputs)
 
     def _input(self, node: NodeDef, name: str, index: int) -> Tensor:
         mapped = self._mapped.get((name, index))
@@ -231,16 +285,27 @@ def _check_arity(definition: Op[Any], node: NodeDef, count: int) -> None:
         raise _wrong(node, f"it takes {wanted}, and has {count}")
 
 
-def _attributes(definition: Op[Any], node: NodeDef) -> Attrs:
+def _given(attr: Mapping[str, Any], place: int, spec: Spec, argument: NodeDef) -> Spec:
+    """What an argument of a body is, given the input that it takes: of a loop variable what holds in all iterations."""
+    own = attr.get("limited", 0) + attr.get("variables", 0)
+    lists = own + attr.get("replays", 0)
+    if place >= lists or (place < own and isinstance(spec, ResourceSpec)):
+        return spec
+    if place >= own:
+        return ListSpec.check(spec).element
+    return Spec(argument.attr["dtype"], argument.attr["shape"])
+
+
+def _attributes(definition: Op[Any], attr: Mapping[str, Any]) -> Attrs:
     hints = _hints(definition.rule)
     names = [param.name for param in definition.params if param.role == "attr"]
-    for name, value in node.attr.items():
+    for name, value in attr.items():
         if name not in names:
             raise ValueError(f"it has no attribute {name!r}, but {', '.join(names) or 'none'}")
         if not _fits(value, hints[name]):
             raise ValueError(f"{value!r} cannot be its attribute {name!r}, which is of type {hints[name]}")
     data = {param.name: None for param in definition.params if param.role != "attr"}
-    values, _ = definition._arguments((), {**data, **node.attr})
+    values, _ = definition._arguments((), {**data, **attr})
     return {p.name: value for p, value in zip(definition.params, values, strict=True) if p.role == "attr"}
 
 

@@ -22,6 +22,8 @@ _PACKAGE: Final = str(Path(__file__).parent) + os.sep
 
 OPERATORS: Final[dict[str, Callable[..., "Tensor"]]] = {}
 """What Tensor's operators build: filled by the kernels' modules at import, as {"add": add, ...}."""
+METHODS: Final[dict[str, Callable[..., None]]] = {}
+"""What methods of Operation call in modules above this one, which fill it at import: {"update_input": ...}."""
 
 
 _lines: Final[dict[tuple[int, int], tuple[Line, CodeType]]] = {}
@@ -214,6 +216,10 @@ class Operation:
     def values(self) -> tuple[Tensor, ...]:
         """Its outputs."""
         return self.outputs
+
+    def update_input(self, index: int, tensor: Tensor) -> None:
+        """Replace an input of a `merge` by the output of a `next_iteration`. ValueError for any other operation."""
+        METHODS["update_input"](self, index, tensor)
 
     @property
     def traceback(self) -> list[Line]:

@@ -55,7 +55,7 @@ def describe_range(value: Array) -> str:
 
 
 def _numbers(value: Array) -> AnyArray | None:
-    """The value as an array NumPy can look at, None if it is text or a handle."""
+    """The value as an array NumPy can look at, None if it is text or no array at all."""
     dtype = spec_of(value).dtype
     if dtype in (dtypes.string, dtypes.resource):
         return None

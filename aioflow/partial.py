@@ -6,10 +6,11 @@ from typing import Final
 
 from aioflow import errors
 from aioflow.dtypes import Array
-from aioflow.executor import Outputs, Program, Unit
+from aioflow.kernels.control_flow import DEAD
 from aioflow.node import Operation, Tensor
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Plan
+from aioflow.program import ROOT, Outputs, Program, Unit
 from aioflow.step import Local, Step, deadline_exceeded
 
 
@@ -62,9 +63,11 @@ class PartialRun(Step):
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Hand out what is fetched as soon as it is there."""
         super().finished(unit, inputs, outputs, start)
+        if unit.route.target != ROOT:
+            return
         for slot, value in zip(unit.outputs, outputs, strict=True):
             for tensor in self._places.get(slot, ()):
-                if not self._values[tensor].done():
+                if not self._values[tensor].done() and value is not DEAD:
                     self._values[tensor].set_result(value)
 
     # Its calls
@@ -169,15 +172,20 @@ def _failure(error: BaseException) -> errors.OpError:
 
 def _needs(flow: Flow) -> list[int]:
     """For each fetch, a bit for every feed that it depends on."""
-    bits = {node: 1 << place for place, node in enumerate(flow.feeds)}
-    for node in flow.nodes:
-        if node not in bits:
-            bits[node] = _all_of(node, bits)
+    feeds = {node: 1 << place for place, node in enumerate(flow.feeds)}
+    bits = dict(feeds)
+    changed = True
+    while changed:  # a loop leads back
+        changed = False
+        for node in flow.nodes:
+            found = feeds.get(node, 0) or _all_of(node, bits)
+            changed |= found != bits.get(node)
+            bits[node] = found
     return [bits[value.node] for value in flow.fetches]
 
 
 def _all_of(node: Node, bits: Mapping[Node, int]) -> int:
     found = 0
     for source in (*[source for source, _ in node.inputs], *node.controls):
-        found |= bits[source]
+        found |= bits.get(source, 0)
     return found

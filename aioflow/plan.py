@@ -59,8 +59,13 @@ def make_plan(signature: Signature, optimize: bool = True) -> Plan:
         if node.definition.name == "placeholder":
             line = describe_line(node.operation)
             raise missing_feed(node).at(node.name, "placeholder", line=line, device=None, shapes=())
-    flow = passes.order(flow)
-    if optimize:
-        flow = passes.optimise(flow)
+    if not passes.has_primitives(flow):  # control flow made by hand is run as it is
+        flow = passes.trim(passes.order(flow))
+        if optimize:
+            flow = passes.optimise(flow)
     flow = passes.verify(flow)
-    return Plan(signature, flow, [node.name for node in flow.nodes if node.definition.counted])
+    return Plan(signature, flow, _counted(flow))
+
+
+def _counted(flow: Flow) -> list[str]:
+    return [inner.name for node in flow.nodes for inner in node.everything() if inner.definition.counted]

@@ -112,7 +112,7 @@ class Plans:
 
 
 def _lone_unit(program: Program) -> Unit | None:
-    if len(program.units) != 1:
+    if len(program.units) != 1 or program.flows:
         return None
     unit = program.units[0]
     return unit if not unit.waits and unit.inputs == program.feeds and unit.outputs == program.fetches else None

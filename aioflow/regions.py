@@ -10,7 +10,8 @@ into a given buffer is given one of its own inputs if nobody else will look at i
         del t0
         return (t1,)
 
-A long region looks at the clock now and then, and suspends when the slice of time in its context is used up.
+Branches and loops become Python's own: see `control_source`. A long region looks at the clock now and then, and
+suspends when the slice of time in its context is used up.
 """
 
 import itertools
@@ -19,12 +20,20 @@ import types
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, NamedTuple
 
-from aioflow import costs
-from aioflow.blame import Finder
-from aioflow.dtypes import Array
-from aioflow.fusion import Statement
-from aioflow.passes.flow import Node, Value
+import numpy as np
 
+from aioflow import costs
+from aioflow.blame import Finder, Found
+from aioflow.control_source import write_structured
+from aioflow.dtypes import Array
+from aioflow.fusion import Bound, Chain
+from aioflow.nested import Statement, Structured
+from aioflow.passes.flow import Value
+from aioflow.swapping import put_away, taken_back
+from aioflow.tensor_list import TensorList
+
+Loops = tuple[str, ...]
+"""The names of the counters of the loops around, outermost first."""
 _CHECK_EVERY: Final = 100e-6
 """Estimated seconds between two looks at the clock."""
 _serial = itertools.count()
@@ -48,6 +57,18 @@ def pause() -> Generator[None, None, None]:
     yield
 
 
+_GIVEN: Final = {
+    "now": time.perf_counter,
+    "pause": pause,
+    "int32": np.int32,
+    "listed": TensorList.of,
+    "elements": TensorList.elements,
+    "put_away": put_away,
+    "taken_back": taken_back,
+}
+"""What every region may call by name."""
+
+
 def compile_region(
     statements: Sequence[Statement], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
 ) -> Region:
@@ -61,7 +82,7 @@ def compile_region(
     """
     source = Source(statements, inputs, outputs, literals)
     filename = f"<aioflow region {next(_serial)}>"
-    namespace: dict[str, Any] = {**source.names, "now": time.perf_counter, "pause": pause}
+    namespace: dict[str, Any] = {**source.names, **_GIVEN}
     exec(compile(source.text, filename, "exec"), namespace)
     return Region(namespace["region"], source.finder(filename))
 
@@ -71,6 +92,7 @@ class Source:
 
     Attributes:
         names: what the generated names of kernels and constants stand for.
+        texts: the name that each value has in the source.
     """
 
     def __init__(
@@ -80,77 +102,137 @@ class Source:
         outputs: Sequence[Value],
         literals: dict[Value, Array],
     ) -> None:
-        self._statements = statements
-        self._outputs = outputs
-        self._wanted = set(outputs)
         self.names: dict[str, Any] = {}
-        self._text: dict[Value, str] = {value: f"a{index}" for index, value in enumerate(inputs)}
-        self._last_use = self._last_uses()
-        self._reusable = self._find_reusable()
-        self._nodes: dict[int, Statement] = {}
-        arguments = "".join(f", {self._text[value]}" for value in inputs)
+        self.texts: dict[Value, str] = {value: f"a{index}" for index, value in enumerate(inputs)}
+        self._blamed: dict[int, tuple[Statement, Loops]] = {}
+        self._loop_names: dict[str, str] = {}
+        self._serial = itertools.count()
+        arguments = "".join(f", {self.texts[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
         for value, literal in literals.items():
-            self._text[value] = self._name("c", literal)
-        self._write()
+            self.texts[value] = self._given("c", literal)
+        self.block(statements, outputs, 1, (), inputs)
+        results = "".join(f"{self.texts[value]}, " for value in outputs)
+        self.line(1, f"return ({results})")
 
     @property
     def text(self) -> str:
         """The source."""
         return "\n".join(self.lines)
 
-    def _name(self, kind: str, value: Any) -> str:
+    def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
+        """Write a line; what it raises is the statement's fault, in an iteration of these loops."""
+        self.lines.append("    " * depth + text)
+        if blamed is not None:
+            self._blamed[len(self.lines)] = blamed, loops
+
+    def counter(self, loop: str) -> str:
+        """A name for the number of the iteration of that loop."""
+        name = self.fresh("i")
+        self._loop_names[name] = loop
+        return name
+
+    def fresh(self, kind: str) -> str:
+        """A name that is not used yet."""
+        return f"{kind}{next(self._serial)}"
+
+    def _given(self, kind: str, value: Any) -> str:
         name = f"{kind}{len(self.names)}"
         self.names[name] = value
         return name
 
-    def _last_uses(self) -> dict[Value, int]:
-        """For each value that is not wanted outside, the position of the last node that reads it."""
-        last = {value: position for position, b in enumerate(self._statements) for value in b.inputs}
-        for value in self._outputs:
-            last.pop(value, None)
-        return last
+    def block(
+        self,
+        statements: Sequence[Statement],
+        outputs: Sequence[Value],
+        depth: int,
+        loops: Loops,
+        inputs: Sequence[Value] = (),
+    ) -> None:
+        """Write statements, with what is wanted after them.
 
-    def _find_reusable(self) -> set[Value]:
-        """Values in memory that this region made and that nothing else refers to, now or later."""
-        made = {value for b in self._statements if b.fresh and len(b.results) == 1 for value in b.results}
-        shared = {value for b in self._statements if not b.fresh for value in b.inputs}
-        return made - shared - self._wanted
-
-    def _write(self) -> None:
+        Args:
+            statements: sources first.
+            outputs: values wanted afterwards.
+            depth: how far they are indented.
+            loops: the names of the counters of the loops around.
+            inputs: values that are the block's to forget.
+        """
+        lives = _Lifetimes(statements, outputs, inputs)
         unseen = 0.0
-        for position, b in enumerate(self._statements):
-            self._nodes[len(self.lines) + 1] = b
-            self._write_call(position, b)
-            self._write_drops(position, b)
-            unseen += sum(costs.seconds(node, node.input_specs) for node in b.nodes)
-            if unseen > _CHECK_EVERY and position + 1 < len(self._statements):
-                self.lines.append("    if now() > ctx.due: await pause()")
+        for position, statement in enumerate(statements):
+            if isinstance(statement, Structured):
+                write_structured(self, statement, lives, depth, loops)
+            else:
+                self._call(position, statement, lives, depth, loops)
+                unseen += sum(costs.seconds(node, node.input_specs) for node in statement.nodes)
+            self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
+            if unseen > _CHECK_EVERY and position + 1 < len(statements):
+                self.line(depth, "if now() > ctx.due: await pause()")
                 unseen = 0.0
-        results = "".join(f"{self._text[value]}, " for value in self._outputs)
-        self.lines.append(f"    return ({results})")
 
-    def _write_call(self, position: int, b: Statement) -> None:
-        arguments = [self._text[value] for value in b.inputs]
+    def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        arguments = [self.texts[value] for value in b.inputs]
         if b.takes_context:
-            arguments.insert(0, "ctx")
-        buffer = self._buffer(position, b)
+            counted = loops and b.node.definition.counted
+            arguments.insert(0, f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if counted else "ctx")
+        buffer = lives.buffer(position, b)
         if buffer is not None:
-            arguments.append(f"out={buffer}")
-        targets = [self._target(value) for value in b.results]
-        call = f"{self._name('k', b.call)}({', '.join(arguments)})"
+            arguments.append(f"out={self.texts[buffer]}")
+        targets = [self.target(value, lives) for value in b.results]
+        call = f"{self._given('k', b.call)}({', '.join(arguments)})"
         used = any(target != "_" for target in targets)
-        self.lines.append(f"    {', '.join(targets)} = {call}" if used else f"    {call}")
+        self.line(depth, f"{', '.join(targets)} = {call}" if used else call, b, loops)
 
-    def _target(self, value: Value) -> str:
-        if value not in self._last_use and value not in self._wanted:
+    def target(self, value: Value, lives: "_Lifetimes") -> str:
+        """A name for a value that is made now, `_` if nobody looks at it."""
+        if value not in lives.last_use and value not in lives.wanted:
             return "_"
-        name = f"t{len(self._text)}"
-        self._text[value] = name
+        name = self.texts[value] = self.fresh("t")
         return name
 
-    def _buffer(self, position: int, b: Statement) -> str | None:
-        """An input that dies here and has surely the shape and dtype of the result."""
+    def drop(self, depth: int, values: Sequence[Value]) -> None:
+        """Forget values, but for constants and what belongs to a block around."""
+        dead = [text for text in dict.fromkeys(self.texts[value] for value in values) if not text.startswith("c")]
+        if dead:
+            self.line(depth, f"del {', '.join(dead)}")
+
+    def finder(self, filename: str) -> Finder:
+        """From an exception to the node whose statement raised it."""
+        blamed, texts, names, loop_names = self._blamed, self.texts, self.names, self._loop_names
+
+        def find(error: BaseException) -> Found | None:
+            entry = error.__traceback__
+            while entry is not None and entry.tb_frame.f_code.co_filename != filename:
+                entry = entry.tb_next
+            if entry is None:
+                return None
+            (b, loops), scope = blamed[entry.tb_lineno], {**names, **entry.tb_frame.f_locals}
+            where = ", ".join(f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops))
+            return b.node, [scope.get(texts[value]) for value in b.inputs], where
+
+        return find
+
+
+class _Lifetimes:
+    """How long the values of one block live.
+
+    Attributes:
+        wanted: what is wanted after the block.
+        last_use: for each value that is the block's to forget and that is not wanted afterwards, the position of the
+            last statement that reads it.
+    """
+
+    def __init__(self, statements: Sequence[Statement], outputs: Sequence[Value], inputs: Sequence[Value]) -> None:
+        self.wanted = set(outputs)
+        own = {*inputs, *[value for b in statements for value in b.results]} - self.wanted
+        self.last_use = {value: at for at, b in enumerate(statements) for value in b.inputs if value in own}
+        made = {value for b in statements if b.fresh and len(b.results) == 1 for value in b.results}
+        shared = {value for b in statements if not b.fresh for value in b.inputs}
+        self._reusable = made - shared - self.wanted
+
+    def buffer(self, position: int, b: Bound | Chain) -> Value | None:
+        """An input that dies here, that nothing else refers to, and that surely is like the result."""
         if not b.out:
             return None
         wanted = b.node.output_specs[0]
@@ -158,37 +240,13 @@ class Source:
             mine = value.spec
             if (
                 value in self._reusable
-                and self._last_use.get(value) == position
+                and self.last_use.get(value) == position
                 and mine.dtype is wanted.dtype
                 and wanted.rank
                 and (mine.shape is wanted.shape or (mine.shape.is_fully_defined() and mine.shape == wanted.shape))
             ):
-                return self._text[value]
+                return value
         return None
-
-    def _write_drops(self, position: int, b: Statement) -> None:
-        dead = [
-            self._text[value] for value in dict.fromkeys(b.inputs)
-            if self._last_use.get(value) == position and not self._text[value].startswith("c")
-        ]  # fmt: skip
-        if dead:
-            self.lines.append(f"    del {', '.join(dead)}")
-
-    def finder(self, filename: str) -> Finder:
-        """From an exception to the node whose statement raised it."""
-        nodes, text = self._nodes, self._text
-        names = self.names
-
-        def find(error: BaseException) -> tuple[Node, Sequence[Array]] | None:
-            entry = error.__traceback__
-            while entry is not None and entry.tb_frame.f_code.co_filename != filename:
-                entry = entry.tb_next
-            if entry is None:
-                return None
-            b, scope = nodes[entry.tb_lineno], {**names, **entry.tb_frame.f_locals}
-            return b.node, [scope.get(text[value]) for value in b.inputs]
-
-        return find
 
 
 __all__ = ["Region", "Source", "compile_region", "pause"]

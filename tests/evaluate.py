@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from aioflow.body import Body
 from aioflow.context import Context
 from aioflow.dtypes import DeviceKind, Spec
+from aioflow.kernels.control_flow import DEAD
 from aioflow.node import Operation, Tensor
 from aioflow.op import Kernel
 from aioflow.resources import Resources
+from aioflow.tensor_list import TensorList
 
 
 class View:
@@ -57,12 +60,49 @@ def evaluate(fetch: Any, feeds: Mapping[Tensor, Any] | None = None) -> Any:
     return found if isinstance(fetch, (list, tuple)) else found[0]
 
 
+def _body(body: Body, inputs: Mapping[int, Any]) -> list[Any]:
+    """What a body makes of the inputs that it takes."""
+    given = {argument: inputs[place] for argument, place in zip(body.arguments, body.takes, strict=True)}
+    return evaluate(list(body.outputs), given)
+
+
+def _branch(attrs: Mapping[str, Any], inputs: list[Any]) -> list[Any]:
+    return _body(attrs["then"] if inputs[0] else attrs["otherwise"], dict(enumerate(inputs)))
+
+
+def _loop(attrs: Mapping[str, Any], inputs: list[Any]) -> list[Any]:
+    """A loop as it is meant: the variables, the number of iterations, what is recorded."""
+    places, first, count = dict(enumerate(inputs)), int(attrs["limited"]), attrs["variables"]
+    lists = {place: inputs[place].elements() for place in range(first + count, first + count + attrs["replays"])}
+    records: list[list[Any]] = [[] for _ in attrs["body"].outputs[count:]]
+    number = 0
+    while not (attrs["condition"] and not _body(attrs["condition"], places)[0]):
+        if first and number >= inputs[0]:
+            break
+        made = _body(attrs["body"], places | {place: items.pop() for place, items in lists.items()})
+        places.update(zip(range(first, first + count), made, strict=False))
+        for record, value in zip(records, made[count:], strict=True):
+            record.append(value)
+        number += 1
+    return [*[places[first + i] for i in range(count)], np.int32(number), *[TensorList.of(r) for r in records]]
+
+
+STRUCTURED = {"cond": _branch, "while_loop": _loop}
+
+
 def _compute(tensor: Tensor | None, values: dict[Tensor, Any]) -> None:
     if tensor is None or tensor in values:
         return
     for source in tensor.op.inputs:
         _compute(source, values)
-    kernel = tensor.op.definition.kernel_for(DeviceKind.CPU, View(tensor.op).input_specs)
-    result = bound(kernel, tensor.op)(*[values[source] for source in tensor.op.inputs])
-    results = (result,) if len(tensor.op.outputs) == 1 else result
+    if tensor.op.type != "merge" and any(values[source] is DEAD for source in tensor.op.inputs):
+        values.update(dict.fromkeys(tensor.op.outputs, DEAD))
+        return
+    inputs = [values[source] for source in tensor.op.inputs]
+    if tensor.op.type in STRUCTURED:
+        results = STRUCTURED[tensor.op.type](tensor.op.attrs, inputs)
+    else:
+        kernel = tensor.op.definition.kernel_for(DeviceKind.CPU, View(tensor.op).input_specs)
+        result = bound(kernel, tensor.op)(*inputs)
+        results = (result,) if len(tensor.op.outputs) == 1 else result
     values.update(zip(tensor.op.outputs, results, strict=True))

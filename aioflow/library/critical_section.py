@@ -1,12 +1,12 @@
 """Parts of a graph that one step at a time may run."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow import dtypes, scopes
+from aioflow import dtypes, nest, scopes
 from aioflow.convert import convert_to_tensor
-from aioflow.graph import Graph, get_default_graph, transactional
+from aioflow.graph import Graph, building_in, get_default_graph, transactional
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import mutex
 from aioflow.kernels.variables import variable
@@ -86,7 +86,7 @@ class CriticalSection:
         """
         if not callable(fn):
             raise TypeError(f"fn must be a function without arguments, not {fn!r}")
-        with self.graph.as_default():
+        with building_in(self.graph).as_default():
             return _execute(self._handle, fn, exclusive_resource_access, name or "critical_section_execute")
 
     def __repr__(self) -> str:
@@ -95,7 +95,7 @@ class CriticalSection:
 
 @transactional
 def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) -> Any:
-    graph = handle.graph
+    graph = building_in(handle.graph)
     with graph.name_scope(name):
         with graph.colocate_with(handle, ignore_existing=True):
             ticket = mutex.variable_lock_ticket(handle, handle.op.attrs["container"], name="ticket")
@@ -103,16 +103,16 @@ def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) 
             lock = mutex.acquire_variable_lock(handle, ticket, name="acquire")
         before = graph.version
         with graph.control_dependencies([lock]):
-            result = _map(_element, fn())
+            result = nest.map_structure(_element, fn())
         body = graph.get_operations()[before:]
         _arguments_first(lock, body)
         _check_resources(handle, body, exclusive)
-        leaves = [leaf for leaf in _leaves(result) if leaf is not None]
+        leaves = [leaf for leaf in nest.flatten(result) if leaf is not None]
         if not leaves:
             raise ValueError("fn returned nothing: it must return the tensors and operations that are to run")
         with graph.colocate_with(handle, ignore_existing=True), graph.control_dependencies(leaves):
             release = mutex.release_variable_lock(handle, ticket, name="release")
-        return _map(lambda leaf: _after([release, keep], leaf), result)
+        return nest.map_structure(lambda leaf: _after([release, keep], leaf), result)
 
 
 def _arguments_first(lock: Operation, body: Sequence[Operation]) -> None:
@@ -153,22 +153,6 @@ def _after(dependencies: Sequence[Operation], leaf: Any) -> Any:
     if isinstance(leaf, SparseTensor):
         return SparseTensor(leaf.indices, with_dependencies(dependencies, leaf.values), leaf.dense_shape)
     return with_dependencies(dependencies, leaf)
-
-
-def _map(function: Callable[[Any], Any], value: Any) -> Any:
-    """`value`, nested lists, tuples and dicts, with `function` of each leaf in the leaf's place."""
-    if isinstance(value, Mapping):
-        return {key: _map(function, item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_map(function, item) for item in value]
-        return type(value)._make(items) if hasattr(value, "_make") else type(value)(items)
-    return function(value)
-
-
-def _leaves(value: Any) -> Iterable[Any]:
-    found: list[Any] = []
-    _map(found.append, value)
-    return found
 
 
 __all__ = ["CriticalSection"]

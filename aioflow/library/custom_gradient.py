@@ -7,7 +7,7 @@ from typing import Any
 
 from aioflow import dtypes
 from aioflow.convert import convert_to_tensor
-from aioflow.graph import Graph, get_default_graph
+from aioflow.graph import Graph, building_in, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.kernels.constants import identity_n
 from aioflow.node import Operation, Tensor
@@ -42,7 +42,7 @@ def custom_gradient(f: Function | None = None) -> Function:
     @functools.wraps(f)
     def build(*args: Any, **kwargs: Any) -> Any:
         graph = next((a.graph for a in args if isinstance(getattr(a, "graph", None), Graph)), None)
-        graph = graph or get_default_graph()
+        graph = get_default_graph() if graph is None else building_in(graph)
         with graph.transaction(), graph.as_default():
             return _build(graph, f, args, kwargs)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from aioflow.convert import TensorLike
+from aioflow.graph import building_in
 from aioflow.kernels import scatter as kernels
 from aioflow.library.variables import Variable
 from aioflow.node import Tensor
@@ -30,7 +31,8 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
     Raises:
         OutOfRangeError: it has reached `limit`, and stays as it is.
     """
-    with ref.graph.as_default(), ref.graph.colocate_with(_checked(ref).handle):
+    graph = building_in(ref.graph)
+    with graph.as_default(), graph.colocate_with(_checked(ref).handle):
         return kernels.count_up_to_variable(ref.handle, limit, name=name)
 
 

@@ -68,7 +68,7 @@ class VariableScope:
         return self._under(GraphKeys.TRAINABLE_VARIABLES)
 
     def _under(self, key: str) -> list[Variable]:
-        return get_default_graph().get_collection(key, self.name + "/" if self.name else None)
+        return get_default_graph().root.get_collection(key, self.name + "/" if self.name else None)
 
 
 @dataclasses.dataclass(slots=True)
@@ -87,6 +87,12 @@ class _Store:
             index += 1
         return f"{name}_{index}"
 
+    def close(self, name: str, before: dict[str, int] | None) -> None:
+        """Leave a scope: default names in it begin anew; of one re-entered as an object, they go on as `before`."""
+        kept = self.opened if before is None else before
+        under = f"{name}/"
+        self.opened = {each: n for each, n in kept.items() if before is not None or not each.startswith(under)}
+
 
 _STORE: Final = "__variable_store"
 _current: ContextVar[Mapping[Graph, VariableScope]] = ContextVar("aioflow_variable_scope", default={})  # noqa: B039 (never mutated)
@@ -102,7 +108,7 @@ def _store(graph: Graph) -> _Store:
 
 def get_variable_scope() -> VariableScope:
     """The variable scope around, in the default graph."""
-    return _scope_of(get_default_graph())
+    return _scope_of(get_default_graph().root)
 
 
 def _scope_of(graph: Graph) -> VariableScope:
@@ -136,7 +142,8 @@ def variable_scope(
     if partitioner is not None:
         raise ValueError("variables are not partitioned: partitioner is to be None")
     graph = same_graph(*(values or ()))
-    around, store = _scope_of(graph), _store(graph)
+    root = graph.root
+    around, store = _scope_of(root), _store(root)
     base, name, label = _entered(name_or_scope, default_name, around, store)
     scope = dataclasses.replace(base, name=name)
     scope.reuse = reuse or base.reuse or around.reuse
@@ -145,17 +152,19 @@ def variable_scope(
     scope.constraint = base.constraint if constraint is None else constraint
     scope.custom_getter = _nested(custom_getter, base.custom_getter)
     scope.dtype = base.dtype if dtype is None else as_dtype(dtype)
-    _count(graph, store, name)
+    _count(root, store, name)
     with contextlib.ExitStack() as stack:
         if default_name is not None or values is not None:
             stack.enter_context(graph.as_default())
         if auxiliary_name_scope and label:
             scope.original_name_scope = stack.enter_context(graph.name_scope(label))
-        token = _current.set({**_current.get(), graph: scope})
+        token = _current.set({**_current.get(), root: scope})
+        before = None if isinstance(name_or_scope, str) or name_or_scope is None else dict(store.opened)
         try:
             yield scope
         finally:
             _current.reset(token)
+            store.close(name, before)
 
 
 def _entered(
@@ -173,7 +182,7 @@ def _entered(
 def _count(graph: Graph, store: _Store, name: str) -> None:
     before = store.opened.get(name, 0)
     store.opened[name] = before + 1
-    graph.on_failure(lambda: store.opened.__setitem__(name, before))
+    graph.on_failure(lambda: store.opened.update({name: before}))
 
 
 def _nested(inner: Callable[..., Any] | None, outer: Callable[..., Any] | None) -> Callable[..., Any] | None:
@@ -218,7 +227,7 @@ def get_variable(
     Raises:
         ValueError: it exists and the scope does not reuse, or the other way round, or it has another shape or dtype.
     """
-    graph = get_default_graph()
+    graph = get_default_graph().root
     scope = _scope_of(graph)
     if partitioner is not None:
         raise ValueError("variables are not partitioned: partitioner is to be None")
@@ -256,7 +265,7 @@ def _get(
     constraint: Constraint | None = None,
     reuse: Reuse = None,
 ) -> Variable:
-    graph = get_default_graph()
+    graph = get_default_graph().root
     found = _store(graph).variables.get(name)
     if found is not None:
         return _found(found, reuse, shape, as_dtype(dtype))
@@ -265,7 +274,7 @@ def _get(
             f"variable {name!r} does not exist, or was not made by get_variable(); did you mean reuse=af.AUTO_REUSE?"
         )
     first = _first_value(name, initializer, shape, as_dtype(dtype))
-    with graph.name_scope(None):
+    with get_default_graph().name_scope(None):
         made = Variable(first, trainable, collections, validate_shape, None, name, None, dtype, constraint=constraint)
     variables = _store(graph).variables
     variables[name] = made

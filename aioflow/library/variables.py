@@ -11,7 +11,7 @@ from typing import Any, Final
 from aioflow import scopes
 from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.dtypes import DType
-from aioflow.graph import Graph, get_default_graph, same_graph
+from aioflow.graph import Graph, building_in, get_default_graph, same_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import variables as kernels
@@ -89,9 +89,11 @@ class Variable:
         if initial_value is None:
             raise ValueError("a variable needs an initial_value: a tensor, an array, numbers, or a function of these")
         self.trainable = trainable is not False
-        graph = same_graph(initial_value)
+        inner = same_graph(initial_value)
+        graph = inner.root  # a variable outlives the branch or loop that makes it
         keys = _collections(collections, self.trainable)
-        with graph.transaction(), graph.as_default(), graph.control_dependencies(None):
+        names = scopes.changed(graph, name=scopes.scope_of(inner).name)
+        with graph.transaction(), graph.as_default(), names, graph.control_dependencies(None):
             with graph.name_scope(name or "Variable") as scope:
                 self._build(graph, scope, initial_value, dtype, as_shape(expected_shape), validate_shape)
             graph.add_to_collections(keys, self)
@@ -244,14 +246,16 @@ class Variable:
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[None]:
-        with self.graph.transaction(), self.graph.as_default(), self._at_home():
+        graph = building_in(self.graph)
+        with graph.transaction(), graph.as_default(), self._at_home():
             yield
 
     def _at_home(self) -> contextlib.AbstractContextManager[None]:
         """What is built inside shares the variable's device, whatever device scopes are around."""
-        scope = scopes.scope_of(self.graph)
+        graph = building_in(self.graph)
+        scope = scopes.scope_of(graph)
         if scope.devices or scope.colocation:
-            return self.graph.colocate_with(self.handle, ignore_existing=True)
+            return graph.colocate_with(self.handle, ignore_existing=True)
         return contextlib.nullcontext()
 
     # As plain data

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Final
 
 from aioflow.passes.dedupe import dedupe
-from aioflow.passes.flow import Flow
+from aioflow.passes.flow import Block, Flow, has_primitives, rewrite_blocks
 from aioflow.passes.fold import fold
+from aioflow.passes.lower import lower
 from aioflow.passes.order import order
 from aioflow.passes.simplify import simplify
+from aioflow.passes.trim import trim
 from aioflow.passes.verify import verify
 
 PASSES: Final[tuple[Callable[[Flow], Flow], ...]] = (simplify, dedupe, fold)
@@ -16,7 +18,13 @@ ROUNDS: Final = 4
 
 
 def optimise(flow: Flow) -> Flow:
-    """The Flow that computes the same with less: PASSES, until nothing changes, at most ROUNDS times."""
+    """The Flow that computes the same with less: PASSES, until nothing changes, at most ROUNDS times.
+
+    What branches and loops hold is optimised first; then what is no longer used of them is left out.
+    """
+    if any(node.blocks for node in flow.nodes):
+        flow = rewrite_blocks(flow, lambda node, block: Block(optimise(block.flow), block.takes))
+        flow = trim(flow)
     for _ in range(ROUNDS):
         before = flow
         for apply in PASSES:
@@ -26,4 +34,4 @@ def optimise(flow: Flow) -> Flow:
     return flow
 
 
-__all__ = ["PASSES", "Flow", "optimise", "order", "verify"]
+__all__ = ["PASSES", "Flow", "has_primitives", "lower", "optimise", "order", "trim", "verify"]

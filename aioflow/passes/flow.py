@@ -1,14 +1,15 @@
 """What a plan is made of: the part of a graph that one call runs, as light nodes that passes may replace.
 
 A Flow is never changed in place: a pass takes one and returns one. Its nodes are in an order that respects every edge
-and otherwise follows the order in which the user built them.
+but those that close the cycle of a loop, and otherwise follows the order in which the user built them.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aioflow.dtypes import Array, Spec
+from aioflow.kernels.control_flow import PRIMITIVES
 from aioflow.node import Attrs, Operation
 from aioflow.op import REGISTRY, Op
 
@@ -26,9 +27,13 @@ class Value(NamedTuple):
 
 
 class Node:
-    """An operation as a plan sees it; `operation` is the user's, for errors and for reports."""
+    """An operation as a plan sees it; `operation` is the user's, for errors and for reports.
 
-    __slots__ = ("attrs", "controls", "definition", "inputs", "name", "operation", "output_specs")
+    Of structured control flow `blocks` are what it runs: of a `cond` both branches, the true one first; of a loop what
+    it asks for (none if it has a limit alone) and the step.
+    """
+
+    __slots__ = ("attrs", "blocks", "controls", "definition", "inputs", "name", "operation", "output_specs")
 
     def __init__(
         self,
@@ -39,7 +44,9 @@ class Node:
         controls: "tuple[Node, ...]",
         attrs: Attrs,
         output_specs: Sequence[Spec],
+        blocks: "tuple[Block, ...]" = (),
     ) -> None:
+        self.blocks = blocks
         self.operation = operation
         self.definition = definition
         self.name = name
@@ -60,7 +67,15 @@ class Node:
 
     def with_edges(self, inputs: tuple[Value, ...], controls: "tuple[Node, ...]") -> "Node":
         """The same node with other inputs."""
-        return Node(self.operation, self.definition, self.name, inputs, controls, self.attrs, self.output_specs)
+        specs, blocks = self.output_specs, self.blocks
+        return Node(self.operation, self.definition, self.name, inputs, controls, self.attrs, specs, blocks)
+
+    def with_blocks(self, blocks: "Iterable[Block]") -> "Node":
+        """The same node with other blocks."""
+        specs = self.output_specs
+        return Node(
+            self.operation, self.definition, self.name, self.inputs, self.controls, self.attrs, specs, tuple(blocks)
+        )
 
     def as_constant(self, index: int, value: Array, controls: "tuple[Node, ...]") -> "Node":
         """A constant in the place of one of its outputs."""
@@ -74,6 +89,20 @@ class Node:
         """Whether it may be merged, folded or left out: it has no state and no effect but its outputs."""
         return not self.definition.stateful and self.definition.name not in ("feed", "placeholder", "no_op")
 
+    @property
+    def waits(self) -> bool:
+        """Whether it, or what it runs, may suspend, or has control flow made by hand in it."""
+        if self.blocks:
+            return any(node.waits or node.definition.name in PRIMITIVES for b in self.blocks for node in b.flow.nodes)
+        return self.definition.waits
+
+    def everything(self) -> "Iterator[Node]":
+        """Itself and the nodes of its blocks, of theirs too."""
+        yield self
+        for block in self.blocks:
+            for node in block.flow.nodes:
+                yield from node.everything()
+
     def __repr__(self) -> str:
         return f"<Node {self.name!r} ({self.definition.name})>"
 
@@ -86,6 +115,19 @@ class Flow:
     feeds: tuple[Node, ...]
     fetches: tuple[Value, ...]
     targets: tuple[Node, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """What a structured node runs. The feeds of its Flow are arguments: `takes` says which input each of them is."""
+
+    flow: Flow
+    takes: tuple[int, ...]
+
+    @property
+    def arguments(self) -> dict[int, Node]:
+        """The arguments by the input they are given."""
+        return dict(zip(self.takes, self.flow.feeds, strict=True))
 
 
 Replacement = Node | tuple[Value, ...]
@@ -117,18 +159,44 @@ def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
     return sweep(feeds, fetches, targets)
 
 
+def rewrite_blocks(flow: Flow, change: Callable[[Node, Block], Block]) -> Flow:
+    """Every block of every node replaced by what `change` makes of it."""
+    if not any(node.blocks for node in flow.nodes):
+        return flow
+    return rewrite(flow, lambda node: node.with_blocks([change(node, b) for b in node.blocks]) if node.blocks else node)
+
+
 def sweep(feeds: tuple[Node, ...], fetches: tuple[Value, ...], targets: tuple[Node, ...]) -> Flow:
     """The Flow of what the fetches and targets need, sources first, in the order the user built it."""
     roots = [*[value.node for value in fetches], *targets]
-    return Flow(in_order([*feeds, *roots], _sources), feeds, fetches, targets)
+    return Flow(in_order([*feeds, *roots], _sources, sources_before), feeds, fetches, targets)
 
 
 def _sources(node: Node) -> list[Node]:
     return [*[source for source, _ in node.inputs], *node.controls]
 
 
-def in_order(roots: Iterable[Node], sources: Callable[[Node], Iterable[Node]]) -> list[Node]:
-    """Everything reachable from the roots, sources first; among what is possible, what was built first."""
+def is_back_edge(source: Node, node: Node) -> bool:
+    """Whether the edge closes the cycle of a loop: the only kind of edge that may lead back in a Flow."""
+    return node.definition.name == "merge" and source.definition.name == "next_iteration"
+
+
+def sources_before(node: Node) -> list[Node]:
+    """What comes before the node: its sources, but for those that its back edges come from."""
+    if node.definition.name != "merge":
+        return _sources(node)
+    return [*[source for source, _ in node.inputs if not is_back_edge(source, node)], *node.controls]
+
+
+def has_primitives(flow: Flow) -> bool:
+    """Whether the user's graph has control flow made by hand in it, which is run as it is."""
+    return any(node.operation.type in PRIMITIVES for node in flow.nodes)
+
+
+def in_order(
+    roots: Iterable[Node], sources: Callable[[Node], Iterable[Node]], before: Callable[[Node], Iterable[Node]]
+) -> list[Node]:
+    """Everything reachable from the roots by `sources`, and after what is before it; else what was built first."""
     found: dict[Node, int] = {}
     stack = list(roots)
     while stack:
@@ -137,7 +205,7 @@ def in_order(roots: Iterable[Node], sources: Callable[[Node], Iterable[Node]]) -
             found[node] = len(found)
             stack.extend(sources(node))
     by_age = sorted(found, key=lambda node: (node.operation.id, node.name))
-    return by_age if _respects(by_age, sources) else _topological(by_age, sources)
+    return by_age if _respects(by_age, before) else _topological(by_age, before)
 
 
 def _respects(nodes: Sequence[Node], sources: Callable[[Node], Iterable[Node]]) -> bool:

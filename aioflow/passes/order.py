@@ -1,45 +1,85 @@
-"""Order of one variable's operations: reads and updates run in the order they were built."""
+"""Order of one variable's operations: reads and updates run in the order they were built; so do those of a stack.
+
+What a branch or loop does inside counts as done by the whole of it; inside, the same order holds again.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Final
 
 from aioflow.dtypes import ResourceSpec
-from aioflow.passes.flow import Flow, Node, Value, sweep
+from aioflow.passes.flow import Block, Flow, Node, Value, rewrite_blocks, sweep
+
+_ORDERED: Final = frozenset({"variable", "stack_v2"})
+"""What makes handles to things whose operations are kept in order."""
+Keys = Mapping[Node, Hashable]
+"""What the handles among the arguments of a block stand for."""
 
 
-def order(flow: Flow) -> Flow:
+def order(flow: Flow, keys: Keys | None = None) -> Flow:
     """Control edges added so that an update waits for what was built before it, and later reads wait for the update."""
-    if not any(_changes(node) for node in flow.nodes):
+    known = keys or {}
+    flow = rewrite_blocks(flow, lambda node, block: Block(order(block.flow, inside(node, block, known)), block.takes))
+    if not any(any(touched(node, known).values()) for node in flow.nodes):
         return flow
     moved: dict[Node, Node] = {}
-    last_update: dict[tuple[str, str], Node] = {}
-    reads: dict[tuple[str, str], list[Node]] = {}
+    last_update: dict[Hashable, Node] = {}
+    reads: dict[Hashable, list[Node]] = {}
     for node in flow.nodes:
         inputs = tuple([Value(moved[source], index) for source, index in node.inputs])
         before = [moved[control] for control in node.controls]
-        keys = _variables(node)
-        for key in keys:
-            if node.definition.observes:
-                before += [last_update[key]] if key in last_update else []
-            else:
+        things = touched(node, known)
+        for key, changes in things.items():
+            if changes:
                 before += reads.pop(key, []) or ([last_update[key]] if key in last_update else [])
+            else:
+                before += [last_update[key]] if key in last_update else []
         controls = tuple(dict.fromkeys(before))
         changed = inputs != node.inputs or controls != node.controls
         made = moved[node] = node.with_edges(inputs, controls) if changed else node
-        for key in keys:
-            if node.definition.observes:
-                reads.setdefault(key, []).append(made)
-            else:
+        for key, changes in things.items():
+            if changes:
                 last_update[key] = made
+            else:
+                reads.setdefault(key, []).append(made)
     fetches = tuple([Value(moved[node], index) for node, index in flow.fetches])
-    return sweep(flow.feeds, fetches, tuple([moved[node] for node in flow.targets]))
+    feeds = tuple([moved[node] for node in flow.feeds])
+    return sweep(feeds, fetches, tuple([moved[node] for node in flow.targets]))
 
 
-def _changes(node: Node) -> bool:
-    return not node.definition.observes and bool(_variables(node))
+def touched(node: Node, keys: Keys) -> dict[Hashable, bool]:
+    """The variables and stacks it works on, and whether it may change them."""
+    if node.blocks:
+        return _by_blocks(node, keys)
+    changes = not node.definition.observes
+    return {key: changes for value in node.inputs if (key := _key(value, keys)) is not None}
 
 
-def _variables(node: Node) -> list[tuple[str, str]]:
-    """The variables it works on, by container and name."""
-    handles = [
-        source for source, index in node.inputs
-        if source.definition.name == "variable" and isinstance(source.output_specs[index], ResourceSpec)
-    ]  # fmt: skip
-    return list(dict.fromkeys((h.attrs["container"], h.attrs["shared_name"] or h.name) for h in handles))
+def _by_blocks(node: Node, keys: Keys) -> dict[Hashable, bool]:
+    found: dict[Hashable, bool] = {}
+    for block in node.blocks:
+        there = inside(node, block, keys)
+        for inner in block.flow.nodes:
+            for key, changes in touched(inner, there).items():
+                found[key] = found.get(key, False) or changes
+    return found
+
+
+def inside(node: Node, block: Block, keys: Keys) -> Keys:
+    """What the arguments of a block stand for."""
+    return {argument: key for place, argument in block.arguments.items()
+            if (key := _key(node.inputs[place], keys)) is not None}  # fmt: skip
+
+
+def _key(value: Value, keys: Keys) -> Hashable:
+    """What a handle stands for, the same for all handles to one thing; None if it is no such handle."""
+    source, index = value
+    if source in keys:
+        return keys[source]
+    if source.definition.name not in _ORDERED or not isinstance(source.output_specs[index], ResourceSpec):
+        return None
+    if source.definition.name == "variable":
+        return source.attrs["container"], source.attrs["shared_name"] or source.name
+    return source.operation
+
+
+__all__ = ["Keys", "inside", "order", "touched"]

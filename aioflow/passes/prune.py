@@ -1,11 +1,12 @@
 """From a graph to the part of it that one call needs [P15 section 4.2]."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from aioflow.body import Body
 from aioflow.dtypes import ResourceSpec, Spec, TensorShape
 from aioflow.node import Operation, Tensor
 from aioflow.op import REGISTRY
-from aioflow.passes.flow import Flow, Node, Value, sweep
+from aioflow.passes.flow import Block, Flow, Node, Value, sweep
 
 
 def prune(feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Iterable[Operation]) -> Flow:
@@ -16,17 +17,68 @@ def prune(feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Iterable[
     fed = {tensor: _feed(tensor, index) for index, tensor in enumerate(feeds)}
     targets = tuple(targets)
     needed = _needed(fed, [tensor.op for tensor in fetches if tensor not in fed], targets)
-    nodes: dict[Operation, Node] = {}
     spec_of = _apart if any(tensor.op.type != "placeholder" for tensor in fed) else _as_built
+    nodes = _nodes(needed, fed, spec_of)
+    values = tuple([_value(tensor, fed, nodes) for tensor in fetches])
+    return sweep(tuple(fed.values()), values, tuple([nodes[target] for target in targets if target in nodes]))
+
+
+SpecOf = Callable[[Spec], Spec]
+
+
+def _nodes(needed: Sequence[Operation], fed: dict[Tensor, Node], spec_of: SpecOf) -> dict[Operation, Node]:
+    nodes: dict[Operation, Node] = {}
     for operation in needed:
-        inputs = tuple([_value(tensor, fed, nodes) for tensor in operation.inputs])
+        cyclic = operation.type == "merge"  # it may read what comes later
+        inputs = () if cyclic else tuple([_value(tensor, fed, nodes) for tensor in operation.inputs])
         controls = tuple([nodes[control] for control in operation.control_inputs if control in nodes])
         specs = [spec_of(tensor.spec) for tensor in operation.outputs]
         nodes[operation] = Node(
-            operation, operation.definition, operation.name, inputs, controls, operation.attrs, specs
-        )
-    values = tuple([_value(tensor, fed, nodes) for tensor in fetches])
-    return sweep(tuple(fed.values()), values, tuple([nodes[target] for target in targets if target in nodes]))
+            operation, operation.definition, operation.name, inputs, controls, operation.attrs, specs,
+            tuple([_block(body, _constants(operation, inputs), spec_of) for body in bodies_of(operation)]),
+        )  # fmt: skip
+    for operation in needed:
+        if operation.type == "merge":
+            nodes[operation].inputs = tuple([_value(tensor, fed, nodes) for tensor in operation.inputs])
+    return nodes
+
+
+def bodies_of(operation: Operation) -> list[Body]:
+    """The bodies that an operation holds."""
+    return [value for value in operation.attrs.values() if isinstance(value, Body)]
+
+
+def _constants(operation: Operation, inputs: Sequence[Value]) -> dict[int, Node]:
+    """The inputs that are constants, and the same whenever a body of the operation runs."""
+    first = sum(int(operation.attrs.get(name, 0)) for name in ("limited", "variables", "replays"))
+    found = [(place, value.node) for place, value in enumerate(inputs) if place >= first]
+    return {place: node for place, node in found if node.definition is REGISTRY["constant"] and not node.controls}
+
+
+def _block(body: Body, constants: dict[int, Node], spec_of: SpecOf) -> Block:
+    given, takes = {}, []
+    for tensor, place in zip(body.arguments, body.takes, strict=True):
+        if place in constants:
+            given[tensor] = _again(tensor.op, constants[place])
+        else:
+            given[tensor] = _argument(tensor, spec_of)
+            takes.append(place)
+    nodes = _nodes(_needed(given, [tensor.op for tensor in body.outputs if tensor not in given], ()), given, spec_of)
+    values = tuple([_value(tensor, given, nodes) for tensor in body.outputs])
+    arguments = tuple([node for node in given.values() if node.definition is not REGISTRY["constant"]])
+    return Block(sweep(arguments, values, ()), tuple(takes))
+
+
+def _again(operation: Operation, constant: Node) -> Node:
+    """A constant in the place of the argument that it is given as, so that passes and kernels see its value."""
+    attrs = constant.attrs
+    return Node(operation, constant.definition, operation.name, (), (), attrs, constant.output_specs)
+
+
+def _argument(tensor: Tensor, spec_of: SpecOf) -> Node:
+    operation = tensor.op
+    specs = [spec_of(tensor.spec)]
+    return Node(operation, operation.definition, operation.name, (), (), operation.attrs, specs)
 
 
 def _feed(tensor: Tensor, index: int) -> Node:
@@ -54,7 +106,7 @@ def _value(tensor: Tensor, fed: dict[Tensor, Node], nodes: dict[Operation, Node]
 
 def _needed(fed: dict[Tensor, Node], roots: Iterable[Operation], targets: Iterable[Operation]) -> list[Operation]:
     """The operations that must run, in the order they were built."""
-    given = {tensor.op for tensor in fed if tensor.op.type == "placeholder"}
+    given = {tensor.op for tensor in fed if tensor.op.type in ("placeholder", "argument")}
     found: set[Operation] = set()
     stack = [operation for operation in (*roots, *targets) if operation not in given]
     while stack:

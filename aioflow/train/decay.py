@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from aioflow.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.graph import Graph, get_default_graph
+from aioflow.graph import Graph, building_in, get_default_graph
 from aioflow.kernels.arithmetic import minimum, pow
 from aioflow.kernels.casting import cast
 from aioflow.kernels.comparison import equal, greater
@@ -29,7 +29,7 @@ from aioflow.train.numbers import as_number
 def _scope(default: str, name: str | None, *values: Any) -> Iterator[Graph]:
     """The graph of the values, as the default one, in a name scope and a transaction."""
     found = (getattr(value, "graph", None) for value in values)
-    graph = next((graph for graph in found if isinstance(graph, Graph)), None) or get_default_graph()
+    graph = building_in(next((graph for graph in found if isinstance(graph, Graph)), None) or get_default_graph())
     with graph.transaction(), graph.as_default(), graph.name_scope(name or default):
         yield graph
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from aioflow.graph import Graph, get_default_graph
+from aioflow.graph import Graph, building_in, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.kernels.arithmetic import minimum
 from aioflow.library.control import group
@@ -52,7 +52,7 @@ class ExponentialMovingAverage:
             TypeError: one is no variable of floating dtype.
         """
         variables = trainable_variables() if var_list is None else list(var_list)
-        graph = variables[0].graph if variables else get_default_graph()
+        graph = building_in(variables[0].graph) if variables else get_default_graph()
         with graph.transaction(), graph.as_default():
             for variable in variables:
                 self._make_shadow(graph, variable)
@@ -72,7 +72,7 @@ class ExponentialMovingAverage:
 
     def _update(self, variable: Variable) -> Operation:
         shadow = self._averages[variable.graph, variable.op.name]
-        with variable.graph.colocate_with(shadow.handle, ignore_existing=True):
+        with building_in(variable.graph).colocate_with(shadow.handle, ignore_existing=True):
             step = (shadow - variable) * (1 - self._kept(variable))
             moved: Operation = shadow.assign_sub(step, read_value=False)
             return moved

@@ -11,7 +11,7 @@ from aioflow import scopes
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import FLOAT, DType
 from aioflow.gradients import gradients
-from aioflow.graph import Graph, get_default_graph
+from aioflow.graph import Graph, building_in, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.training import deduplicate_rows
@@ -145,7 +145,7 @@ class Optimizer:
         if not updates:
             names = ", ".join(repr(getattr(variable, "name", variable)) for _, variable in pairs)
             raise ValueError(f"there is no gradient for any of the variables {names}")
-        graph = updates[0][1].graph
+        graph = building_in(updates[0][1].graph)
         with graph.transaction(), graph.as_default():
             with graph.control_dependencies(None):
                 self._create_slots([variable for _, variable in updates])
@@ -236,7 +236,7 @@ class Optimizer:
         """The number `_numbers[name]` as a tensor of the dtype of `var`."""
         found = self._tensors.get((name, var.dtype))
         if found is None:
-            with scopes.changed(var.graph, name=self._scope[:-1], colocation=()):
+            with scopes.changed(building_in(var.graph), name=self._scope[:-1], colocation=()):
                 value = self._call_if_callable(self._numbers[name])
                 found = self._tensors[name, var.dtype] = as_number(value, var.dtype, name)
         return found

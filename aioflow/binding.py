@@ -1,0 +1,71 @@
+"""Kernels chosen and bound: from the nodes of a plan to the statements of a region."""
+
+from collections.abc import Iterable
+
+from aioflow import errors
+from aioflow.context import Context
+from aioflow.dtypes import Array, DeviceKind
+from aioflow.fusion import Bound
+from aioflow.nested import Code, Statement, Structured
+from aioflow.node import describe_line
+from aioflow.passes.flow import Block, Node, Value
+
+
+class Binder:
+    """Binds nodes for one device.
+
+    Attributes:
+        literals: values known before any step, constants and handles, if they are looked for.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.literals: dict[Value, Array] = {}
+
+    def find_literals(self, nodes: Iterable[Node]) -> None:
+        """Look for values known before any step among these nodes, and inside branches and loops."""
+        for node in nodes:
+            for block in node.blocks:
+                self.find_literals(block.flow.nodes)
+            handle = not node.inputs and len(node.output_specs) == 1 and node.definition.name == "variable"
+            if (node.definition.name == "constant" or handle) and not node.controls:
+                bound = self._kernel(node)
+                self.literals[Value(node, 0)] = bound.call(self._context) if bound.kernel.context else bound.call()
+
+    def bind(self, node: Node) -> Statement:
+        """The statement that runs the node. UnimplementedError if there is no kernel for it."""
+        return (
+            Structured(node, tuple([self._code(block) for block in node.blocks])) if node.blocks else self._kernel(node)
+        )
+
+    def _code(self, block: Block) -> Code:
+        arguments = {place: Value(node, 0) for place, node in block.arguments.items()}
+        given = set(block.flow.feeds)
+        statements = [
+            self.bind(node) for node in block.flow.nodes if node not in given and Value(node, 0) not in self.literals
+        ]
+        return Code(statements, arguments, block.flow.fetches)
+
+    def _kernel(self, node: Node) -> Bound:
+        kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
+        if kernel is None:
+            types = ", ".join(str(spec) for spec in node.input_specs)
+            raise errors.UnimplementedError(
+                f"{node.definition.name} has no kernel on the CPU for ({types}); it has them for "
+                f"{', '.join(node.definition.kernels) or 'no device'}"
+            ).at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
+        return Bound(node, kernel, kernel.bind(node.definition, node, self._context.xp))
+
+
+def read_inside(statements: Iterable[Statement]) -> Iterable[Value]:
+    """Everything that branches and loops among the statements read inside or give."""
+    for statement in statements:
+        if isinstance(statement, Structured):
+            for code in statement.codes:
+                yield from code.outputs
+                for inner in code.statements:
+                    yield from inner.inputs
+                yield from read_inside(code.statements)
+
+
+__all__ = ["Binder", "read_inside"]

@@ -1,0 +1,76 @@
+"""What a group of nodes is estimated to cost for the inputs of a run, branches and loops included."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from aioflow import costs, dtypes
+from aioflow.dtypes import Array, Spec, spec_of
+from aioflow.passes.flow import Node, Value
+
+_ITERATIONS: Final = 16
+"""How often a loop is assumed to run."""
+
+
+def estimate_for(nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
+    """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""
+    known = all(spec.shape.is_fully_defined() for node in _leaves(nodes) for spec in node.output_specs)
+    fixed = costs.total(_each(nodes, {}, infer=False)) if known else None
+
+    def estimate(arrays: Sequence[Array]) -> tuple[float, bool]:
+        if fixed is not None:
+            return fixed
+        specs = {value: _spec(array, value) for value, array in zip(inputs, arrays, strict=True)}
+        return costs.total(_each(nodes, specs, infer=True))
+
+    return estimate
+
+
+def count_of(nodes: Sequence[Node]) -> float:
+    """How many kernels run: without bound if there is a loop."""
+    leaves = sum(1 for _ in _leaves(nodes))
+    loops = any(inner.definition.name == "while_loop" for node in nodes for inner in node.everything())
+    return float("inf") if loops else leaves
+
+
+def _leaves(nodes: Iterable[Node]) -> Iterable[Node]:
+    return (inner for node in nodes for inner in node.everything() if not inner.blocks)
+
+
+def _each(nodes: Iterable[Node], specs: dict[Value, Spec], infer: bool) -> list[float]:
+    """The seconds of each kernel, of those in a loop as often as they may run."""
+    found: list[float] = []
+    for node in nodes:
+        if node.blocks:
+            found += _inside(node, specs, infer) * (_ITERATIONS if node.definition.name == "while_loop" else 1)
+        elif node.definition.name != "argument":
+            found.append(_seconds(node, specs) if infer else costs.seconds(node, node.input_specs))
+    return found
+
+
+def _inside(node: Node, specs: dict[Value, Spec], infer: bool) -> list[float]:
+    found: list[float] = []
+    for block in node.blocks:
+        for place, argument in block.arguments.items():
+            given = specs.get(node.inputs[place])
+            if given is not None and given.dtype is argument.output_specs[0].dtype:
+                specs[Value(argument, 0)] = given
+        found += _each(block.flow.nodes, specs, infer)
+    return found
+
+
+def _seconds(node: Node, specs: dict[Value, Spec]) -> float:
+    """The estimate for a node whose inputs have these Specs; writes down those of its outputs."""
+    inputs = [specs.get(value, value.spec) for value in node.inputs]
+    try:
+        outputs = node.definition.infer(inputs, node.attrs)
+    except (TypeError, ValueError):  # the run will say so, at the node
+        outputs = node.output_specs
+    specs.update({Value(node, index): spec for index, spec in enumerate(outputs)})
+    return costs.seconds(node, inputs, outputs)
+
+
+def _spec(array: Array, value: Value) -> Spec:
+    return value.spec if value.spec.dtype in (dtypes.resource, dtypes.string) else spec_of(array)
+
+
+__all__ = ["count_of", "estimate_for"]

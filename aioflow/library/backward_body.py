@@ -1,0 +1,117 @@
+"""Bodies of gradients: they use tensors of the forward body beside those of the graphs around.
+
+What a forward body is given from outside, a gradient's body is given as well; constants are made again; anything else
+that was computed inside has to be handed out by the forward operation, which gets one more output for it.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from aioflow import scopes
+from aioflow.backward import expected_of
+from aioflow.body import Body, BodyGraph
+from aioflow.dtypes import ListSpec
+from aioflow.graph import Graph
+from aioflow.kernels.filling import zeros, zeros_like
+from aioflow.kernels.tensor_lists import zero_list_like
+from aioflow.kernels.variables import read_variable
+from aioflow.node import Operation, Tensor
+
+R = TypeVar("R")
+Expose = Callable[[Tensor], Tensor]
+"""Makes a tensor of the forward body an output of its operation, and returns that."""
+
+
+class BackwardGraph(BodyGraph):
+    """The body of a gradient.
+
+    Attributes:
+        forward: the graph of the forward body.
+        replays: for each output that a forward loop records, the argument that is given its elements from the end.
+    """
+
+    def __init__(self, outer: Graph, op: Operation, body: Body, expose: Expose, replay: bool) -> None:
+        super().__init__(outer)
+        self.forward: Final = body.graph
+        self.replays: Final[dict[Tensor, Tensor]] = {}
+        self._op = op
+        self._body = body
+        self._expose = expose
+        self._replay = replay
+
+    def sees(self, graph: Graph) -> bool:
+        """Whether tensors of `graph` can be used here."""
+        return graph is self.forward or super().sees(graph)
+
+    def adopt(self, tensor: Tensor) -> Tensor:
+        """What stands for `tensor` here."""
+        if tensor.graph is not self.forward:
+            return super().adopt(tensor)
+        given = self._body.input_of(tensor)
+        if given is not None and (not self._replay or self._captures(given)):
+            return super().adopt(self._op.inputs[given])
+        if tensor.op.type == "constant":
+            return self._constant(tensor)
+        output = self.forward.exposed.get(tensor)
+        if output is None:
+            output = self.forward.exposed[tensor] = self._expose(tensor)
+            self.on_failure(functools.partial(self.forward.exposed.pop, tensor, None))
+        return self.replayed(output, tensor) if self._replay else super().adopt(output)
+
+    def _captures(self, given: int) -> bool:
+        """Whether that input of a loop is the same in every iteration."""
+        attrs = self._op.attrs
+        own: int = attrs["limited"] + attrs["variables"] + attrs["replays"]
+        return given >= own
+
+    def _constant(self, tensor: Tensor) -> Tensor:
+        found = self.captures.get(tensor)
+        if found is None:
+            found = self.captures[tensor] = self._copied(tensor.op).outputs[0]
+            self.on_failure(functools.partial(self.captures.pop, tensor, None))
+        return found
+
+    def replayed(self, record: Tensor, tensor: Tensor) -> Tensor:
+        """The argument that is given the elements of `record` from the end: the values of `tensor`, or its gradient."""
+        found = self.replays.get(record)
+        if found is None:
+            found = self.replays[record] = self.argument(tensor.spec)
+            self.on_failure(functools.partial(self.replays.pop, record, None))
+        return found
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside, more is described."""
+        with self.described(scopes.scope_of(self.outer).name):
+            yield
+
+
+def backward_outline(
+    outer: Graph,
+    op: Operation,
+    body: Body,
+    expose: Expose,
+    name: str,
+    describe: Callable[[BackwardGraph], R],
+    replay: bool = False,
+) -> tuple[BackwardGraph, R]:
+    """The body of a gradient of `op`, described by `describe`, which is called with it; and what that returns."""
+    graph = BackwardGraph(outer, op, body, expose, replay)
+    with graph.described(outer.unique_name(name)):
+        return graph, describe(graph)
+
+
+def zeros_for(tensor: Tensor) -> Tensor:
+    """A gradient of zeros for `tensor`: for a handle of what it holds, for a list an empty one."""
+    if isinstance(tensor.spec, ListSpec):
+        return zero_list_like(tensor)
+    expected = expected_of(tensor)
+    if expected is None or expected is tensor.spec:
+        return zeros_like(tensor)
+    sizes = expected.shape
+    return zeros(sizes.as_list(), expected.dtype) if sizes.is_fully_defined() else zeros_like(read_variable(tensor))
+
+
+__all__ = ["BackwardGraph", "backward_outline", "zeros_for"]

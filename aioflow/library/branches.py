@@ -1,0 +1,169 @@
+"""Branches: `cond`, and `case` and `switch_case` made of it, with their gradient.
+
+The gradient of a `cond` is a `cond` on the same predicate. What its branches need of the forward ones, these hand out
+as further outputs: the branch that did not run gives an `absent` value there, which nobody looks at.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow.backward import differentiate
+from aioflow.body import Body, BodyGraph, captured, close, outline
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import ListSpec
+from aioflow.graph import Graph, get_default_graph, transactional
+from aioflow.indexed_slices import dense
+from aioflow.kernels.structured import absent, branch, predicate
+from aioflow.kernels.tensor_lists import zero_list_like
+from aioflow.library.backward_body import BackwardGraph, backward_outline, zeros_for
+from aioflow.library.leaves import Leaves, taken_apart
+from aioflow.node import Operation, Tensor
+
+Branch = Callable[[], Any]
+
+
+@transactional
+def cond(
+    pred: TensorLike,
+    true_fn: Branch | None = None,
+    false_fn: Branch | None = None,
+    strict: bool = False,
+    name: str | None = None,
+    fn1: Branch | None = None,
+    fn2: Branch | None = None,
+) -> Any:
+    """What `true_fn` returns if `pred` is true in the run, else what `false_fn` returns.
+
+    Both are called once, now, to describe the branches; a run computes only the one that is taken. They may use all
+    tensors around, and must return the same structure of tensors of the same dtypes; an operation stands for a bool
+    that is there when it is done.
+
+    Args:
+        pred: one bool.
+        true_fn: a function without arguments.
+        false_fn: another.
+        strict: whether a list of one thing stays a list; else it stands for that thing.
+        name: the name of the operation.
+        fn1: an older name of `true_fn`.
+        fn2: an older name of `false_fn`.
+
+    Raises:
+        TypeError: `pred` is Python's bool, not a tensor, or a branch is no function, or their dtypes differ.
+        ValueError: the structures of the results differ.
+    """
+    if isinstance(pred, bool):
+        raise TypeError(f"pred is {pred}, known now: it must be a tensor; use Python's `if` for what is known now")
+    then, otherwise = _function("true_fn", true_fn, fn1), _function("false_fn", false_fn, fn2)
+    test = convert_to_tensor(pred)
+    predicate(test.spec, "pred")
+    graph = get_default_graph()
+    with graph.name_scope(name or "cond") as scope:
+        first, (mine, made) = outline(graph, f"{scope}true", lambda inner: _result(inner, then, strict))
+        second, (theirs, also_made) = outline(graph, f"{scope}false", lambda inner: _result(inner, otherwise, strict))
+        mine.check_same(theirs, "what true_fn returns", "what false_fn returns")
+        outputs = _built(graph, test, (first, made), (second, also_made), scope)
+        return mine.rebuilt(outputs)
+
+
+def _function(what: str, new: Branch | None, old: Branch | None) -> Branch:
+    if new is not None and old is not None:
+        raise TypeError(f"{what} is given twice, under two names")
+    given = new if new is not None else old
+    if not callable(given):
+        raise TypeError(f"{what} must be a function without arguments, not {given!r}")
+    return given
+
+
+def _result(inner: BodyGraph, function: Branch, strict: bool) -> tuple[Leaves, list[Tensor]]:
+    """What a branch returns, and its tensors as those of the body."""
+    result = function()
+    if result is None:
+        raise ValueError("a branch returns None: it must return tensors, or an operation, or nothing of it would run")
+    if not strict and isinstance(result, (list, tuple)) and len(result) == 1:
+        result = result[0]
+    leaves = taken_apart(result)
+    return leaves, [inner.adopt(tensor) for tensor in leaves.tensors]
+
+
+def _built(graph: Graph, pred: Tensor, *sides: Any) -> Sequence[Tensor]:
+    """The outputs of a new `cond` of two bodies, each with its outputs; the last argument is the name."""
+    (first, made), (second, also_made), name = sides
+    inputs = captured(first, second)
+    places = {tensor: 1 + index for index, tensor in enumerate(inputs)}
+    bodies = close(first, (), places, made), close(second, (), places, also_made)
+    waits_for = dict.fromkeys([*first.waits_for, *second.waits_for])
+    with graph.control_dependencies(waits_for):
+        result: Sequence[Tensor] | Operation = branch(pred, inputs, *bodies, name=name)
+    return () if isinstance(result, Operation) else result
+
+
+# The gradient
+
+
+branch.gradient_takes_none = True
+
+
+@branch.gradient
+def _(op: Operation, *dys: Tensor | None) -> list[Tensor | None]:
+    sides = [_backward(op, which, dys) for which in ("then", "otherwise")]
+    used = [i for i in range(1, len(op.inputs)) if any(found[i] is not None for _, found in sides)]
+    results: list[Tensor | None] = [None] * len(op.inputs)
+    if used:
+        completed = [(inner, _completed(inner, op, found, used)) for inner, found in sides]
+        made = _built(get_default_graph(), op.inputs[0], *completed, None)
+        for index, tensor in zip(used, made, strict=True):
+            results[index] = tensor
+    return results
+
+
+Side = tuple[BackwardGraph, list[Tensor | None]]
+"""The backward body of a branch, and the gradient or None for each input of the `cond`."""
+
+
+def _backward(op: Operation, which: str, dys: Sequence[Tensor | None]) -> Side:
+    body: Body = op.attrs[which]
+    graph = get_default_graph()
+    return backward_outline(graph, op, body, _Expose(op, which), which, lambda inner: _side(inner, op, body, dys))
+
+
+def _side(inner: BackwardGraph, op: Operation, body: Body, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The gradients of the inputs of `op` as far as one of its branches uses them."""
+    live = [index for index, dy in enumerate(dys) if dy is not None]
+    ys = [body.outputs[index] for index in live]
+    seeds = [inner.adopt(dys[index]) for index in live]  # type: ignore[arg-type]
+    found: list[Tensor | None] = [None] * len(op.inputs)
+    for index, dx in zip(body.takes, differentiate(inner, ys, body.arguments, seeds), strict=True):
+        found[index] = None if dx is None else dense(dx)
+    return found
+
+
+def _completed(inner: BackwardGraph, op: Operation, found: list[Tensor | None], used: list[int]) -> list[Tensor]:
+    """One gradient for each input that has one in either branch."""
+    with inner.again():
+        return [dx if (dx := found[i]) is not None else zeros_for(op.inputs[i]) for i in used]
+
+
+class _Expose:
+    """How a tensor inside a branch is made an output of its `cond`."""
+
+    def __init__(self, op: Operation, which: str) -> None:
+        self._op = op
+        self._which = which
+        self._other = "otherwise" if which == "then" else "then"
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """The output of the `cond` that is `tensor` if this branch was taken."""
+        attrs = self._op.attrs
+        other: Body = attrs[self._other]
+        spec = tensor.spec
+        with other.graph.described(""):
+            filler = zero_list_like(tensor) if isinstance(spec, ListSpec) else absent(spec.dtype, spec.shape)
+        changed = {
+            **attrs,
+            self._which: attrs[self._which].with_outputs(tensor),
+            self._other: other.with_outputs(filler),
+        }
+        return self._op.graph.extend(self._op, changed, [spec])[0]
+
+
+__all__ = ["cond"]

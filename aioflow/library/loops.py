@@ -1,0 +1,331 @@
+"""Loops: `while_loop`, with its gradient.
+
+The gradient of a loop is a loop that runs as often, backwards. What it needs of each forward iteration the forward
+loop records, one element per iteration, and the backward loop replays from the end. The gradient of a capture is summed
+over the iterations. A replayed list's gradient is in turn a record of the backward loop, so gradients of any order are
+taken the same way.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow import nest
+from aioflow.backward import differentiate, reached_from
+from aioflow.body import Body, BodyGraph, captured, close, fresh, outline
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import ListSpec, ResourceSpec, Spec, int32
+from aioflow.graph import get_default_graph, transactional
+from aioflow.indexed_slices import dense
+from aioflow.kernels.arithmetic import add
+from aioflow.kernels.casting import cast
+from aioflow.kernels.structured import completed, either_resource, loop, predicate
+from aioflow.kernels.tensor_lists import add_lists
+from aioflow.library.backward_body import BackwardGraph, backward_outline, zeros_for
+from aioflow.library.leaves import Leaf, Leaves, taken_apart
+from aioflow.node import Operation, Tensor
+from aioflow.tensor_shape import TensorShape, as_shape
+
+
+@transactional
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+    maximum_iterations: TensorLike | None = None,
+    return_same_structure: bool = False,
+) -> Any:
+    """The loop variables after `body` was applied again and again, as long as `cond` of them is true.
+
+        count, total = af.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + x[i]), [0, 0.0])
+
+    Both functions are called once, now, to describe an iteration. They may use all tensors around. A loop in which
+    nothing waits runs one iteration after the other; one with operations that wait, as a queue's, has up to
+    `parallel_iterations` iterations under way at a time, as far as they do not depend on each other. Reads and updates
+    of one variable run in the order of the iterations.
+
+    Args:
+        cond: a function of the loop variables that returns one bool.
+        body: a function of the loop variables that returns their next values, of the same structure.
+        loop_vars: the first values: a list or tuple, nested as you like, of tensors, TensorArrays, SparseTensors.
+        shape_invariants: for each variable the shape that holds in all iterations; by default that of its first value.
+            Of a SparseTensor it is the shape of its `dense_shape`, of IndexedSlices that of the values.
+        parallel_iterations: how many iterations may be under way at a time.
+        back_prop: whether the loop has a gradient.
+        swap_memory: whether large values kept for the gradient are moved to host memory when a device's is short.
+        name: the name of the operation.
+        maximum_iterations: one integer: the loop ends after so many iterations at the latest.
+        return_same_structure: whether the result has the structure of `loop_vars`, though it is of one thing.
+
+    Returns:
+        The loop variables in the structure of `loop_vars`; of one variable in a list, that variable.
+
+    Raises:
+        TypeError: `cond` or `body` is no function, or the dtype of a loop variable changes.
+        ValueError: there are no loop variables, or the structure or shape of one changes.
+    """
+    for what, function in (("cond", cond), ("body", body)):
+        if not callable(function):
+            raise TypeError(f"{what} must be a function of the loop variables, not {function!r}")
+    if not isinstance(loop_vars, (list, tuple)) or not nest.flatten(loop_vars):
+        raise ValueError(f"loop_vars must be a list or tuple of at least one loop variable, not {loop_vars!r}")
+    if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
+        raise ValueError(f"parallel_iterations must be at least 1, not {parallel_iterations!r}")
+    with get_default_graph().name_scope(name or "while") as scope:
+        first = taken_apart(loop_vars)
+        limit = [] if maximum_iterations is None else [_limit(maximum_iterations)]
+        outputs = _built(scope, first, shape_invariants, limit, cond, body, parallel_iterations, back_prop, swap_memory)
+        result = first.rebuilt(outputs)
+        return result if return_same_structure or len(first.leaves) > 1 else result[0]
+
+
+def _limit(maximum: TensorLike) -> Tensor:
+    tensor = convert_to_tensor(maximum)
+    if not tensor.dtype.is_integer or tensor.spec.rank not in (None, 0):
+        raise ValueError(f"maximum_iterations must be one integer, not {tensor.spec}")
+    return cast(tensor, int32)
+
+
+def _built(
+    scope: str, first: Leaves, invariants: Any, limit: list[Tensor], cond: Any, body: Any, parallel: int, back: bool,
+    swap: bool,
+) -> Sequence[Tensor]:  # fmt: skip
+    graph = get_default_graph()
+    specs = _invariants(first, invariants)
+    test, asked_of, asked = _outlined(f"{scope}cond", first, specs, lambda variables: _asked(cond(*variables)))
+    step, made_of, made = _outlined(f"{scope}body", first, specs, lambda variables: _stepped(first, body(*variables)))
+    _check_shapes(first, specs, made)
+    inputs = [graph.adopt(tensor) for tensor in [*limit, *first.tensors]]
+    captures = captured(test, step)
+    places = {tensor: len(inputs) + index for index, tensor in enumerate(captures)}
+    condition = close(test, list(enumerate(asked_of, len(limit))), places, [asked])
+    stepping = close(step, list(enumerate(made_of, len(limit))), places, made)
+    with graph.control_dependencies(dict.fromkeys([*test.waits_for, *step.waits_for])):
+        outputs: Sequence[Tensor] = loop(
+            [*inputs, *captures], condition, stepping, bool(limit), len(first.tensors), 0, parallel, swap, back,
+            name=scope,
+        )  # fmt: skip
+    return outputs[: len(first.tensors)]
+
+
+def _outlined(
+    name: str, first: Leaves, specs: Sequence[Spec], describe: Callable[[Any], Any]
+) -> tuple[BodyGraph, list[Tensor], Any]:
+    """A body with an argument for each loop variable, described by a function of these."""
+
+    def inside(graph: BodyGraph) -> Any:
+        arguments = [graph.argument(spec) for spec in specs]
+        return arguments, describe(first.rebuilt(arguments))
+
+    graph, (arguments, result) = outline(get_default_graph(), name, inside)
+    return graph, arguments, result
+
+
+def _asked(value: Any) -> Tensor:
+    """What `cond` returned, as a tensor of the body."""
+    flat = nest.flatten(value)
+    if len(flat) != 1:
+        raise ValueError(f"cond must return one bool, not {value!r}")
+    tensor = convert_to_tensor(flat[0])
+    predicate(tensor.spec, "what cond returns")
+    return get_default_graph().adopt(tensor)
+
+
+def _stepped(first: Leaves, value: Any) -> list[Tensor]:
+    """What `body` returned, as tensors of the body, of the structure and dtypes of the loop variables."""
+    made = taken_apart(list(value) if isinstance(value, (list, tuple)) else [value])
+    Leaves(list(first.structure), first.leaves).check_same(made, "loop_vars", "what body returns")
+    return [get_default_graph().adopt(tensor) for tensor in made.tensors]
+
+
+def _invariants(first: Leaves, shapes: Any) -> list[Spec]:
+    """What holds of each loop variable in every iteration."""
+    if shapes is None:
+        return [fresh(_unknowing(tensor.spec)) for tensor in first.tensors]
+    try:
+        given = nest.flatten_up_to(first.structure, shapes)
+    except ValueError as error:
+        raise ValueError(f"shape_invariants must have a shape for each loop variable: {error}") from None
+    return [spec for leaf, shape in zip(first.leaves, given, strict=True) for spec in _invariant(leaf, as_shape(shape))]
+
+
+def _unknowing(spec: Spec) -> Spec:
+    """The same without what is known of the value, which another iteration changes."""
+    return Spec(spec.dtype, spec.shape) if spec.known is not None else spec
+
+
+def _invariant(leaf: Leaf, shape: TensorShape) -> list[Spec]:
+    if leaf.kind == "a SparseTensor":
+        rank = shape.with_rank(1)[0].value
+        shapes = [TensorShape([None, rank]), TensorShape([None]), TensorShape([rank])]
+    elif leaf.kind == "IndexedSlices":
+        rows = TensorShape(None) if shape.sizes is None else TensorShape(shape.sizes[:1])
+        shapes = [shape, rows, TensorShape([shape.ndims])]
+    elif leaf.kind == "a TensorArray":
+        return [tensor.spec for tensor in leaf.tensors]
+    else:
+        shapes = [shape]
+    for tensor, each in zip(leaf.tensors, shapes, strict=False):
+        if not each.is_compatible_with(tensor.shape):
+            raise ValueError(f"the shape invariant {each} does not hold for the first value {tensor!r}")
+    return [Spec(tensor.dtype, TensorShape(each)) for tensor, each in zip(leaf.tensors, shapes, strict=False)]
+
+
+def _check_shapes(first: Leaves, specs: Sequence[Spec], made: Sequence[Tensor]) -> None:
+    for tensor, spec, after in zip(first.tensors, specs, made, strict=True):
+        if isinstance(spec, ResourceSpec):
+            either_resource(f"loop variable {tensor.name!r}", spec, after.spec)
+        elif not _within(after.shape, spec.shape):
+            raise ValueError(
+                f"loop variable {tensor.name!r} enters with shape {spec.shape} and has {after.shape} after an "
+                f"iteration ({after.name}): tell by shape_invariants= what holds in all iterations, or use set_shape"
+            )
+
+
+def _within(shape: TensorShape, invariant: TensorShape) -> bool:
+    """Whether every value of the one shape has the other."""
+    if invariant.sizes is None:
+        return True
+    return (
+        shape.sizes is not None
+        and len(shape.sizes) == len(invariant.sizes)
+        and all(wanted is None or size == wanted for size, wanted in zip(shape.sizes, invariant.sizes, strict=True))
+    )
+
+
+# The gradient
+
+
+loop.gradient_takes_none = True
+
+
+@loop.gradient
+def _(op: Operation, *dys: Tensor | None) -> list[Tensor | None]:
+    if not op.attrs["back_prop"]:
+        return [None] * len(op.inputs)
+    return _Backward(op, dys).gradients()
+
+
+class _Backward:
+    """The building of the loop that is the gradient of one."""
+
+    def __init__(self, op: Operation, dys: Sequence[Tensor | None]) -> None:
+        self._op = op
+        self._body: Body = op.attrs["body"]
+        self._first: int = op.attrs["limited"]
+        self._count: int = op.attrs["variables"]
+        self._replays: int = op.attrs["replays"]
+        self._dys = dys
+        self._argument = dict(zip(self._body.takes, self._body.arguments, strict=True))
+        records = op.outputs[self._count + 1 :]
+        given = zip(dys[self._count + 1 :], records, strict=False)
+        self._records = {index: completed(dy, record) for index, (dy, record) in enumerate(given) if dy is not None}
+
+    def gradients(self) -> list[Tensor | None]:
+        """One gradient or None for each input of the loop."""
+        self._active = self._find_active()
+        expose = functools.partial(_record, self._op)
+        inner, outputs = backward_outline(
+            get_default_graph(), self._op, self._body, expose, "body", self._describe, replay=True
+        )
+        made = self._build(inner, outputs)
+        return self._placed(made)
+
+    def _find_active(self) -> list[int]:
+        """The loop variables that gradients flow through: those with one, and all that these are computed from."""
+        outputs = self._body.outputs
+        active = [index for index in range(self._count) if self._dys[index] is not None]
+        ends = [outputs[index] for index in active] + [outputs[self._count + index] for index in self._records]
+        rest = [index for index in range(self._count) if index not in active and self._carries(index)]
+        found = True
+        while found:
+            found = False
+            for index in list(rest):
+                reached = reached_from([self._argument[self._first + index]], ends, ())
+                if any(end in reached for end in ends):
+                    rest.remove(index)
+                    active.append(index)
+                    ends.append(outputs[index])
+                    found = True
+        return sorted(active)
+
+    def _carries(self, index: int) -> bool:
+        spec = self._argument[self._first + index].spec
+        return spec.dtype.is_differentiable or isinstance(spec, ListSpec)
+
+    def _describe(self, inner: BackwardGraph) -> list[Tensor]:
+        """One iteration backwards: the gradients of the loop variables, the sums, and what is recorded."""
+        outputs = self._body.outputs
+        given = [inner.argument(self._spec_of(index)) for index in self._active]
+        ys = [outputs[index] for index in self._active]
+        seeds = list(given)
+        for index, dy in self._records.items():
+            end = outputs[self._count + index]
+            ys.append(end)
+            seeds.append(inner.replayed(dy, end))
+        found = differentiate(inner, ys, self._body.arguments, seeds)
+        dxs = {i: dense(dx) for i, dx in zip(self._body.takes, found, strict=True) if dx is not None}
+        return self._outputs(inner, given, dxs)
+
+    def _outputs(self, inner: BackwardGraph, given: list[Tensor], dxs: dict[int, Tensor]) -> list[Tensor]:
+        names = [self._first + index for index in self._active]
+        made = [dxs[i] if i in dxs else zeros_for(self._argument[i]) for i in names]
+        listed = self._first + self._count
+        self._summed = [i for i in dxs if i >= listed + self._replays]
+        self._listed = [i for i in dxs if listed <= i < listed + self._replays]
+        sums = [inner.argument(_unknowing(dxs[i].spec)) for i in self._summed]
+        made += [_added(total, dxs[i]) for total, i in zip(sums, self._summed, strict=True)]
+        self._given = [*given, *sums]
+        return [inner.adopt(tensor) for tensor in [*made, *[dxs[i] for i in self._listed]]]
+
+    def _spec_of(self, index: int) -> Spec:
+        """What the gradient of a loop variable is in every iteration."""
+        mine, made = self._argument[self._first + index].spec, self._body.outputs[index].spec
+        if isinstance(made, ListSpec):
+            return made
+        return Spec(made.dtype, made.shape) if made.shape is mine.shape else fresh(Spec(made.dtype, mine.shape))
+
+    def _build(self, inner: BackwardGraph, outputs: list[Tensor]) -> Sequence[Tensor]:
+        op, graph = self._op, get_default_graph()
+        given = [(self._dys[index], op.outputs[index]) for index in self._active]
+        starts = [zeros_for(end) if dy is None else dy for dy, end in given]
+        starts += [zeros_for(op.inputs[index]) for index in self._summed]
+        lists = list(inner.replays)
+        inputs = [graph.adopt(tensor) for tensor in [op.outputs[self._count], *starts, *lists]]
+        captures = captured(inner)
+        places = {tensor: len(inputs) + index for index, tensor in enumerate(captures)}
+        own = [*self._given, *inner.replays.values()]
+        body = close(inner, list(enumerate(own, 1)), places, outputs)
+        parallel, swap = op.attrs["parallel_iterations"], op.attrs["swap_memory"]
+        made: Sequence[Tensor] = loop(
+            [*inputs, *captures], None, body, True, len(starts), len(lists), parallel, swap, name=f"{op.name}_backward"
+        )
+        return made
+
+    def _placed(self, made: Sequence[Tensor]) -> list[Tensor | None]:
+        results: list[Tensor | None] = [None] * len(self._op.inputs)
+        for place, index in enumerate(self._active):
+            results[self._first + index] = made[place]
+        for place, index in enumerate(self._summed, len(self._active)):
+            results[index] = made[place]
+        for place, index in enumerate(self._listed, len(self._active) + len(self._summed) + 1):
+            results[index] = made[place]
+        return results
+
+
+def _added(total: Tensor, part: Tensor) -> Tensor:
+    return add_lists([total, part]) if isinstance(total.spec, ListSpec) else add(total, part)
+
+
+def _record(op: Operation, tensor: Tensor) -> Tensor:
+    """An output of the loop that lists the values of `tensor` in all iterations."""
+    attrs = {**op.attrs, "body": op.attrs["body"].with_outputs(tensor)}
+    return op.graph.extend(op, attrs, [ListSpec.record(fresh(tensor.spec))])[0]
+
+
+__all__ = ["while_loop"]

@@ -1,0 +1,139 @@
+"""What nobody uses of branches and loops is left out: outputs, and inside what only these need.
+
+A gradient has the forward loop record whatever it might need; once its own loop is simplified it needs less. A loop
+variable stays if its last value is used, if the condition or another that stays reads it, or if its next value comes
+from what has an effect: an effect inside happens whatever is used of the results.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from aioflow.passes.flow import Block, Flow, Node, Value, sources_before, sweep
+
+_HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
+"""Stateful so that they are never merged, but without an effect of their own."""
+
+
+def trim(flow: Flow) -> Flow:
+    """The Flow with no more in branches and loops than is used."""
+    if not any(node.blocks for node in flow.nodes):
+        return flow
+    used: dict[Node, set[int]] = {}
+    for node, index in flow.fetches:
+        used.setdefault(node, set()).add(index)
+    kept: dict[Node, tuple[Node, list[int]]] = {}
+    for node in reversed(flow.nodes):
+        kept[node] = _trimmed(node, used.get(node, set()))
+        for source, index in kept[node][0].inputs:
+            used.setdefault(source, set()).add(index)
+    return _relinked(flow, kept)
+
+
+def _relinked(flow: Flow, kept: dict[Node, tuple[Node, list[int]]]) -> Flow:
+    """The Flow of the trimmed nodes, each with its outputs that are kept."""
+    done: dict[Node, Node] = {}
+
+    def moved(value: Value) -> Value:
+        return Value(done[value.node], kept[value.node][1].index(value.index))
+
+    for node in flow.nodes:
+        trimmed, _ = kept[node]
+        inputs, controls = tuple(map(moved, trimmed.inputs)), tuple([done[control] for control in trimmed.controls])
+        same = inputs == trimmed.inputs and controls == trimmed.controls
+        done[node] = trimmed if same else trimmed.with_edges(inputs, controls)
+    feeds, targets = tuple([done[node] for node in flow.feeds]), tuple([done[node] for node in flow.targets])
+    return sweep(feeds, tuple(map(moved, flow.fetches)), targets)
+
+
+def _trimmed(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
+    """The node with what is used of it, and which of its outputs these are."""
+    if not node.blocks:
+        return node, list(range(len(node.output_specs)))
+    return _branch(node, used) if node.definition.name == "cond" else _loop(node, used)
+
+
+def _branch(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
+    wanted = set(used)
+    for block in node.blocks:
+        wanted |= _for_effects(block.flow, wanted)
+    outputs = sorted(wanted)
+    blocks = [_reduced(block, outputs) for block in node.blocks]
+    places = sorted({0, *[place for block in blocks for place in block.takes]})
+    return _rebuilt(node, places, blocks, outputs, {}), outputs
+
+
+def _loop(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
+    first, count, replays = (node.attrs[name] for name in ("limited", "variables", "replays"))
+    *conditions, body = node.blocks
+    records = {index - 1 for index in used if index > count}  # as outputs of the body, which does not count iterations
+    asked = [place - first for block in conditions for place in _reduced(block, [0]).takes]
+    live = {index for index in used if index < count} | {index for index in asked if 0 <= index < count}
+    effects = _for_effects(body.flow, live | records)
+    live |= {index for index in effects if index < count}
+    records |= effects - live
+    while True:
+        inner = _reduced(body, sorted(live | records))
+        more = {place - first for place in inner.takes if 0 <= place - first < count} - live
+        if not more:
+            break
+        live |= more
+    blocks = [*[_reduced(block, [0]) for block in conditions], inner]
+    variables = [first + index for index in sorted(live)]
+    others = sorted({place for block in blocks for place in block.takes if place >= first + count})
+    attrs = {"variables": len(live), "replays": sum(place < first + count + replays for place in others)}
+    outputs = [*sorted(live), count, *[index + 1 for index in sorted(records)]]
+    return _rebuilt(node, [*range(first), *variables, *others], blocks, outputs, attrs), outputs
+
+
+def _rebuilt(node: Node, places: list[int], blocks: Iterable[Block], outputs: list[int], attrs: dict[str, int]) -> Node:
+    """The node with the inputs of these places and these outputs alone."""
+    moved = [Block(block.flow, tuple([places.index(place) for place in block.takes])) for block in blocks]
+    return Node(
+        node.operation, node.definition, node.name, tuple([node.inputs[place] for place in places]), node.controls,
+        {**node.attrs, **attrs}, [node.output_specs[index] for index in outputs], tuple(moved),
+    )  # fmt: skip
+
+
+def _reduced(block: Block, outputs: Iterable[int]) -> Block:
+    """The block with these outputs alone, and the arguments they need."""
+    fetches = tuple([block.flow.fetches[index] for index in outputs])
+    needed = _ancestors([value.node for value in fetches])
+    pairs = [(node, place) for node, place in zip(block.flow.feeds, block.takes, strict=True) if node in needed]
+    flow = sweep(tuple([node for node, _ in pairs]), fetches, ())
+    return Block(trim(flow), tuple([place for _, place in pairs]))
+
+
+def _ancestors(roots: Iterable[Node]) -> set[Node]:
+    found: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(sources_before(node))
+    return found
+
+
+def _for_effects(flow: Flow, wanted: Collection[int]) -> set[int]:
+    """More outputs of a block, so that all that has an effect in it is needed by one."""
+    effects = {node for node in flow.nodes if _has_effect(node)}
+    if not effects:
+        return set()
+    effects -= _ancestors([flow.fetches[index].node for index in wanted])
+    more = set()
+    for index, value in enumerate(flow.fetches):
+        covered = effects & _ancestors([value.node]) if effects else set()
+        if covered:
+            more.add(index)
+            effects -= covered
+    return more
+
+
+def _has_effect(node: Node) -> bool:
+    own = node.definition
+    return any(_has_effect(inner) for block in node.blocks for inner in block.flow.nodes) or (
+        own.stateful and not own.observes and not own.counted and own.name not in _HARMLESS
+    )
+
+
+__all__ = ["trim"]
