@@ -281,7 +281,8 @@ from aioflow.library.math import realdiv as realdiv, scalar_mul as scalar_mul
 from aioflow.library.nn_windows import required_space_to_batch_paddings as required_space_to_batch_paddings
 from aioflow.library.random import random_crop as random_crop
 from aioflow.library.scattering import (
-    assign_mul as assign_mul, count_up_to as count_up_to, scatter_div as scatter_div,
+    assign_mul as assign_mul, batch_scatter_update as batch_scatter_update, count_up_to as count_up_to,
+    scatter_div as scatter_div,
     scatter_max as scatter_max, scatter_min as scatter_min, scatter_mul as scatter_mul,
     scatter_nd_add as scatter_nd_add, scatter_nd_sub as scatter_nd_sub, scatter_nd_update as scatter_nd_update,
 )

@@ -1,9 +1,20 @@
 """`af.nn`: what neural networks are made of."""
 
 from aioflow.kernels.activation import bias_add, elu, leaky_relu, relu, relu6, selu, softplus, softsign
+from aioflow.kernels.blocks import depth_to_space, space_to_batch, space_to_depth
 from aioflow.kernels.convolution import conv2d, conv2d_backprop_filter, conv2d_backprop_input, conv2d_transpose
-from aioflow.kernels.convolution_nd import conv1d, conv1d_transpose, conv3d, conv3d_transpose
-from aioflow.kernels.depthwise import depthwise_conv2d_native
+from aioflow.kernels.convolution_nd import (
+    conv1d,
+    conv1d_transpose,
+    conv3d,
+    conv3d_backprop_filter,
+    conv3d_transpose,
+)
+from aioflow.kernels.depthwise import (
+    depthwise_conv2d_native,
+    depthwise_conv2d_native_backprop_filter,
+    depthwise_conv2d_native_backprop_input,
+)
 from aioflow.kernels.local_response import local_response_normalization, lrn
 from aioflow.kernels.logistic import log_sigmoid
 from aioflow.kernels.losses import (
@@ -20,7 +31,9 @@ from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
 from aioflow.kernels.reduction import l2_loss
 from aioflow.kernels.softmax import log_softmax, softmax
 from aioflow.kernels.sorting import in_top_k, top_k
+from aioflow.library import rnn_cell as rnn_cell
 from aioflow.library.embedding import embedding_lookup
+from aioflow.library.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from aioflow.library.nn_activation import crelu, gelu, hard_sigmoid, swish
 from aioflow.library.nn_convolution import (
     atrous_conv2d,
@@ -36,12 +49,14 @@ from aioflow.library.nn_functions import (
     batch_normalization,
     dropout,
     l2_normalize,
+    log_poisson_loss,
     moments,
     relu_layer,
     weighted_cross_entropy_with_logits,
     xw_plus_b,
     zero_fraction,
 )
+from aioflow.library.nn_morphology import dilation2d, erosion2d
 from aioflow.library.nn_normalisation import (
     batch_norm_with_global_normalization,
     layer_normalization,
@@ -56,19 +71,39 @@ from aioflow.library.nn_sampling import (
     sampled_softmax_loss,
     uniform_candidate_sampler,
 )
+from aioflow.library.nn_windows import (
+    avg_pool2d,
+    avg_pool_v2,
+    conv_transpose,
+    max_pool2d,
+    max_pool_v2,
+    with_space_to_batch,
+)
+from aioflow.library.rnn import dynamic_rnn, static_rnn
+from aioflow.library.rnn_bidirectional import bidirectional_dynamic_rnn, static_bidirectional_rnn
+from aioflow.library.rnn_raw import raw_rnn
+
+conv3d_backprop_filter_v2 = conv3d_backprop_filter
+depthwise_conv2d_backprop_filter = depthwise_conv2d_native_backprop_filter
+depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input
 
 __all__ = [
-    "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool3d",
-    "batch_norm_with_global_normalization", "batch_normalization", "bias_add", "compute_accidental_hits", "conv1d",
-    "conv1d_transpose", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "conv2d_transpose", "conv3d",
-    "conv3d_transpose", "convolution", "crelu", "depthwise_conv2d", "depthwise_conv2d_native", "dropout", "elu",
-    "embedding_lookup", "fused_batch_norm", "gelu", "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize",
-    "layer_normalization", "leaky_relu", "local_response_normalization", "log_sigmoid", "log_softmax",
-    "log_uniform_candidate_sampler", "lrn", "max_pool", "max_pool1d", "max_pool3d", "max_pool_with_argmax",
-    "moments", "nce_loss", "normalize_moments", "pool", "relu", "relu6", "relu_layer", "sampled_softmax_loss",
-    "selu", "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax",
-    "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
-    "sparse_softmax_cross_entropy_with_logits", "sufficient_statistics", "swish", "tanh", "top_k",
-    "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "weighted_moments", "xw_plus_b",
-    "zero_fraction",
+    "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2",
+    "batch_norm_with_global_normalization", "batch_normalization", "bias_add", "bidirectional_dynamic_rnn",
+    "compute_accidental_hits", "conv1d", "conv1d_transpose", "conv2d", "conv2d_backprop_filter",
+    "conv2d_backprop_input", "conv2d_transpose", "conv3d", "conv3d_backprop_filter", "conv3d_backprop_filter_v2",
+    "conv3d_transpose", "conv_transpose", "convolution", "crelu", "depth_to_space", "depthwise_conv2d",
+    "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input", "depthwise_conv2d_native",
+    "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input", "dilation2d", "dropout",
+    "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "erosion2d", "fused_batch_norm", "gelu",
+    "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize", "layer_normalization", "leaky_relu",
+    "local_response_normalization", "log_poisson_loss", "log_sigmoid", "log_softmax", "log_uniform_candidate_sampler",
+    "lrn", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax", "moments",
+    "nce_loss", "normalize_moments", "pool", "raw_rnn", "relu", "relu6", "relu_layer",
+    "safe_embedding_lookup_sparse", "sampled_softmax_loss", "selu", "separable_conv2d", "sigmoid",
+    "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "space_to_batch", "space_to_depth",
+    "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn", "static_rnn", "sufficient_statistics",
+    "swish", "tanh", "top_k", "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "weighted_moments",
+    "with_space_to_batch", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip

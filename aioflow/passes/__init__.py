@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from aioflow.passes.contract import contract
 from aioflow.passes.dedupe import dedupe
 from aioflow.passes.flow import Block, Flow, has_primitives, rewrite_blocks
 from aioflow.passes.fold import fold
@@ -20,7 +21,8 @@ ROUNDS: Final = 4
 def optimise(flow: Flow) -> Flow:
     """The Flow that computes the same with less: PASSES, until nothing changes, at most ROUNDS times.
 
-    What branches and loops hold is optimised first; then what is no longer used of them is left out.
+    What branches and loops hold is optimised first; then what is no longer used of them is left out. At last
+    neighbours that one kernel computes together become one node.
     """
     if any(node.blocks for node in flow.nodes):
         flow = rewrite_blocks(flow, lambda node, block: Block(optimise(block.flow), block.takes))
@@ -31,7 +33,7 @@ def optimise(flow: Flow) -> Flow:
             flow = apply(flow)
         if len(flow.nodes) == len(before.nodes):
             break
-    return flow
+    return contract(flow)
 
 
 __all__ = ["PASSES", "Flow", "has_primitives", "lower", "optimise", "order", "trim", "verify"]

@@ -189,8 +189,8 @@ def sources_before(node: Node) -> list[Node]:
 
 
 def has_primitives(flow: Flow) -> bool:
-    """Whether the user's graph has control flow made by hand in it, which is run as it is."""
-    return any(node.operation.type in PRIMITIVES for node in flow.nodes)
+    """Whether the user's graph has control flow made by hand in it, which is run as it is, in bodies too."""
+    return any(inner.operation.type in PRIMITIVES for node in flow.nodes for inner in node.everything())
 
 
 def in_order(

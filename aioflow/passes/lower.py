@@ -18,7 +18,7 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.dtypes import SCALAR, Spec
 from aioflow.op import REGISTRY
-from aioflow.passes.flow import Block, Flow, Node, Value
+from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.passes.order import Keys, inside, touched
 
 _INT: Final = Spec(dtypes.int32, SCALAR)
@@ -67,6 +67,7 @@ class _Lowering:
         return Flow(self._nodes, flow.feeds, fetches, targets)
 
     def _put_all(self, nodes: Iterable[Node], place: _Place) -> None:
+        cyclic: list[Node] = []
         for node in nodes:
             controls = tuple(dict.fromkeys(anchor for control in node.controls for anchor in self._anchors[control]))
             taking = place.turn is not None and not place.changing.isdisjoint(touched(node, place.keys))
@@ -79,9 +80,13 @@ class _Lowering:
                 self._kept(node, controls, place)
             if taking:
                 place.takers += self._anchors[node]
+            if any(is_back_edge(source, node) for source, _ in node.inputs):
+                cyclic.append(node)
+        for node in cyclic:
+            self._anchors[node][0].inputs = tuple([self._moved[value] for value in node.inputs])
 
     def _kept(self, node: Node, controls: tuple[Node, ...], place: _Place) -> None:
-        inputs = tuple([self._moved[value] for value in node.inputs])
+        inputs = tuple([self._moved[value] for value in node.inputs if not is_back_edge(value.node, node)])
         same = inputs == node.inputs and controls == node.controls and place.pivot is None
         made = self._add(node if same else node.with_edges(inputs, controls), place)
         self._anchors[node] = (made,)

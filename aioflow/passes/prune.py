@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from aioflow.body import Body
+from aioflow.body import Body, bodies_of
 from aioflow.dtypes import ResourceSpec, Spec, TensorShape
 from aioflow.node import Operation, Tensor
 from aioflow.op import REGISTRY
@@ -41,11 +41,6 @@ def _nodes(needed: Sequence[Operation], fed: dict[Tensor, Node], spec_of: SpecOf
         if operation.type == "merge":
             nodes[operation].inputs = tuple([_value(tensor, fed, nodes) for tensor in operation.inputs])
     return nodes
-
-
-def bodies_of(operation: Operation) -> list[Body]:
-    """The bodies that an operation holds."""
-    return [value for value in operation.attrs.values() if isinstance(value, Body)]
 
 
 def _constants(operation: Operation, inputs: Sequence[Value]) -> dict[int, Node]:

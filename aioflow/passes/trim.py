@@ -8,6 +8,7 @@ from what has an effect: an effect inside happens whatever is used of the result
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from aioflow.node import Operation
 from aioflow.passes.flow import Block, Flow, Node, Value, sources_before, sweep
 
 _HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
@@ -55,7 +56,7 @@ def _trimmed(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
 def _branch(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
     wanted = set(used)
     for block in node.blocks:
-        wanted |= _for_effects(block.flow, wanted)
+        wanted |= _for_effects(block, wanted)
     outputs = sorted(wanted)
     blocks = [_reduced(block, outputs) for block in node.blocks]
     places = sorted({0, *[place for block in blocks for place in block.takes]})
@@ -68,7 +69,7 @@ def _loop(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
     records = {index - 1 for index in used if index > count}  # as outputs of the body, which does not count iterations
     asked = [place - first for block in conditions for place in _reduced(block, [0]).takes]
     live = {index for index in used if index < count} | {index for index in asked if 0 <= index < count}
-    effects = _for_effects(body.flow, live | records)
+    effects = _for_effects(body, live | records)
     live |= {index for index in effects if index < count}
     records |= effects - live
     while True:
@@ -114,19 +115,22 @@ def _ancestors(roots: Iterable[Node]) -> set[Node]:
     return found
 
 
-def _for_effects(flow: Flow, wanted: Collection[int]) -> set[int]:
-    """More outputs of a block, so that all that has an effect in it is needed by one."""
-    effects = {node for node in flow.nodes if _has_effect(node)}
-    if not effects:
-        return set()
-    effects -= _ancestors([flow.fetches[index].node for index in wanted])
+def _for_effects(block: Block, wanted: Collection[int]) -> set[int]:
+    """More outputs of a block, so that all that has an effect in it is still needed when the rest is left out."""
+    missing = _effects(block.flow)
+    if missing:
+        missing -= _effects(_reduced(block, sorted(wanted)).flow)
     more = set()
-    for index, value in enumerate(flow.fetches):
-        covered = effects & _ancestors([value.node]) if effects else set()
+    for index in range(len(block.flow.fetches)):
+        covered = missing & _effects(_reduced(block, [index]).flow) if missing else set()
         if covered:
             more.add(index)
-            effects -= covered
+            missing -= covered
     return more
+
+
+def _effects(flow: Flow) -> set[Operation]:
+    return {node.operation for node in flow.nodes if _has_effect(node)}
 
 
 def _has_effect(node: Node) -> bool:

@@ -1,0 +1,297 @@
+"""Functions applied to one row after the other: `map_fn`, `scan`, `foldl`, `foldr`, made of a loop and TensorArrays."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow import nest
+from aioflow.convert import convert_to_tensor
+from aioflow.dtypes import DType, as_dtype
+from aioflow.graph import get_default_graph, transactional
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.assertions import Assert, assert_equal
+from aioflow.kernels.comparison import less
+from aioflow.kernels.shapes import shape
+from aioflow.library.control import with_dependencies
+from aioflow.library.loops import while_loop
+from aioflow.library.tensor_array import TensorArray
+from aioflow.node import Tensor
+from aioflow.sparse_tensor import SparseTensor
+
+
+@transactional
+def map_fn(
+    fn: Callable[[Any], Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+) -> Any:
+    """What `fn` makes of each row of `elems`, side by side along a new first axis.
+
+        squares = af.map_fn(lambda x: x * x, af.constant([1.0, 2.0, 3.0]))
+        sums = af.map_fn(lambda ab: ab[0] + ab[1], (a, b), dtype=af.float32)
+
+    Args:
+        fn: a function of one row, of the structure of `elems`. It is called once, now, to describe what is done.
+        elems: a tensor, or a nested structure of tensors with as many rows each.
+        dtype: the dtypes of what `fn` returns, in its structure; by default those of `elems`, in theirs.
+        parallel_iterations: see `while_loop`; 10 by default.
+        back_prop: whether there is a gradient.
+        swap_memory: see `while_loop`.
+        infer_shape: whether all that `fn` returns in one place has one shape.
+        name: the name of the operations' scope.
+
+    Raises:
+        TypeError: `fn` is no function, or does not return the dtypes or the classes of the structure.
+        ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
+        InvalidArgumentError: in the run, if numbers of rows differ.
+    """
+    _check_function(fn)
+    with get_default_graph().name_scope(name or "map"):
+        rows = rows_of(elems)
+        wanted = nest.map_structure(as_dtype, rows.dtypes if dtype is None else dtype)
+        kinds: list[DType] = nest.flatten(wanted)
+        made = [TensorArray(kind, rows.count, infer_shape=infer_shape) for kind in kinds]
+
+        def step(i: Tensor, arrays: list[TensorArray]) -> Any:
+            values = _values("fn", fn(rows.row(i)), wanted, kinds, "dtype")
+            return i + 1, [array.write(i, value) for array, value in zip(arrays, values, strict=True)]
+
+        _, made = while_loop(
+            lambda i, arrays: i < rows.count, step, (0, made), parallel_iterations=parallel_iterations or 10,
+            back_prop=back_prop, swap_memory=swap_memory,
+        )  # fmt: skip
+        return nest.pack_sequence_as(wanted, [array.stack() for array in made])
+
+
+@transactional
+def scan(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """All values of a = fn(a, row), row after row of `elems`, side by side along a new first axis.
+
+        sums = af.scan(lambda a, x: a + x, af.constant([1, 2, 3]))     # [1, 3, 6]
+
+    Args:
+        fn: a function of the value so far and of one row, of the structure of `elems`. It is called once, now.
+        elems: a tensor, or a nested structure of tensors with as many rows each.
+        initializer: the value before the first row; by default the first row, and `fn` is applied from the second on.
+        parallel_iterations: see `while_loop`.
+        back_prop: whether there is a gradient.
+        swap_memory: see `while_loop`.
+        infer_shape: whether the value has one shape throughout.
+        reverse: whether the rows are taken from the last on; each result stays at the place of its row.
+        name: the name of the operations' scope.
+
+    Raises:
+        TypeError: `fn` is no function, or returns other dtypes or classes than the value before has.
+        ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
+        InvalidArgumentError: in the run, if numbers of rows differ, or there are none and no `initializer`.
+    """
+    _check_function(fn)
+    with get_default_graph().name_scope(name or "scan"):
+        fold = _Fold(fn, rows_of(elems), initializer, reverse)
+        made = [
+            TensorArray(
+                v.dtype, fold.rows.count, infer_shape=infer_shape, element_shape=v.shape if infer_shape else None
+            )
+            for v in fold.first
+        ]
+        if initializer is None:
+            made = [array.write(fold.place(0), value) for array, value in zip(made, fold.first, strict=True)]
+
+        def step(i: Tensor, before: list[Tensor], arrays: list[TensorArray]) -> Any:
+            values = fold.step(i, before)
+            place = fold.place(i)
+            return i + 1, values, [array.write(place, value) for array, value in zip(arrays, values, strict=True)]
+
+        _, _, made = while_loop(
+            lambda i, value, arrays: i < fold.rows.count, step, (fold.start, fold.first, made),
+            parallel_iterations=parallel_iterations, back_prop=back_prop, swap_memory=swap_memory,
+        )  # fmt: skip
+        return nest.pack_sequence_as(fold.structure, [array.stack() for array in made])
+
+
+def _folding(reverse: bool, name: str, order: str) -> Callable[..., Any]:
+    """`foldl` or `foldr`."""
+
+    @transactional
+    def fold(
+        fn: Callable[[Any, Any], Any],
+        elems: Any,
+        initializer: Any = None,
+        parallel_iterations: int = 10,
+        back_prop: bool = True,
+        swap_memory: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        _check_function(fn)
+        with get_default_graph().name_scope(name or label):
+            fold = _Fold(fn, rows_of(elems), initializer, reverse)
+            _, values = while_loop(
+                lambda i, value: i < fold.rows.count, lambda i, value: (i + 1, fold.step(i, value)),
+                (fold.start, fold.first), parallel_iterations=parallel_iterations, back_prop=back_prop,
+                swap_memory=swap_memory,
+            )  # fmt: skip
+            return nest.pack_sequence_as(fold.structure, values)
+
+    label = name
+    fold.__name__ = fold.__qualname__ = name
+    fold.__doc__ = f"""The last value of a = fn(a, row), over the rows of `elems` from the {order} on.
+
+    Args:
+        fn: a function of the value so far and of one row, of the structure of `elems`. It is called once, now.
+        elems: a tensor, or a nested structure of tensors with as many rows each.
+        initializer: the value before all rows; by default the {order} row, and `fn` is applied from the next on.
+        parallel_iterations: see `while_loop`.
+        back_prop: whether there is a gradient.
+        swap_memory: see `while_loop`.
+        name: the name of the operations' scope.
+
+    Raises:
+        TypeError: `fn` is no function, or returns other dtypes or classes than the value before has.
+        ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
+        InvalidArgumentError: in the run, if numbers of rows differ, or there are none and no `initializer`.
+    """
+    return fold
+
+
+foldl = _folding(False, "foldl", "first")
+foldr = _folding(True, "foldr", "last")
+
+
+def _check_function(fn: Any) -> None:
+    if not callable(fn):
+        raise TypeError(f"fn must be a function, not {fn!r}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rows:
+    """Tensors with as many rows each, to be read row by row.
+
+    Attributes:
+        structure: the tensors as they were given.
+        arrays: the rows of each.
+        count: how many rows there are: a number if it is known, else a tensor.
+    """
+
+    structure: Any
+    arrays: list[TensorArray]
+    count: Any
+
+    @property
+    def dtypes(self) -> Any:
+        """The dtypes, in the structure."""
+        return nest.pack_sequence_as(self.structure, [array.dtype for array in self.arrays])
+
+    def row(self, index: Any) -> Any:
+        """One row, in the structure."""
+        return nest.pack_sequence_as(self.structure, [array.read(index) for array in self.arrays])
+
+
+def rows_of(elems: Any, what: str = "elems") -> Rows:
+    """The rows of tensors in a structure, which is called `what` in errors: those of `map_fn`'s elems."""
+    leaves = nest.flatten(elems)
+    if not leaves:
+        raise ValueError(f"{what} has no tensor in it: {elems!r}")
+    tensors = [_with_rows(f"{what}[{index}]", value) for index, value in enumerate(leaves)]
+    count = _count(tensors, what)
+    arrays = [TensorArray(tensor.dtype, count, clear_after_read=False).unstack(tensor) for tensor in tensors]
+    return Rows(elems, arrays, count)
+
+
+def _with_rows(what: str, value: Any) -> Tensor:
+    if isinstance(value, (SparseTensor, IndexedSlices)):
+        raise TypeError(f"{what} is {type(value).__name__}, which has no rows: use what it is made of")
+    tensor = convert_to_tensor(value)
+    if tensor.spec.rank == 0:
+        raise ValueError(
+            f"{what} has rank 0 and so no rows ({tensor.name}); a list is a structure of tensors: for one tensor of "
+            "several numbers use af.constant"
+        )
+    return tensor
+
+
+def _count(tensors: Sequence[Tensor], what: str) -> Any:
+    """The number of rows. ValueError if the numbers surely differ; what is not known is asserted in the run."""
+    sizes = [tensor.shape[0].value if tensor.spec.rank is not None else None for tensor in tensors]
+    known = [size for size in sizes if size is not None]
+    if len(set(known)) > 1:
+        raise ValueError(f"{what} must have as many rows each, and they have {', '.join(map(str, sizes))}")
+    counts = [shape(t)[0] for t, size in zip(tensors, sizes, strict=True) if size is None]
+    count = known[0] if known else counts.pop(0)
+    checks = [assert_equal(each, count, message=f"{what} must have as many rows each") for each in counts]
+    return with_dependencies(checks, convert_to_tensor(count)) if checks else count
+
+
+class _Fold:
+    """The folding of rows into a value.
+
+    Attributes:
+        rows: the rows.
+        structure: what the value looks like.
+        first: the flat value before the loop.
+        start: how many rows it has in it.
+    """
+
+    def __init__(self, fn: Callable[[Any, Any], Any], rows: Rows, initializer: Any, reverse: bool) -> None:
+        self.rows = rows
+        self._fn = fn
+        self._reverse = reverse
+        self.start = 1 if initializer is None else 0
+        if isinstance(rows.count, int) and rows.count < self.start:
+            raise ValueError("elems has no rows: without an initializer there is no value")
+        self.structure = rows.structure if initializer is None else initializer
+        given = self._first_row() if initializer is None else initializer
+        self.first = [convert_to_tensor(value) for value in nest.flatten(given)]
+
+    def _first_row(self) -> Any:
+        count = self.rows.count
+        if isinstance(count, int):
+            return self.rows.row(self.place(0))
+        check = Assert(less(0, count), ["elems has no rows, and without an initializer there is no value"])
+        with get_default_graph().control_dependencies([check]):
+            return self.rows.row(self.place(0))
+
+    def place(self, i: Any) -> Any:
+        """Which row is taken after `i` others."""
+        return self.rows.count - 1 - i if self._reverse else i
+
+    def step(self, i: Tensor, before: list[Tensor]) -> list[Tensor]:
+        """The flat value after one more row."""
+        value = self._fn(nest.pack_sequence_as(self.structure, before), self.rows.row(self.place(i)))
+        what = "elems" if self.start else "initializer"
+        return _values("fn", value, self.structure, [tensor.dtype for tensor in self.first], what)
+
+
+def _values(who: str, value: Any, wanted: Any, kinds: Sequence[DType], what: str) -> list[Tensor]:
+    """What `fn` returned, flat. TypeError or ValueError unless its structure and dtypes are as wanted."""
+    try:
+        nest.assert_same_structure(wanted, value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"what {who} returns differs in structure from {what}: {error}") from None
+    tensors = [
+        convert_to_tensor(each, preferred_dtype=kind) for each, kind in zip(nest.flatten(value), kinds, strict=True)
+    ]
+    for index, (tensor, kind) in enumerate(zip(tensors, kinds, strict=True)):
+        if tensor.dtype is not kind:
+            raise TypeError(
+                f"value {index} of what {who} returns is {tensor.dtype.name} ({tensor.name}), and {what} says "
+                f"{kind.name}: use af.cast, or say otherwise"
+            )
+    return tensors
+
+
+__all__ = ["Rows", "foldl", "foldr", "map_fn", "rows_of", "scan"]

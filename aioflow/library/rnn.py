@@ -1,0 +1,269 @@
+"""Recurrent nets: a cell applied to one step of a sequence after the other, in a loop or written out."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow import nest
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import DType, as_dtype, int32
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import maximum, minimum
+from aioflow.kernels.arrays import transpose
+from aioflow.kernels.assertions import assert_equal
+from aioflow.kernels.casting import cast
+from aioflow.kernels.comparison import less
+from aioflow.kernels.reduction import reduce_max
+from aioflow.kernels.select import masked, select
+from aioflow.kernels.shapes import reshape, shape
+from aioflow.library.control import with_dependencies
+from aioflow.library.functional import rows_of
+from aioflow.library.loops import while_loop
+from aioflow.library.rnn_cell_base import sizes_of
+from aioflow.library.tensor_array import TensorArray
+from aioflow.library.variable_scope import VariableScope, variable_scope
+from aioflow.node import Tensor
+
+Scope = str | VariableScope | None
+
+
+@transactional
+def dynamic_rnn(
+    cell: Any,
+    inputs: Any,
+    sequence_length: TensorLike = None,
+    initial_state: Any = None,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    time_major: bool = False,
+    scope: Scope = None,
+) -> tuple[Any, Any]:
+    """The outputs of a cell at all steps of sequences, and its state after the last; the steps are a loop.
+
+        cell = af.nn.rnn_cell.LSTMCell(256)
+        outputs, state = af.nn.dynamic_rnn(cell, sequences, dtype=af.float32)
+
+    With `sequence_length` each sequence of the batch ends at its own length: later outputs are zeros, and the state
+    stays what it was at the end.
+
+    Args:
+        cell: see `af.nn.rnn_cell.RNNCell`. It is called once, now, to describe a step.
+        inputs: [batch, time, ...], or a nested structure of such.
+        sequence_length: the lengths [batch], integers; by default all sequences are as long as `inputs`.
+        initial_state: the state before the first step; zeros by default.
+        dtype: the dtype of the outputs, and of the state if no `initial_state` is given.
+        parallel_iterations: see `while_loop`; 32 by default.
+        swap_memory: see `while_loop`.
+        time_major: whether inputs and outputs are [time, batch, ...], which saves transposing them.
+        scope: the variable scope around the cell; `rnn` by default.
+
+    Returns:
+        The outputs, [batch, time, ...] in the structure of the cell's `output_size`, and the state.
+
+    Raises:
+        TypeError: the cell is none, or dtypes do not fit.
+        ValueError: shapes or structures do not fit, or there is neither a dtype nor an initial state.
+        InvalidArgumentError: in the run, if `sequence_length` is not of the batch's size.
+    """
+    check_cell(cell)
+    with variable_scope(scope or "rnn"):
+        given = nest.map_structure(convert_to_tensor, inputs)
+        sequences = given if time_major else nest.map_structure(_exchanged, given)
+        batch = batch_size_of(nest.flatten(sequences), 1)
+        lengths = None if sequence_length is None else checked_lengths(sequence_length, batch)
+        state = first_state(cell, initial_state, batch, dtype)
+        rows = rows_of(sequences, "inputs")
+        kind = output_dtype(state, dtype)
+        arrays = output_arrays(cell.output_size, rows.count, batch, kind)
+
+        def step(time: Tensor, before: Any, made: list[TensorArray]) -> Any:
+            output, after = Step(lengths, time).of(cell, rows.row(time), before)
+            pairs = zip(made, nest.flatten(output), strict=True)
+            return time + 1, after, [array.write(time, value) for array, value in pairs]
+
+        steps = rows.count if lengths is None else minimum(rows.count, maximum(1, reduce_max(lengths)))
+        _, state, arrays = while_loop(
+            lambda time, before, made: less(time, steps), step, (0, state, arrays),
+            parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
+        )  # fmt: skip
+        outputs = [array.stack() for array in arrays]
+        return nest.pack_sequence_as(cell.output_size, outputs if time_major else [*map(_exchanged, outputs)]), state
+
+
+@transactional
+def static_rnn(
+    cell: Any,
+    inputs: Sequence[Any],
+    initial_state: Any = None,
+    dtype: Any = None,
+    sequence_length: TensorLike = None,
+    scope: Scope = None,
+) -> tuple[list[Any], Any]:
+    """The outputs of a cell for a list of inputs, one step each, and its state after the last.
+
+    Every step is a part of the graph of its own: for few steps. Otherwise as `dynamic_rnn`.
+
+    Args:
+        cell: see `af.nn.rnn_cell.RNNCell`.
+        inputs: for each step [batch, ...], or a nested structure of such.
+        initial_state: the state before the first step; zeros by default.
+        dtype: the dtype of the state, if no `initial_state` is given.
+        sequence_length: the lengths [batch], integers; by default all sequences have as many steps as there are inputs.
+        scope: the variable scope around the cell; `rnn` by default.
+
+    Returns:
+        The outputs of all steps, and the state.
+    """
+    check_cell(cell)
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"inputs must be a list of what comes in at each step, not {inputs!r}")
+    if not inputs:
+        raise ValueError("inputs is empty: give what comes in at each step")
+    with variable_scope(scope or "rnn") as around:
+        steps = [nest.map_structure(convert_to_tensor, each) for each in inputs]
+        batch = batch_size_of(nest.flatten(steps), 0)
+        lengths = None if sequence_length is None else checked_lengths(sequence_length, batch)
+        state = first_state(cell, initial_state, batch, dtype)
+        outputs = []
+        for time, given in enumerate(steps):
+            if time:
+                around.reuse_variables()
+            output, state = Step(lengths, time).of(cell, given, state)
+            outputs.append(output)
+        return outputs, state
+
+
+def check_cell(cell: Any, what: str = "cell") -> None:
+    """TypeError unless it can be called as a cell."""
+    missing = [name for name in ("state_size", "output_size", "zero_state") if not hasattr(cell, name)]
+    if missing or not callable(cell):
+        lacks = f"it has no {missing[0]}" if missing else "it cannot be called"
+        raise TypeError(f"{what} must be a cell, as af.nn.rnn_cell.LSTMCell(256), not {cell!r}: {lacks}")
+
+
+def _exchanged(x: Tensor) -> Tensor:
+    """The same with the first two axes exchanged. ValueError if there are none."""
+    rank = x.spec.rank
+    if rank is None or rank < 2:
+        raise ValueError(f"inputs must have a known rank, and axes for batch and time: {x.name} has shape {x.shape}")
+    return transpose(x, [1, 0, *range(2, rank)])
+
+
+def batch_size_of(tensors: Sequence[Tensor], axis: int) -> Any:
+    """The size along the batch's axis: a number if it is known, else a tensor. ValueError if sizes surely differ."""
+    if not tensors:
+        raise ValueError("inputs has no tensor in it")
+    for tensor in tensors:
+        if tensor.spec.rank is not None and tensor.spec.rank <= axis:
+            raise ValueError(f"inputs must have an axis for the batch: {tensor.name} has shape {tensor.shape}")
+    sizes = {tensor.shape[axis].value for tensor in tensors if tensor.spec.rank is not None} - {None}
+    if len(sizes) > 1:
+        raise ValueError(f"inputs must have one batch size, and they have {', '.join(map(str, sorted(sizes)))}")
+    return sizes.pop() if sizes else shape(tensors[0])[axis]
+
+
+def checked_lengths(lengths: TensorLike, batch: Any) -> Tensor:
+    """The lengths as int32. TypeError or ValueError unless they are integers [batch]; what is open the run asserts."""
+    tensor = convert_to_tensor(lengths)
+    if not tensor.dtype.is_integer:
+        raise TypeError(f"sequence_length must be integers, not {tensor.dtype.name}")
+    if tensor.spec.rank not in (None, 1):
+        raise ValueError(f"sequence_length must be a vector with a length for each sequence, not {tensor.shape}")
+    known = None if tensor.spec.rank is None else tensor.shape[0].value
+    whole = cast(tensor, int32)
+    if isinstance(batch, int) and known is not None:
+        if known != batch:
+            raise ValueError(f"sequence_length has {known} lengths for a batch of {batch} sequences")
+        return whole
+    check = assert_equal(shape(whole), [batch], message="sequence_length must have a length for each sequence")
+    held: Tensor = with_dependencies([check], whole)
+    return held
+
+
+def first_state(cell: Any, initial_state: Any, batch: Any, dtype: Any) -> Any:
+    """The state before the first step."""
+    if initial_state is None:
+        if dtype is None:
+            raise ValueError("give an initial_state, or the dtype for a state of zeros")
+        return cell.zero_state(batch, dtype)
+    state = nest.map_structure(_tensor, initial_state)
+    _check_structure(cell.state_size, state, "the cell's state_size", "initial_state")
+    return state
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, TensorArray) else convert_to_tensor(value)
+
+
+def _check_structure(wanted: Any, given: Any, one: str, other: str) -> None:
+    try:
+        nest.assert_same_structure(wanted, given, check_types=False)
+    except ValueError as error:
+        raise ValueError(f"{one} and {other} differ in structure: {error}") from None
+
+
+def output_dtype(state: Any, dtype: Any) -> DType:
+    """The dtype of outputs: that which is given, else that of the state. ValueError if there is none or several."""
+    if dtype is not None and not nest.is_nested(dtype):
+        return as_dtype(dtype)
+    kinds = {value.dtype for value in nest.flatten(state)}
+    if len(kinds) != 1:
+        names = ", ".join(sorted(kind.name for kind in kinds)) or "nothing"
+        raise ValueError(f"the state is {names}: give the dtype of the outputs")
+    kind: DType = kinds.pop()
+    return kind
+
+
+def output_arrays(output_size: Any, count: Any, batch: Any, dtype: DType, **options: Any) -> list[TensorArray]:
+    """For each output of a cell the list that it is written to, step by step."""
+    first = batch if isinstance(batch, int) else None
+    shapes = [[first, *sizes_of(size)] for size in nest.flatten(output_size)]
+    return [TensorArray(dtype, count, element_shape=each, **options) for each in shapes]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a batch of sequences: those that have ended stay as they are.
+
+    Attributes:
+        lengths: the length of each; None if all go on.
+        time: how many steps were before.
+    """
+
+    lengths: Tensor | None
+    time: Any
+
+    def of(self, cell: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
+        """What the cell puts out, zeros for sequences that have ended, and the state."""
+        output, after = cell(inputs, before)
+        _check_structure(cell.output_size, output, "the cell's output_size", "what it puts out")
+        _check_structure(before, after, "the state before", "the state that the cell returns")
+        if self.lengths is None:
+            return output, nest.pack_sequence_as(before, nest.flatten(after))
+        alive = less(self.time, self.lengths)
+        pairs = zip(nest.flatten(before), nest.flatten(after), strict=True)
+        states = [kept_where(alive, new, old) for old, new in pairs]
+        outputs = [masked(value, per_row(alive, value)) for value in nest.flatten(output)]
+        return nest.pack_sequence_as(output, outputs), nest.pack_sequence_as(before, states)
+
+
+def kept_where(alive: Tensor, new: Any, old: Any) -> Any:
+    """The new rows where `alive` is true, the old ones elsewhere; what is no batch is simply new."""
+    if isinstance(new, TensorArray) or new.spec.rank == 0:
+        return new
+    return select(per_row(alive, new), new, old)
+
+
+def per_row(alive: Tensor, value: Tensor) -> Tensor:
+    """`alive` [batch] with an axis of size 1 for each further axis of `value`. ValueError if its rank is not known."""
+    rank = value.spec.rank
+    if rank is None:
+        raise ValueError(f"the rank of {value.name} must be known for sequences of different lengths: use set_shape")
+    return alive if rank == 1 else reshape(alive, [-1] + [1] * (rank - 1))
+
+
+__all__ = [
+    "Scope", "Step", "batch_size_of", "check_cell", "checked_lengths", "dynamic_rnn", "first_state", "kept_where",
+    "output_arrays", "output_dtype", "per_row", "static_rnn",
+]  # fmt: skip

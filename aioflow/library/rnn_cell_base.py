@@ -1,0 +1,232 @@
+"""What all cells of recurrent nets share: their variables, and the state they begin with."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from aioflow import nest
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import FLOAT, DType, as_dtype, float32
+from aioflow.graph import Graph, get_default_graph
+from aioflow.kernels.activation import bias_add
+from aioflow.kernels.filling import zeros
+from aioflow.kernels.joining import concat
+from aioflow.kernels.math import tanh
+from aioflow.kernels.matmul import matmul
+from aioflow.kernels.shapes import shape
+from aioflow.library.control import name_scope
+from aioflow.library.variable_scope import Reuse, VariableScope, get_variable, variable_scope
+from aioflow.library.variables import Variable
+from aioflow.node import Tensor
+from aioflow.tensor_shape import TensorShape
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class RNNCell:
+    """What a recurrent net does at each step: (inputs, state) -> (output, next state).
+
+    A subclass has `state_size` and `output_size`, and `call(inputs, state)`, which describes a step. Its variables are
+    made by `get_variable`, in `build(inputs_shape)` or in `call`, in a variable scope that the first call of the cell
+    opens: named `name`, made unique in the scope around, or the `scope` that the cell is called with. Whenever the same
+    cell is called again, it uses the same variables.
+
+    Args:
+        trainable: whether optimizers change its variables.
+        name: the name of its variable scope; by default that of its class, as `lstm_cell` for LSTMCell.
+        dtype: the dtype of its variables; that of its inputs by default.
+        reuse: whether its variables exist already, in the scope of that very name.
+    """
+
+    built = False
+    _trainable = True
+    _name: str | None = None
+    _dtype: DType | None = None
+    _reuse: Reuse = None
+    _scope: VariableScope | None = None
+    _home: Graph | None = None
+    _variables: tuple[Variable, ...] = ()
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, reuse: Reuse = None) -> None:
+        self._trainable = trainable
+        self._name = name
+        self._dtype = None if dtype is None else as_dtype(dtype)
+        self._reuse = reuse
+
+    # What subclasses say
+
+    @property
+    def state_size(self) -> Any:
+        """The size of the state: an int or a TensorShape without the batch, or a nested structure of these."""
+        raise NotImplementedError(f"{type(self).__name__} has no state_size")
+
+    @property
+    def output_size(self) -> Any:
+        """The size of the output: an int or a TensorShape without the batch, or a nested structure of these."""
+        raise NotImplementedError(f"{type(self).__name__} has no output_size")
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables. It is called once, before the first `call`, with the shape of the inputs."""
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        """The output and the next state."""
+        raise NotImplementedError(f"{type(self).__name__} has no call(inputs, state)")
+
+    # What users call
+
+    def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
+        """The output and the next state.
+
+        Args:
+            inputs: what comes in at this step, [batch, features] for the cells of this module.
+            state: the state before, of the structure and sizes of `state_size`.
+            scope: the variable scope of the cell, if this is its first call.
+
+        Raises:
+            ValueError: shapes or structures do not fit, or variables exist that should not, or the other way round.
+        """
+        with get_default_graph().transaction(), self._opened(scope):
+            given = nest.map_structure(convert_to_tensor, inputs)
+            if not self.built:
+                self._set(_dtype=self._dtype or _dtype_of(given))
+                self.build(nest.map_structure(lambda tensor: tensor.shape, given))
+                self._set(built=True)
+            return self.call(given, state)
+
+    def zero_state(self, batch_size: TensorLike, dtype: Any) -> Any:
+        """A state of zeros, of the structure of `state_size`, each [batch_size, size]."""
+        with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
+            return zero_states(self.state_size, batch_size, dtype)
+
+    def get_initial_state(self, inputs: Any = None, batch_size: TensorLike = None, dtype: Any = None) -> Any:
+        """A state of zeros for `inputs` [batch, ...], or for that batch size and dtype."""
+        if inputs is not None:
+            tensor = convert_to_tensor(inputs)
+            known = None if tensor.spec.rank is None else tensor.shape[0].value
+            batch_size = shape(tensor)[0] if known is None else known
+            dtype = tensor.dtype
+        if batch_size is None or dtype is None:
+            raise ValueError("get_initial_state needs inputs, or a batch_size and a dtype")
+        return self.zero_state(batch_size, dtype)
+
+    @property
+    def name(self) -> str:
+        """The name of its variable scope, before it is made unique."""
+        return self._name or _snake_case(type(self).__name__)
+
+    @property
+    def dtype(self) -> DType | None:
+        """The dtype of its variables, None if it is not known yet."""
+        return self._dtype
+
+    @property
+    def variables(self) -> list[Any]:
+        """Its variables, in the order in which they were made; those of cells inside too."""
+        return list(self._variables)
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """Those of its variables that optimizers change."""
+        return [variable for variable in self.variables if variable.trainable]
+
+    weights = variables
+    trainable_weights = trainable_variables
+
+    # Variables
+
+    def add_variable(self, name: str, shape: Any, initializer: Any = None) -> Any:
+        """A variable of the cell, as `get_variable` makes it."""
+        return get_variable(name, shape, self._dtype or float32, initializer, trainable=self._trainable)
+
+    @contextlib.contextmanager
+    def _opened(self, scope: str | VariableScope | None) -> Iterator[None]:
+        """Inside, `get_variable` makes variables of the cell, or finds those it has made."""
+        graph = get_default_graph().root
+        if self._home not in (None, graph):
+            raise ValueError(f"the variables of {self!r} are in another graph: make another cell for this one")
+        if self._scope is not None:
+            block = variable_scope(self._scope, reuse=self.built or self._reuse)
+        elif scope is not None or self._reuse:
+            entered = self.name if scope is None else scope
+            block = variable_scope(entered, reuse=self._reuse, custom_getter=self._recorded)
+        else:
+            block = variable_scope(None, self.name, custom_getter=self._recorded)
+        with block as opened:
+            if self._scope is None:
+                self._set(_scope=opened, _home=graph)
+            yield
+
+    def _recorded(self, getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+        variable = getter(name, *args, **options)
+        if all(variable is not each for each in self._variables):
+            self._set(_variables=(*self._variables, variable))
+        return variable
+
+    def _set(self, **attributes: Any) -> None:
+        """Set attributes, until what is being built fails."""
+        before = {name: getattr(self, name) for name in attributes}
+        self.__dict__.update(attributes)
+        get_default_graph().on_failure(lambda: self.__dict__.update(before))
+
+    def __repr__(self) -> str:
+        return f"<af.nn.rnn_cell.{type(self).__name__} {self.name!r}>"
+
+
+def _snake_case(name: str) -> str:
+    """`LSTMCell` as `lstm_cell`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _dtype_of(inputs: Any) -> DType:
+    """The dtype of the first floating tensor of a structure, else float32."""
+    return next((tensor.dtype for tensor in nest.flatten(inputs) if tensor.dtype in FLOAT), float32)
+
+
+def sizes_of(size: Any) -> list[Any]:
+    """The sizes that a leaf of `state_size` or `output_size` stands for, without the batch."""
+    return size.as_list() if isinstance(size, TensorShape) else [size]
+
+
+def zero_states(state_size: Any, batch_size: TensorLike, dtype: Any) -> Any:
+    """Zeros of the structure of `state_size`, each [batch_size, size]; of one dtype, or of a structure of them."""
+    sizes = nest.flatten(state_size)
+    dtypes = nest.flatten(dtype) if nest.is_nested(dtype) else [dtype] * len(sizes)
+    pairs = zip(sizes, dtypes, strict=True)
+    return nest.pack_sequence_as(state_size, [zeros([batch_size, *sizes_of(s)], as_dtype(d)) for s, d in pairs])
+
+
+def features_of(inputs_shape: TensorShape) -> int:
+    """How many features inputs of that shape [batch, features] have. ValueError if it is not known."""
+    if inputs_shape.ndims not in (None, 2):
+        raise ValueError(f"the inputs of a cell have shape [batch, features], not {inputs_shape}")
+    size = None if inputs_shape.sizes is None else inputs_shape.sizes[1]
+    if size is None:
+        raise ValueError(f"the number of features of the inputs must be known, their shape is {inputs_shape}")
+    return size
+
+
+def linear(parts: Sequence[Tensor], kernel: Any, bias: Any) -> Tensor:
+    """The parts side by side, times `kernel`, plus `bias`."""
+    return bias_add(matmul(concat(parts, 1), kernel), bias)
+
+
+def checked_units(num_units: Any, what: str = "num_units") -> int:
+    """A number of units. TypeError or ValueError if it is none."""
+    if isinstance(num_units, bool) or not hasattr(num_units, "__index__"):
+        raise TypeError(f"{what} must be an int, not {num_units!r}")
+    if num_units < 1:
+        raise ValueError(f"{what} must be at least 1, not {num_units}")
+    return int(num_units)
+
+
+def checked_activation(activation: Activation | None) -> Activation:
+    """The function that a cell applies, `tanh` if none is given."""
+    if activation is not None and not callable(activation):
+        raise TypeError(f"activation must be a function of a tensor, as af.nn.relu, not {activation!r}")
+    return tanh if activation is None else activation
+
+
+__all__ = [
+    "Activation", "RNNCell", "checked_activation", "checked_units", "features_of", "linear", "sizes_of", "zero_states",
+]  # fmt: skip

@@ -1,0 +1,202 @@
+"""LSTM cells [Hochreiter and Schmidhuber 1997]: a memory c, which gates write, keep and show."""
+
+from typing import Any, NamedTuple
+
+from aioflow.convert import TensorLike
+from aioflow.dtypes import DType
+from aioflow.kernels.joining import concat, split
+from aioflow.kernels.math import sigmoid
+from aioflow.kernels.matmul import matmul
+from aioflow.kernels.rounding import clip_by_value
+from aioflow.library.initializers import zeros_initializer
+from aioflow.library.rnn_cell_base import (
+    Activation,
+    RNNCell,
+    checked_activation,
+    checked_units,
+    features_of,
+    linear,
+)
+from aioflow.library.variable_scope import Initializer, Reuse
+from aioflow.node import Tensor
+from aioflow.tensor_shape import TensorShape
+
+
+class LSTMStateTuple(NamedTuple):
+    """The state of an LSTM cell: its memory c and its output h."""
+
+    c: Any
+    h: Any
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of both. TypeError if they differ."""
+        if self.c.dtype is not self.h.dtype:
+            raise TypeError(f"c is {self.c.dtype.name} and h is {self.h.dtype.name}: both must have one dtype")
+        dtype: DType = self.c.dtype
+        return dtype
+
+
+class BasicLSTMCell(RNNCell):
+    """An LSTM cell without peepholes, clipping and projection.
+
+        i, j, f, o = split([inputs, h] @ kernel + bias, 4)
+        c = c * sigmoid(f + forget_bias) + sigmoid(i) * activation(j)
+        output = h = activation(c) * sigmoid(o)
+
+    Args:
+        num_units: the size of c and h.
+        forget_bias: is added to the gate that keeps the memory, so that at first little is forgotten.
+        state_is_tuple: whether the state is an LSTMStateTuple; else c and h side by side in one tensor.
+        activation: `tanh` by default.
+        reuse: see RNNCell.
+        name: see RNNCell.
+        dtype: see RNNCell.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Reuse = None,
+        name: str | None = None,
+        dtype: Any = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(trainable, name, dtype, reuse)
+        self._num_units = checked_units(num_units)
+        self._forget_bias = forget_bias
+        self._state_is_tuple = state_is_tuple
+        self._activation = checked_activation(activation)
+
+    @property
+    def state_size(self) -> Any:
+        """The sizes of c and h, or their sum if the state is no tuple."""
+        sizes = LSTMStateTuple(self._num_units, self.output_size)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+    @property
+    def output_size(self) -> int:
+        """The size of h."""
+        return self._num_units
+
+    def build(self, inputs_shape: TensorShape) -> None:
+        """Make `kernel` and `bias`."""
+        rows = features_of(inputs_shape) + self.output_size
+        self._kernel = self.add_variable("kernel", [rows, 4 * self._num_units], self._initializer)
+        self._bias = self.add_variable("bias", [4 * self._num_units], zeros_initializer())
+
+    _initializer: Initializer | None = None
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """The output h, and the state."""
+        c, h = self._parts(state)
+        i, j, f, o = split(linear([inputs, h], self._kernel, self._bias), 4, axis=1)
+        c = c * sigmoid(self._with_bias(f)) + sigmoid(i) * self._activation(j)
+        h = self._activation(c) * sigmoid(o)
+        return h, self._state(c, h)
+
+    def _with_bias(self, f: Tensor) -> Tensor:
+        return f + self._forget_bias if isinstance(self._forget_bias, Tensor) or self._forget_bias else f
+
+    def _parts(self, state: Any) -> tuple[Tensor, Tensor]:
+        """The memory c, and h."""
+        if not self._state_is_tuple:
+            c, h = split(state, [self._num_units, self.output_size], axis=1)
+            return c, h
+        if not isinstance(state, (tuple, list)) or len(state) != 2:
+            raise ValueError(f"the state of an LSTM cell is a pair, as LSTMStateTuple(c, h), not {state!r}")
+        return state[0], state[1]
+
+    def _state(self, c: Tensor, h: Tensor) -> Any:
+        return LSTMStateTuple(c, h) if self._state_is_tuple else concat([c, h], 1)
+
+
+class LSTMCell(BasicLSTMCell):
+    """An LSTM cell that may have peepholes, clip its memory and project its output [Sak et al. 2014].
+
+        i, j, f, o = split([inputs, h] @ kernel + bias, 4)
+        c' = c * sigmoid(f + forget_bias + w_f_diag * c) + sigmoid(i + w_i_diag * c) * activation(j)
+        output = h = activation(c') * sigmoid(o + w_o_diag * c') @ projection/kernel
+
+    Args:
+        num_units: the size of c, and of h if there is no projection.
+        use_peepholes: whether the gates see c, by the three vectors `w_?_diag`; else these terms are left out.
+        cell_clip: c is clipped to +-cell_clip.
+        initializer: of the kernels and the peepholes.
+        num_proj: the size of the projected h; None for no projection.
+        proj_clip: h is clipped to +-proj_clip, if it is projected.
+        num_unit_shards: has no meaning here: variables are not partitioned.
+        num_proj_shards: has no meaning here either.
+        forget_bias: is added to the gate that keeps the memory, so that at first little is forgotten.
+        state_is_tuple: whether the state is an LSTMStateTuple; else c and h side by side in one tensor.
+        activation: `tanh` by default.
+        reuse: see RNNCell.
+        name: see RNNCell.
+        dtype: see RNNCell.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        cell_clip: TensorLike = None,
+        initializer: Initializer | None = None,
+        num_proj: int | None = None,
+        proj_clip: TensorLike = None,
+        num_unit_shards: int | None = None,
+        num_proj_shards: int | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Reuse = None,
+        name: str | None = None,
+        dtype: Any = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name, dtype, trainable)
+        self._use_peepholes = use_peepholes
+        self._cell_clip = cell_clip
+        self._initializer = initializer
+        self._num_proj = None if num_proj is None else checked_units(num_proj, "num_proj")
+        self._proj_clip = proj_clip
+
+    @property
+    def output_size(self) -> int:
+        """The size of h."""
+        return self._num_units if self._num_proj is None else self._num_proj
+
+    def build(self, inputs_shape: TensorShape) -> None:
+        """Make `kernel` and `bias`, three peepholes and the kernel of the projection if there are to be such."""
+        super().build(inputs_shape)
+        if self._use_peepholes:
+            self._peepholes = [
+                self.add_variable(f"w_{gate}_diag", [self._num_units], self._initializer) for gate in "fio"
+            ]
+        if self._num_proj is not None:
+            shape = [self._num_units, self._num_proj]
+            self._projection = self.add_variable("projection/kernel", shape, self._initializer)
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """The output h, and the state."""
+        c, h = self._parts(state)
+        i, j, f, o = split(linear([inputs, h], self._kernel, self._bias), 4, axis=1)
+        keep, write = sigmoid(self._seen(0, self._with_bias(f), c)), sigmoid(self._seen(1, i, c))
+        c = _clipped(keep * c + write * self._activation(j), self._cell_clip)
+        h = sigmoid(self._seen(2, o, c)) * self._activation(c)
+        if self._num_proj is not None:
+            h = _clipped(matmul(h, self._projection), self._proj_clip)
+        return h, self._state(c, h)
+
+    def _seen(self, number: int, gate: Tensor, c: Tensor) -> Tensor:
+        """A gate that sees the memory, if it is to."""
+        return gate + self._peepholes[number] * c if self._use_peepholes else gate
+
+
+def _clipped(x: Tensor, bound: Any) -> Tensor:
+    return x if bound is None else clip_by_value(x, -bound, bound)
+
+
+__all__ = ["BasicLSTMCell", "LSTMCell", "LSTMStateTuple"]

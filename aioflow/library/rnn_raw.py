@@ -1,0 +1,129 @@
+"""Recurrent nets whose inputs are made as they go: `raw_rnn`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from aioflow import nest
+from aioflow.convert import convert_to_tensor
+from aioflow.dtypes import DType
+from aioflow.graph import transactional
+from aioflow.kernels.comparison import logical_not, logical_or
+from aioflow.kernels.constants import constant
+from aioflow.kernels.filling import zeros
+from aioflow.kernels.reduction import reduce_all
+from aioflow.kernels.shapes import shape
+from aioflow.library.loops import while_loop
+from aioflow.library.rnn import Scope, batch_size_of, check_cell, kept_where, output_dtype
+from aioflow.library.rnn_cell_base import sizes_of
+from aioflow.library.tensor_array import TensorArray
+from aioflow.library.variable_scope import variable_scope
+from aioflow.node import Tensor
+
+LoopFunction = Callable[[Tensor, Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
+
+
+@transactional
+def raw_rnn(
+    cell: Any,
+    loop_fn: LoopFunction,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    scope: Scope = None,
+) -> tuple[Any, Any, Any]:
+    """A cell applied step by step, as long as `loop_fn` says, to what that gives.
+
+        finished, inputs, state, emitted, loop_state = loop_fn(time, output, cell_state, loop_state)
+
+    At time 0, before any step, `loop_fn` is called with None for all but the time: it returns the first inputs, the
+    first state, what is emitted in one step of one sequence, or None for the cell's outputs, and a state of its own or
+    None. Then it is called once to describe what happens between two steps. A sequence that is `finished` [batch] emits
+    zeros, and its state stays. The loop ends when all are.
+
+    Args:
+        cell: see `af.nn.rnn_cell.RNNCell`.
+        loop_fn: see above; `finished` is bool [batch].
+        parallel_iterations: see `while_loop`; 32 by default.
+        swap_memory: see `while_loop`.
+        scope: the variable scope around the cell; `rnn` by default.
+
+    Returns:
+        What was emitted, TensorArrays in the structure of it, the state of the cell, and that of `loop_fn` or None.
+    """
+    check_cell(cell)
+    if not callable(loop_fn):
+        raise TypeError(f"loop_fn must be a function of (time, output, state, loop_state), not {loop_fn!r}")
+    with variable_scope(scope or "rnn"):
+        raw = _Raw(cell, loop_fn)
+        _, _, _, arrays, state, own = while_loop(
+            lambda time, finished, *rest: logical_not(reduce_all(finished)), raw.step, raw.first,
+            parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
+        )  # fmt: skip
+        return nest.pack_sequence_as(raw.emitted, arrays), state, own if raw.has_state else None
+
+
+class _Raw:
+    """The parts of the loop.
+
+    Attributes:
+        first: the loop variables: the time, what is finished, inputs, what was emitted, the state, and `loop_fn`'s.
+        emitted: the structure of what is emitted.
+        has_state: whether `loop_fn` has a state of its own.
+    """
+
+    def __init__(self, cell: Any, loop_fn: LoopFunction) -> None:
+        self._cell = cell
+        self._loop_fn = loop_fn
+        time = constant(0)
+        finished, inputs, state, emitted, own = _five(loop_fn(time, None, None, None))
+        inputs = nest.map_structure(convert_to_tensor, inputs)
+        state = nest.map_structure(convert_to_tensor, state)
+        batch = batch_size_of(nest.flatten(inputs), 0)
+        self.emitted = cell.output_size if emitted is None else emitted
+        parts = [_part(each, state) for each in nest.flatten(self.emitted)]
+        self._nothing = [zeros([batch, *sizes], dtype) for sizes, dtype in parts]
+        arrays = [
+            TensorArray(each.dtype, 0, dynamic_size=True, element_shape=each.shape, clear_after_read=False)
+            for each in self._nothing
+        ]
+        self.has_state = own is not None
+        own = nest.map_structure(_tensor, own) if self.has_state else time
+        self.first = (time, convert_to_tensor(finished), inputs, arrays, state, own)
+
+    def step(self, time: Tensor, finished: Tensor, inputs: Any, arrays: list[TensorArray], state: Any, own: Any) -> Any:
+        """The loop variables after one more step."""
+        output, after = self._cell(inputs, state)
+        given = own if self.has_state else None
+        done, inputs, after, emitted, following = _five(self._loop_fn(time + 1, output, after, given))
+        emitted = output if emitted is None else emitted
+        alive = logical_not(finished)
+        values = [
+            kept_where(alive, convert_to_tensor(value), nothing)
+            for value, nothing in zip(nest.flatten(emitted), self._nothing, strict=True)
+        ]
+        pairs = zip(nest.flatten(state), nest.flatten(after), strict=True)
+        states = nest.pack_sequence_as(state, [kept_where(alive, convert_to_tensor(new), old) for old, new in pairs])
+        arrays = [array.write(time, value) for array, value in zip(arrays, values, strict=True)]
+        following = own if following is None else following
+        return time + 1, logical_or(finished, convert_to_tensor(done)), inputs, arrays, states, following
+
+
+def _five(returned: Any) -> tuple[Any, Any, Any, Any, Any]:
+    if not isinstance(returned, (list, tuple)) or len(returned) != 5:
+        raise ValueError(f"loop_fn must return (finished, inputs, state, emitted, loop_state), not {returned!r}")
+    finished, inputs, state, emitted, own = returned
+    return finished, inputs, state, emitted, own
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, TensorArray) else convert_to_tensor(value)
+
+
+def _part(emitted: Any, state: Any) -> tuple[Any, DType]:
+    """The sizes without the batch, and the dtype, of one thing that is emitted: a size of a cell, or a tensor."""
+    if not isinstance(emitted, Tensor):
+        return sizes_of(emitted), output_dtype(state, None)
+    sizes = emitted.shape
+    return (sizes.as_list() if sizes.is_fully_defined() else shape(emitted)), emitted.dtype
+
+
+__all__ = ["raw_rnn"]
