@@ -172,6 +172,11 @@ class Body:
         return f"<Body of {self.graph.version} operations>"
 
 
+def bodies_of(operation: Operation) -> list[Body]:
+    """The bodies that an operation holds."""
+    return [value for value in operation.attrs.values() if isinstance(value, Body)]
+
+
 def outline(outer: Graph, name: str, function: Callable[[BodyGraph], Any]) -> tuple[BodyGraph, Any]:
     """A new body of `outer`, described by `function`, which is called with it; and what that returns."""
     graph = BodyGraph(outer)
@@ -202,4 +207,4 @@ def fresh(spec: Spec) -> Spec:
     return Spec(spec.dtype, spec.shape if spec.shape.is_fully_defined() else TensorShape(spec.sizes))
 
 
-__all__ = ["Body", "BodyGraph", "argument", "captured", "close", "fresh", "outline"]
+__all__ = ["Body", "BodyGraph", "argument", "bodies_of", "captured", "close", "fresh", "outline"]

@@ -333,16 +333,20 @@ class ListSpec(ResourceSpec):
 
     def with_item(self, element: Spec) -> "ListSpec":
         """The same list of other elements."""
-        size, dynamic, clear = self.size, self.dynamic_size, self.clear_after_read
+        return self._with(element, self.size)
+
+    def _with(self, element: Spec, size: int | None) -> "ListSpec":
+        dynamic, clear = self.dynamic_size, self.clear_after_read
         return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=self.infer_shape)
 
     def common_with(self, other: "ListSpec") -> "ListSpec":
         """What is known of a list that is one or the other. TypeError if their elements are of different dtypes."""
         mine, theirs = self.element, other.element
+        size = self.size if self.size == other.size else None
         if isinstance(mine, ListSpec) and isinstance(theirs, ListSpec):
-            return self.with_item(mine.common_with(theirs))
+            return self._with(mine.common_with(theirs), size)
         shape = mine.same_dtype(theirs).shape.most_specific_compatible_shape(theirs.shape)
-        return self.with_item(Spec(mine.dtype, TensorShape(shape)))
+        return self._with(Spec(mine.dtype, TensorShape(shape)), size)
 
     def __str__(self) -> str:
         return f"list({self.element}{'' if self.size is None else f', {self.size}'})"

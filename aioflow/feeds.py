@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow import dtypes
+from aioflow.body import bodies_of
 from aioflow.composites import Composite, composite_of
 from aioflow.dtypes import Array, Known, Sizes, Spec
 from aioflow.graph import Graph
@@ -162,7 +163,20 @@ def _agrees(array: Any, known: Known) -> bool:
 
 def _is_built_upon(tensor: Tensor) -> bool:
     """Whether an operation would be another one, had the value of `tensor` not been known when it was built."""
-    return any(_inferred(op) != _inferred(op, unknown=tensor) for op in tensor.consumers())
+    return any(
+        _inferred(op) != _inferred(op, unknown=tensor) or any(map(_is_built_upon, _stand_ins(op, tensor)))
+        for op in tensor.consumers()
+    )
+
+
+def _stand_ins(operation: Operation, tensor: Tensor) -> list[Tensor]:
+    """What stands for an input of the operation in the branches or loop that it holds."""
+    return [
+        argument
+        for body in bodies_of(operation)
+        for argument, place in zip(body.arguments, body.takes, strict=True)
+        if operation.inputs[place] is tensor
+    ]
 
 
 def _inferred(operation: Operation, unknown: Tensor | None = None) -> list[Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from aioflow import backward
 from aioflow.aggregation import Gradient, check_method
+from aioflow.body import BodyGraph
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.graph import Graph, building_in, get_default_graph
 from aioflow.indexed_slices import IndexedSlices, dense
@@ -64,14 +65,63 @@ def gradients(
     method = check_method(aggregation_method)
     graph = _graph_of([*targets, *sources])
     with graph.transaction(), graph.as_default(), graph.name_scope(name or "gradients"):
-        ends = [graph.adopt(_end(y)) for y in targets]
-        starts = [graph.adopt(_differentiated(x)) for x in sources]
+        levels = _levels(graph)
+        ends = [_within(levels, _end(y)) for y in targets]
+        starts = [_within(levels, _differentiated(x)) for x in sources]
         stopped = frozenset(_differentiated(x) for x in fixed)
         seeds = _seeds(ends, grad_ys)
-        colocate, gate = colocate_gradients_with_ops, gate_gradients
-        found = backward.differentiate(graph, ends, starts, seeds, stopped, method, colocate, gate)
+        options = method, colocate_gradients_with_ops, gate_gradients
+        found = _through_bodies(levels, ends, seeds, starts, stopped, options)
         return [zeros_like(x) if g is None and missing is UnconnectedGradients.ZERO else g
                 for g, x in zip(found, sources, strict=True)]  # fmt: skip
+
+
+def _levels(graph: Graph) -> list[Graph]:
+    """The graph, and if it is a body those around it, innermost first."""
+    return [graph, *(_levels(graph.outer) if isinstance(graph, BodyGraph) else [])]
+
+
+def _within(levels: Sequence[Graph], tensor: Tensor) -> Tensor:
+    """What stands for the tensor at one of the levels. ValueError if it belongs to another graph."""
+    return tensor if tensor.graph in levels else levels[0].adopt(tensor)
+
+
+def _captures(graph: Graph) -> dict[Tensor, Tensor]:
+    return graph.captures if isinstance(graph, BodyGraph) else {}
+
+
+def _through_bodies(
+    levels: Sequence[Graph], ys: Sequence[Tensor], seeds: Sequence[Gradient], xs: Sequence[Tensor], stopped: Any,
+    options: Sequence[Any],
+) -> list[Gradient | None]:  # fmt: skip
+    """The gradients of `xs`, built in the first of `levels`, which may be a body: what it captures is made outside."""
+    starts = _starts(levels, ys, xs, stopped)
+    arrived = list(zip(ys, seeds, strict=True))
+    found: dict[Tensor, Gradient | None] = {}
+    for level in levels:
+        mine = [(y, seed) for y, seed in arrived if y.graph is level]
+        ends, given = [y for y, _ in mine], [seed for _, seed in mine]
+        made = backward.differentiate(levels[0], ends, list(starts[level]), given, stopped, *options)
+        for (start, outside), dx in zip(starts[level].items(), made, strict=True):
+            if outside is None:
+                found[start] = dx
+            elif dx is not None:
+                arrived.append((outside, dx))
+    return [found.get(x) for x in xs]
+
+
+def _starts(
+    levels: Sequence[Graph], ys: Sequence[Tensor], xs: Sequence[Tensor], stopped: Any
+) -> dict[Graph, dict[Tensor, Tensor | None]]:
+    """At each level what to differentiate with respect to: the xs there, and captures, each with what it captures."""
+    ends = [*ys, *[tensor for level in levels for tensor in _captures(level)]]
+    reached: set[Tensor] = set()
+    found: dict[Graph, dict[Tensor, Tensor | None]] = {}
+    for level in reversed(levels):
+        inside = {made: outside for outside, made in _captures(level).items() if outside in reached}
+        found[level] = {**inside, **dict.fromkeys(x for x in xs if x.graph is level)}
+        reached |= backward.reached_from(list(found[level]), [end for end in ends if end.graph is level], stopped)
+    return found
 
 
 def hessians(

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 from aioflow.convert import convert_to_tensor
 from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec
-from aioflow.graph import Graph, get_default_graph, placed, reworded
+from aioflow.graph import Graph, building_in, get_default_graph, placed, reworded
 from aioflow.node import Attrs, Operation, Tensor, user_line
 from aioflow.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
 from aioflow.params import Ints as Ints
@@ -62,6 +62,7 @@ class Kernel:
         binds: the function takes (xp, node) and returns the function of the inputs.
         context: its first parameter is the Context of the call instead of the array namespace.
         asynchronous: it is an `async def`.
+        when: asked whenever a kernel is chosen: whether this one can be used in this process. None: always.
     """
 
     function: Callable[..., Any]
@@ -71,6 +72,7 @@ class Kernel:
     binds: bool
     dtypes: frozenset[DType] | None
     priority: int
+    when: Callable[[], bool] | None = None
 
     @property
     def context(self) -> bool:
@@ -126,7 +128,10 @@ class Op(Generic[R]):
         self.kernels: Final[dict[DeviceKind, list[Kernel]]] = {}
         self.gradient_rule: Callable[..., Any] | None = None
         self.gradient_reason: str | None = None
+        self.gradient_takes_none = False
+        """Whether the gradient is told of outputs without a gradient by None, instead of zeros."""
         self.cost_rule: Callable[..., float] | None = None
+        self.check_rule: Callable[..., None] | None = None
         self._names = names_of(rule)
         self._name_at = self._names.index("name") if "name" in self._names else None
         defaults = inspect.unwrap(rule).__defaults__ or ()
@@ -145,6 +150,14 @@ class Op(Generic[R]):
         """Declare that there is none, and why; gradients stop here."""
         self.gradient_reason = reason
 
+    def check(self, rule: Callable[..., None]) -> Callable[..., None]:
+        """Declare what constants cannot be: asked when a node is built, after the shape rule.
+
+        The rule takes the op's parameters, data as arrays where they are constants, else as Specs; ValueError refuses.
+        """
+        self.check_rule = rule
+        return rule
+
     def cost(self, rule: Callable[..., float]) -> Callable[..., float]:
         """Declare the number of arithmetic operations: (input specs, output specs, attributes) -> count."""
         self.cost_rule = rule
@@ -158,13 +171,14 @@ class Op(Generic[R]):
         binds: bool = False,
         only: Iterable[DType] | None = None,
         priority: int = 0,
+        when: Callable[[], bool] | None = None,
     ) -> Callable[[F], F]:
         """Declare a kernel for these kinds of device; see `Kernel` for what the flags promise."""
 
         def declare(function: F) -> F:
             types = None if only is None else frozenset(only)
             for kind in kinds:
-                made = Kernel(function, kind, out, fresh or out, binds, types, priority)
+                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when)
                 self.kernels.setdefault(kind, []).append(made)
                 self.kernels[kind].sort(key=lambda kernel: -kernel.priority)
             return function
@@ -172,9 +186,10 @@ class Op(Generic[R]):
         return declare
 
     def kernel_for(self, kind: DeviceKind, specs: Sequence[Spec]) -> Kernel | None:
-        """The kernel of highest priority for that kind of device and these input dtypes."""
+        """The kernel of highest priority for that kind of device and these input dtypes that can be used now."""
         for kernel in self.kernels.get(kind, ()):
-            if kernel.dtypes is None or all(spec.dtype in kernel.dtypes for spec in specs):
+            fits = kernel.dtypes is None or all(spec.dtype in kernel.dtypes for spec in specs)
+            if fits and (kernel.when is None or kernel.when()):
                 return kernel
         return None
 
@@ -239,8 +254,13 @@ class Op(Generic[R]):
                 found = _dtype_of(value)
                 if found is not None:
                     hints[param.marker.group] = found
+        converted = []
         with graph.as_default():
-            return [self._convert(p, v, hints) for p, v in zip(self.params, values, strict=True)]
+            for param, value in zip(self.params, values, strict=True):
+                converted.append(self._convert(param, value, hints))
+                if isinstance(param.marker, Like) and (found := _dtype_of(converted[-1])) is not None:
+                    hints.setdefault(param.marker.group, found)  # of literals alone the first says what all are
+        return converted
 
     def _convert(self, param: Param, value: Any, hints: Mapping[str, DType]) -> Any:
         if param.role == "attr":
@@ -278,12 +298,19 @@ class Op(Generic[R]):
 
     def _infer(self, arguments: list[Any], inputs: Sequence[Tensor], name: str | None) -> tuple[Sequence[Spec], type]:
         try:
+            given = [] if self.check_rule is None else self._with_constants(arguments, inputs)
             result = self._apply_rule(arguments)
+            if self.check_rule is not None:
+                self.check_rule(*given)
         except (TypeError, ValueError) as error:
             raise reworded(error, self._explain(error, inputs, name)) from error
         if isinstance(result, Spec):
             return (result,), Spec
         return ((), Operation) if result is None else (result, tuple)
+
+    def _with_constants(self, arguments: list[Any], inputs: Sequence[Tensor]) -> list[Any]:
+        data = iter(self.regroup([t.op.attrs["value"] if t.op.type == "constant" else t.spec for t in inputs]))
+        return [a if p.role == "attr" else next(data) for p, a in zip(self.params, arguments, strict=True)]
 
     def _apply_rule(self, arguments: list[Any]) -> Any:
         if self._name_at is not None:
@@ -411,12 +438,13 @@ def _built_at() -> str:
 def _graph_of(values: list[Any]) -> Graph:
     for value in values:
         if type(value) is Tensor:
-            return value.op.graph
+            return building_in(value.op.graph)
         if type(value) is list or type(value) is tuple:
             for item in value:
                 if type(item) is Tensor:
-                    return item.op.graph
-    return next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), get_default_graph())
+                    return building_in(item.op.graph)
+    found = next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), None)
+    return get_default_graph() if found is None else building_in(found)
 
 
 def _dtype_of(value: Any) -> DType | None:

@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
+import convnet_digits  # noqa: E402
+import lstm_text  # noqa: E402
 import serve_digits  # noqa: E402
 import train_digits  # noqa: E402
 
@@ -80,6 +82,45 @@ def test_the_demo_runs_on_either_loop(loop):
     done = run("examples/train_digits.py", "--epochs", "1", "--loop", loop)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"test accuracy [01]\.\d{3}", done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_the_convolutional_demo_reads_most_digits_after_a_few_epochs():
+    done = run("examples/convnet_digits.py", "--epochs", "5")
+    assert done.returncode == 0, done.stderr
+    accuracy = re.fullmatch(r"test accuracy (\d\.\d{4})", done.stdout.splitlines()[-1])
+    assert accuracy is not None, done.stdout
+    assert float(accuracy[1]) >= 0.9
+
+
+def test_digits_are_moved_by_at_most_a_pixel_and_to_all_sides():
+    seen, _ = train_digits.load_digits()
+    image = np.zeros([8, 8], np.float32)
+    image[3, 4] = 1
+    moved = convnet_digits.moved(np.tile(image.reshape(64), [200, 1]), np.random.default_rng(0))
+    _, rows, columns = np.nonzero(moved.reshape(200, 8, 8))
+    assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == {(y, x) for y in (2, 3, 4) for x in (3, 4, 5)}
+    shown = convnet_digits.MovingDigits(*seen).batches(np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(np.concatenate([batch.labels for batch in shown])), np.sort(seen.labels))
+
+
+@pytest.mark.slow
+def test_the_text_demo_learns_to_foresee_characters_and_writes():
+    done = run("examples/lstm_text.py", "--steps", "40", "--length", "30")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines(keepends=True)
+    losses = [float(re.fullmatch(r"step \d+  (\d\.\d+) bits per character\n", line)[1]) for line in lines[:20]]
+    assert losses[-1] < losses[0] - 0.5
+    written = "".join(lines[20:])
+    assert written.startswith(lstm_text.PROMPT)
+    assert len(written) == len(lstm_text.PROMPT) + 30 + len("\n")
+
+
+def test_windows_of_text_go_on_where_the_last_ended():
+    text = np.arange(lstm_text.STREAMS * (2 * lstm_text.WINDOW + 7))
+    (first, following), (second, _) = lstm_text.windows(text)
+    np.testing.assert_array_equal(second, first + lstm_text.WINDOW)
+    np.testing.assert_array_equal(following, first + 1)
 
 
 class Terminal(io.StringIO):

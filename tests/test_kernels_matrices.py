@@ -257,14 +257,14 @@ def test_a_matrix_without_full_rank_is_solved_by_the_pseudo_inverse_alone():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: diagonals.matrix_diag_part(np.ones((2, 3)), 3), "2 rows and 3 columns has no diagonal 3"),
+        (lambda: diagonals.matrix_diag_part(np.ones((2, 3)), k=3), "2 rows and 3 columns has no diagonal 3"),
         (
-            lambda: diagonals.matrix_diag_part(np.ones((2, 3)), (1, 0)),
+            lambda: diagonals.matrix_diag_part(np.ones((2, 3)), k=(1, 0)),
             r"the lowest and the highest of several, not \(1, 0\)",
         ),
         (lambda: diagonals.matrix_diag_part(np.ones(3)), "a matrix has at least rank 2"),
         (lambda: diagonals.matrix_diag(np.ones(3), num_rows=2), "length 3 do not fit a matrix of 2 rows and 3 columns"),
-        (lambda: diagonals.matrix_diag(np.ones((3, 2)), (0, 1)), r"2 diagonals do not have shape \[3, 2\]"),
+        (lambda: diagonals.matrix_diag(np.ones((3, 2)), k=(0, 1)), r"2 diagonals do not have shape \[3, 2\]"),
         (lambda: diagonals.matrix_set_diag(np.ones((2, 3)), np.ones(3)), r"shape \[2\] are needed .* not \[3\]"),
         (lambda: diagonals.matrix_band_part(np.ones((2, 3)), 3, 0), "num_lower is negative or at most 2, not 3"),
     ],
@@ -281,7 +281,7 @@ def test_diagonals_and_bands_have_any_numbers(dtype):
         (diagonals.matrix_diag(np.ones(2, kind)), [[1, 0], [0, 1]]),
         (diagonals.matrix_set_diag(np.ones((2, 2), kind), np.zeros(2, kind)), [[0, 1], [1, 0]]),
         (diagonals.matrix_band_part(np.ones((2, 2), kind), -1, 0), [[1, 0], [1, 1]]),
-        (diagonals.matrix_diag_part(np.ones((2, 2), kind), (0, 1)), [[1, 0], [1, 1]]),
+        (diagonals.matrix_diag_part(np.ones((2, 2), kind), k=(0, 1)), [[1, 0], [1, 1]]),
     ]:
         value = evaluate(tensor)
         assert value.dtype == kind

@@ -6,7 +6,6 @@ import pytest
 import scipy.special
 from evaluate import evaluate
 
-from aioflow import errors
 from aioflow.gradients import gradients
 from aioflow.graph import Graph
 from aioflow.kernels import activation, losses, softmax
@@ -109,6 +108,7 @@ def test_the_gradient_of_a_bias_sums_many_rows_and_any_layout():
     for array in (x, np.asfortranarray(x), x[::2], x.reshape(50, 100, 3)):
         expected = array.reshape(-1, 3).sum(0, np.float64)
         np.testing.assert_allclose(evaluate(activation.bias_add_grad(array)), expected, atol=1e-3)
+    assert evaluate(activation.bias_add_grad(x[:0, :0])).shape == (0,)
 
 
 # Softmax
@@ -171,12 +171,10 @@ def test_a_label_that_is_no_class_is_an_error_that_names_it(dtype):
     loss = losses.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     x = np.zeros((2, 3), np.float32)
     np.testing.assert_allclose(evaluate(loss, {logits: x, labels: np.array([0, 2], dtype)}), np.log([3, 3]), rtol=1e-6)
-    with pytest.raises(
-        errors.InvalidArgumentError, match=r"label 3 \(number 1 of 2\) is outside the valid range \[0, 3\)"
-    ):
+    with pytest.raises(ValueError, match=r"label 3 \(number 1 of 2\) is outside the valid range \[0, 3\)"):
         evaluate(loss, {logits: x, labels: np.array([0, 3], dtype)})
     if np.dtype(dtype).kind == "i":
-        with pytest.raises(errors.InvalidArgumentError, match="label -1 "):
+        with pytest.raises(ValueError, match="label -1 "):
             evaluate(loss, {logits: x, labels: np.array([-1, 0], dtype)})
 
 

@@ -133,6 +133,11 @@ def test_distances_of_nothing():
     assert found.dtype == np.float32
 
 
+def test_texts_that_end_in_zeros_are_equal_to_themselves_only():
+    texts = [SparseTensor([[0, 0]], [text], [1, 1]) for text in (b"a\0", b"a\0", b"a")]
+    assert [evaluate(sequence.edit_distance(texts[0], text)).tolist() for text in texts] == [[0], [0], [1]]
+
+
 def test_names_of_several_results():
     assert sequence.setdiff1d([1, 2, 3], [2])._fields == ("out", "idx")
     y, idx, count = evaluate(list(sequence.unique_with_counts(constant([5, 7, 5]), af.int64)))
@@ -175,10 +180,11 @@ async def test_rows_are_changed_one_update_after_the_other(graph):
 
 
 async def test_integers_are_divided_towards_zero(graph):
-    v = af.Variable([7, -7, 9])
-    assert await run(graph, scattering.scatter_div(v, [0, 1, 0], [2, 2, -1])) == [[-3, -3, 9]]
+    v = af.Variable([7, -7, 9, -(2**31)])
+    assert await run(graph, scattering.scatter_div(v, [0, 1, 0, 3], [2, 2, -1, 3])) == [[-3, -3, 9, -715827882]]
     with pytest.raises(errors.InvalidArgumentError, match="integers cannot be divided by 0"):
         await run(graph, scattering.scatter_div(v, [0], [0]))
+    assert await run(graph, scattering.scatter_div(af.Variable([[]], dtype=af.int32), [], np.zeros((0, 0)))) == [[[]]]
 
 
 async def test_positions_of_a_variable_are_changed(graph):
@@ -189,12 +195,26 @@ async def test_positions_of_a_variable_are_changed(graph):
         scattering.scatter_nd_add(v, [[1], [1]], [[1.0, 1.0], [2.0, 2.0]]),
         scattering.scatter_nd_sub(v, [[0, 0], [0, 0]], [1.0, 1.0]),
     ) == [[[1, 7], [3, 8]], [[1, 7], [6, 11]], [[-1, 7], [6, 11]]]
-    with pytest.raises(errors.InvalidArgumentError, match="index 2 along axis 0 is out of range"):
-        await run(graph, scattering.scatter_nd_add(v, [[2, 0]], [1.0]))
+    with pytest.raises(ValueError, match="index 2 along axis 0 is out of range"):
+        scattering.scatter_nd_add(v, [[2, 0]], [1.0])
+    below = constant([[2, 0]]) - 3
+    with pytest.raises(errors.InvalidArgumentError, match="index -1 along axis 0 is out of range"):
+        await run(graph, scattering.scatter_nd_add(v, below, [1.0]))
     with pytest.raises(ValueError, match="not compatible"):
         scattering.scatter_nd_add(v, [[0]], [1.0])
     with pytest.raises(TypeError, match="only a variable can be changed"):
         scattering.scatter_mul(constant([1.0]), [0], [1.0])
+
+
+async def test_rows_are_updated_batch_by_batch(graph):
+    v = af.Variable(np.zeros((2, 3, 2), np.float32))
+    assert await run(graph, af.batch_scatter_update(v, [[0, 2], [1, 0]], np.arange(8.0).reshape(2, 2, 2))) == [
+        [[[0, 1], [0, 0], [2, 3]], [[6, 7], [4, 5], [0, 0]]]
+    ]
+    w = af.Variable([1.0, 2.0, 3.0])
+    assert await run(graph, af.batch_scatter_update(w, [2], [7.0])) == [[1, 2, 7]]
+    with pytest.raises(ValueError, match="indices have batch axes"):
+        af.batch_scatter_update(w, 0, 1.0)
 
 
 async def test_a_variable_counts_up_to_its_limit(graph):

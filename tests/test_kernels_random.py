@@ -35,7 +35,7 @@ def drawn(tensor, run=0, **inputs):
         inputs.get(source.op.name) if value is None else value for source, value in zip(op.inputs, values, strict=True)
     ]
     with np.errstate(all="ignore"):
-        return kernel.bind(op.definition, View(op), np)(types.SimpleNamespace(step=step), *values)
+        return kernel.bind(op.definition, View(op), np)(types.SimpleNamespace(step=step, iteration=()), *values)
 
 
 def standard(op, count, dtype=np.float32, seeds=(42, 7), run=3):
@@ -61,7 +61,7 @@ def philox(counter, key):
 @pytest.mark.parametrize("seeds", [(0, 0), (42, 7), (2**63 + 5, -1)])
 @pytest.mark.parametrize("run", [0, 3, 2**40])
 def test_words_are_those_of_philox(seeds, run):
-    context = types.SimpleNamespace(step=types.SimpleNamespace(times_run=lambda name: run))
+    context = types.SimpleNamespace(step=types.SimpleNamespace(times_run=lambda name: run), iteration=())
     ours = random.words(context, types.SimpleNamespace(name="x"), *seeds, 10)
     key = [seed % 2**64 for seed in seeds]
     assert ours.tolist() == [word for block in (1, 2, 3) for word in philox((block, 0, run, 0), key)][:10]
@@ -205,6 +205,7 @@ def test_classes_are_drawn_by_their_probability():
     assert (classes.dtype, classes.shape) == (np.int32, (2, 20_000))
     assert stats.chisquare(np.bincount(classes[0]), [2000, 4000, 14000]).pvalue > 0.01
     assert stats.chisquare(np.bincount(classes[1]), [10000, 10000]).pvalue > 0.01
+    assert drawn(random.multinomial([[1, 900]], 3, seed=1)).tolist() == [[1, 1, 1]]
     with pytest.raises(errors.InvalidArgumentError, match="cannot draw 2 of 0 classes"):
         drawn(random.multinomial(np.zeros((1, 0)), 2))
     with pytest.raises(TypeError, match="classes are integers, not float32"):
@@ -276,5 +277,8 @@ def test_what_cannot_work_is_refused():
         random.random_normal([2], dtype="int32")
     with pytest.raises(ValueError, match="rank 0 is needed"):
         random.random_uniform([2], [1, 2], 5, "int32")
-    with pytest.raises(errors.InvalidArgumentError, match="minval 5 must be below maxval 5"):
-        drawn(random.random_uniform([2], 5, 5, "int32"))
+    with pytest.raises(ValueError, match="minval 5 must be below maxval 5"):
+        random.random_uniform([2], 5, 5, "int32")
+    low = placeholder("int32", [], name="low")
+    with pytest.raises(ValueError, match="minval 7 must be below maxval 5"):
+        drawn(random.random_uniform([2], low, 5, "int32"), low=np.int32(7))

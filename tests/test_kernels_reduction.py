@@ -126,6 +126,7 @@ def test_positions_are_the_first_of_equals():
     assert value(argmax.argmin(x, axis=-1)).tolist() == [0, 2]
     assert value(argmax.argmax(x)).tolist() == [1, 0, 0]
     assert value(argmax.argmax(x, 0, output_type="int32")).dtype == np.int32
+    assert value(argmax.argmax(constant([[False, True, True]]), 1)).tolist() == [1]
     with pytest.raises(ValueError, match=r"argmax: axis 1 of shape \[2, 0\] is empty"):
         argmax.argmax(np.zeros((2, 0)), 1)
     with pytest.raises(TypeError, match="output_type is int32 or int64, not float32"):

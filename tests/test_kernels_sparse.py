@@ -279,3 +279,79 @@ def test_sets_of_different_batches_are_refused():
         evaluate(set_union(x, [[1]]).values, {x: np.zeros((2, 1), np.int32)})
     with pytest.raises(TypeError, match="dtype float32 is not supported"):
         set_size([[1.0]])
+
+
+# Divided, widened, merged
+
+
+SIZES = st.integers(1, 4)
+
+
+@given(a=MATRICES, parts=SIZES, axis=st.sampled_from([0, 1, -1]))
+def test_parts_are_numpys(a, parts, axis):
+    with af.Graph().as_default():
+        found = af.sparse_split(sp_input=sparse.from_dense(a), num_split=parts, axis=axis)
+        for ours, theirs in zip(found, np.array_split(a, parts, axis), strict=True):
+            value = value_of(ours)
+            assert value.dense_shape.tolist() == list(theirs.shape)
+            np.testing.assert_array_equal(evaluate(sparse.sparse_tensor_to_dense(ours)), theirs)
+
+
+def test_a_shape_is_widened_or_made_tight():
+    assert value_of(af.sparse_reset_shape(small())).dense_shape.tolist() == [3, 2]
+    assert value_of(af.sparse_reset_shape(small(), [5, 4])).dense_shape.tolist() == [5, 4]
+    with pytest.raises(af.errors.InvalidArgumentError, match="not be smaller"):
+        af.sparse_reset_shape(small(), [2, 4])
+
+
+def test_ids_become_the_last_axis():
+    ids = SparseTensor([[0, 0], [0, 1], [1, 0]], np.array([3, 1, 0]), [2, 2])
+    merged = value_of(af.sparse_merge(ids, SparseTensor(ids.indices, [0.5, 1.5, 2.5], ids.dense_shape), 5))
+    assert merged.indices.tolist() == [[0, 1], [0, 3], [1, 0]]
+    assert (merged.values.tolist(), merged.dense_shape.tolist()) == ([1.5, 0.5, 2.5], [2, 5])
+    assert evaluate(af.sparse_to_indicator(ids, 4)).tolist() == [
+        [False, True, False, True],
+        [True, False, False, False],
+    ]
+    pair = value_of(af.sparse_merge([ids, ids], SparseTensor(ids.indices, [1, 2, 3], ids.dense_shape), [5, 4]))
+    assert pair.indices.tolist() == [[0, 1, 1], [0, 3, 3], [1, 0, 0]]
+    with pytest.raises(ValueError, match="index 3 is out of range for size 3"):
+        af.sparse_to_indicator(ids, 3)
+
+
+def test_slices_are_masked_by_their_index():
+    slices = af.IndexedSlices(constant([[1.0], [2.0], [3.0]]), constant([12, 26, 37]))
+    kept = af.sparse_mask(slices, [12, 37])
+    assert [value.tolist() for value in evaluate([kept.values, kept.indices])] == [[[2.0]], [26]]
+
+
+@pytest.mark.parametrize(("combiner", "divisor"), [("sum", [1, 1]), ("mean", [3, 1]), ("sqrtn", [5**0.5, 1])])
+@pytest.mark.parametrize("table", [lambda rows: rows, lambda rows: [rows[::2], rows[1::2]]])
+def test_rows_are_looked_up_and_combined(combiner, divisor, table):
+    rows = np.arange(12.0).reshape(6, 2)
+    ids = SparseTensor([[0, 0], [0, 1], [1, 0]], np.array([4, 1, 3]), [2, 2])
+    weights = SparseTensor(ids.indices, constant([2.0, 1.0, 1.0], af.float64), ids.dense_shape)
+    found = evaluate(af.nn.embedding_lookup_sparse(table(rows), ids, weights, combiner=combiner))
+    np.testing.assert_allclose(found, np.stack([2 * rows[4] + rows[1], rows[3]]) / np.array(divisor)[:, None])
+    plain = evaluate(af.nn.embedding_lookup_sparse(table(rows), ids, None, combiner=combiner))
+    count = {"sum": 1, "mean": 2, "sqrtn": 2**0.5}[combiner]
+    np.testing.assert_allclose(plain, np.stack([(rows[4] + rows[1]) / count, rows[3]]))
+
+
+def test_a_safe_look_up_leaves_out_what_is_no_row_and_fills_empty_rows():
+    rows = constant(np.arange(12.0).reshape(6, 2))
+    ids = SparseTensor([[0, 0], [0, 1], [2, 0]], np.array([4, -1, 3]), [3, 2])
+    found = evaluate(af.nn.safe_embedding_lookup_sparse([rows], ids))
+    assert found.tolist() == [[8, 9], [0, 0], [6, 7]]
+    assert evaluate(af.nn.safe_embedding_lookup_sparse([rows], ids, default_id=5)).tolist()[1] == [10, 11]
+
+
+def test_an_axis_is_put_in_and_the_identity_is_made():
+    for axis, shape in ((None, [3, 4, 1]), (0, [1, 3, 4]), (-2, [3, 1, 4])):
+        wide = af.sparse.expand_dims(small(), axis)
+        assert value_of(wide).dense_shape.tolist() == shape
+        dense = evaluate(af.sparse.to_dense(wide))
+        np.testing.assert_array_equal(dense, evaluate(af.sparse.to_dense(small())).reshape(shape))
+    for rows, columns in ((3, None), (2, 4), (4, 2)):
+        eye = evaluate(af.sparse.to_dense(af.sparse.eye(rows, columns, af.float64)))
+        np.testing.assert_array_equal(eye, np.eye(rows, columns))

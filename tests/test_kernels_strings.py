@@ -181,3 +181,17 @@ def test_open_shapes_are_checked_in_the_run():
     feeds = {a: np.array([b"a"], object), b: np.array([b"a", b"b"], object)}
     with pytest.raises(ValueError, match="cannot be joined"):
         evaluate(strings.string_join([a, b]), feeds)
+
+
+def test_numbers_are_read_from_bytes():
+    assert evaluate(af.decode_raw([b"\x00\x01", b"\x02\x03"], af.uint16)).tolist() == [[256], [770]]
+    assert evaluate(af.decode_raw(b"\x01\x00", af.bool)).tolist() == [True, False]
+    value = np.array([1 + 2j, 3 - 1j])
+    for little, order in ((True, "<"), (False, ">")):
+        text = value.astype(f"{order}c16").tobytes()
+        assert evaluate(af.decode_raw(text, af.complex128, little)).tolist() == value.tolist()
+    for texts, message in [([b"ab", b"a"], "strings of 1 and of 2 bytes"), ([b"abc"], "3 bytes are no numbers of 2")]:
+        with pytest.raises(ValueError, match=message):
+            evaluate(af.decode_raw(texts, af.int16))
+    with pytest.raises(TypeError, match="bytes are no string"):
+        af.decode_raw(b"a", af.string)

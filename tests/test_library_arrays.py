@@ -68,3 +68,42 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(graph, build, error, text)
     with pytest.raises(error, match=text):
         build()
     assert graph.get_operations() == []
+
+
+@pytest.mark.parametrize("batch_dims", [1, 2])
+def test_positions_are_counted_within_batches(batch_dims):
+    params = np.arange(48.0).reshape(2, 3, 4, 2)
+    indices = np.random.default_rng(1).integers(0, 2, (2, 3, 5, 2))
+    expected = np.empty((2, 3, 5, *params.shape[batch_dims + 2 :]))
+    for place in np.ndindex(2, 3, 5):
+        expected[place] = params[(*place[:batch_dims], *indices[place])]
+    for sizes in (params.shape, [None] * 4):
+        whole = af.placeholder(af.float64, sizes)
+        picked = af.gather_nd(whole, indices, batch_dims=batch_dims, name="picked")
+        assert picked.op.name.startswith("picked")
+        np.testing.assert_array_equal(evaluate(picked, {whole: params}), expected)
+    with pytest.raises(ValueError, match="batch_dims 4 does not fit"):
+        af.gather_nd(params, indices, batch_dims=4)
+    with pytest.raises(ValueError, match=r"\[2, 2\] and \[2, 3\] are not compatible"):
+        af.gather_nd(params[:, :2], indices, batch_dims=2)
+
+
+def test_names_go_where_tensorflow_has_them():
+    matrix = np.arange(6.0).reshape(2, 3)
+    for made in (
+        af.transpose(matrix, [1, 0], "here"), af.matrix_transpose(matrix, "here"), af.matrix_diag([1.0], "here"),
+        af.matrix_diag_part(matrix, "here"), af.matrix_set_diag(matrix, [0.0, 0.0], "here"),
+    ):  # fmt: skip
+        assert made.op.name.startswith("here")
+    assert af.igamma(x=1.0, a=2.0).op.inputs[0].op.attrs["value"] == 2
+    assert af.zeta(q=1.0, x=2.0).op.inputs[0].op.attrs["value"] == 2
+    assert af.polygamma(x=1.0, a=2.0).op.inputs[0].op.attrs["value"] == 2
+    assert af.norm(matrix, keep_dims=True).shape == [1, 1]
+
+
+def test_numbers_are_told_from_other_tensors_and_stacked():
+    assert af.is_numeric_tensor(af.constant(1))
+    assert not any(map(af.is_numeric_tensor, (af.constant(True), af.constant("a"), 1)))
+    assert evaluate(af.parallel_stack([[1, 2], [3, 4]])).tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match=r"not fully|known"):
+        af.parallel_stack([af.placeholder(af.float32, [None])])

@@ -126,6 +126,7 @@ def test_l2_normalize_divides_by_the_norm():
     np.testing.assert_allclose(evaluate(nn.l2_normalize(x, 1)), x / np.linalg.norm(x, axis=1, keepdims=True))
     np.testing.assert_allclose(evaluate(nn.l2_normalize(x, dim=[0, 1])), x / np.linalg.norm(x))
     np.testing.assert_array_equal(evaluate(nn.l2_normalize(np.zeros(3))), [0, 0, 0])
+    np.testing.assert_allclose(evaluate(nn.l2_normalize(np.array([3j, 4]))), [0.6j, 0.8])
 
 
 # Layers and losses

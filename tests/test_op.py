@@ -96,3 +96,25 @@ def test_adding_to_a_finalized_graph_names_what_and_where(graph):
 def test_help_shows_the_parameters():
     assert list(inspect.signature(af.matmul).parameters)[:4] == ["a", "b", "transpose_a", "transpose_b"]
     assert af.tanh.__doc__
+
+
+def test_literals_alone_share_the_dtype_of_the_first():
+    assert af.add([1.0, 2.0], 3).dtype is af.float32
+    assert af.sparse_to_dense([1], [3], [0.5]).dtype is af.float32
+    assert af.maximum(2, af.constant(1.5)).dtype is af.float32
+    with pytest.raises(TypeError, match="argument 'y'"):
+        af.add(2, 1.5)
+
+
+def test_a_check_sees_constants_as_values_and_leaves_what_is_not_known_to_the_run(graph):
+    indices = af.placeholder(af.int32, [None])
+    version = graph.version
+    with pytest.raises(ValueError, match=r"index 4 is out of range for size 3\n  inputs: .*\n  built at: .*test_op"):
+        af.gather([1.0, 2.0, 3.0], [[0], [4]])
+    assert graph.version == version
+    for build in (
+        lambda: af.gather([1.0, 2.0, 3.0], indices),
+        lambda: af.gather(af.placeholder(af.float32, [None]), [4]),
+        lambda: af.gather(af.placeholder(af.float32), [[4]]),
+    ):
+        assert build().op.type == "gather"

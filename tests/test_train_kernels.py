@@ -183,7 +183,11 @@ def graph():
     [
         (lambda w, s: training.apply_gradient_descent(w, 0.1, [1.0]), ValueError, r"\[2\] and \[1\]"),
         (lambda w, s: training.apply_gradient_descent(w, [0.1], [1.0, 1.0]), ValueError, "rank 0 is needed"),
-        (lambda w, s: training.apply_gradient_descent(w, 0.1, np.ones(2)), TypeError, "float32 and float64"),
+        (
+            lambda w, s: training.apply_gradient_descent(w, 0.1, af.zeros(2, af.float64)),
+            TypeError,
+            "float32 and float64",
+        ),
         (lambda w, s: training.apply_gradient_descent(w, 0.1, af.constant([1, 1])), TypeError, "int32"),
         (lambda w, s: training.apply_gradient_descent([1.0, 1.0], 0.1, [1.0, 1.0]), TypeError, "handle to a resource"),
         (lambda w, s: training.apply_momentum(w, s, 0.1, [1.0, 1.0], 0.9), ValueError, r"\[2\] and \[3\]"),

@@ -201,6 +201,35 @@ async def test_random_initializers_have_the_spread_they_say(initializer, deviati
     np.testing.assert_array_equal(value, await value_of(initializer, [100, 200]))
 
 
+def test_default_names_begin_anew_each_time_the_scope_around_is_entered(graph):
+    def layer():
+        with af.variable_scope(None, "layer"):
+            return af.get_variable("v", [2])
+
+    with af.variable_scope("model"):
+        first, second = layer(), layer()
+    with af.variable_scope("model", reuse=True) as scope:
+        assert (layer(), layer()) == (first, second)
+        with af.variable_scope(scope):
+            pass
+        with pytest.raises(ValueError, match="'model/layer_2/v' does not exist"):
+            layer()
+    with af.variable_scope("other"):
+        assert layer().op.name == "other/layer/v"
+    assert (first.op.name, second.op.name) == ("model/layer/v", "model/layer_1/v")
+
+
+def test_variables_made_in_branches_and_loops_are_named_as_outside(graph):
+    def step(i, x):
+        with af.variable_scope("a"), af.variable_scope(None, "b"):
+            return i + 1, x + af.cond(x > 0, lambda: af.get_variable("v", []) * 1, lambda: af.get_variable("w", []) * 1)
+
+    with af.variable_scope("model"):
+        af.while_loop(lambda i, x: i < 3, step, [0, 1.0])
+    assert [v.op.name for v in af.trainable_variables()] == ["model/a/b/v", "model/a/b/w"]
+    assert {v.graph for v in af.trainable_variables()} == {graph}
+
+
 @pytest.mark.parametrize(("shape", "fans"), [([], (1, 1)), ([7], (7, 7)), ([3, 4], (3, 4)), ([5, 2, 3, 4], (30, 40))])
 def test_fans_of_filters_count_their_extent(shape, fans):
     assert initializers._fans(shape) == fans

@@ -20,6 +20,10 @@ except ImportError:
 Function = Callable[..., Any]
 Binding = Callable[[Namespace, NodeView], Function]
 
+FEW: Final = 1 << 18
+"""Elements up to which a product with ones is the fastest sum."""
+ROW: Final = 2048
+"""Elements of a row in whose sum NumPy's cost per row does not matter."""
 SELU_SCALE: Final = 1.0507009873554804934193349852946
 SELU_ALPHA: Final = 1.6732632423543772848170429916717
 
@@ -353,16 +357,30 @@ def _(xp: Namespace, node: NodeView) -> Function:
         axes = tuple(range(dy.ndim - 1)) if last else (0, *range(2, dy.ndim))
         return dy.sum(axes, wider).astype(dtype.np, copy=False)
 
-    def product(dy: Array) -> Array:
-        rows = dy.reshape(-1, dy.shape[-1])
-        return ones(len(rows), rows.dtype).dot(rows)
-
-    return product if last and xp is np and dtype in (float32, float64) else total
+    return column_sums if last and xp is np and dtype in (float32, float64) else total
 
 
 @bias_add_grad.cost
 def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
     return elements(inputs[0])
+
+
+def column_sums(x: Array) -> Array:
+    """The sum over all axes but the last, of float32 or float64.
+
+    A few rows are summed by a product with ones. Of many, some at a time are seen as one long row, for NumPy's cost per
+    row; a product would do as well, but on the threads of its library, which hinder others for a while.
+    """
+    if not x.size:
+        return np.zeros(x.shape[-1], x.dtype)
+    rows = x.reshape(-1, x.shape[-1])
+    count, channels = rows.shape
+    if rows.size <= FEW:
+        return ones(count, rows.dtype).dot(rows)
+    some = min(max(1, ROW // channels), count)
+    whole = count - count % some
+    total = rows[:whole].reshape(-1, some * channels).sum(0).reshape(some, channels).sum(0)
+    return total if whole == count else total + rows[whole:].sum(0)
 
 
 def ones(count: int, dtype: np.dtype[Any]) -> Array:

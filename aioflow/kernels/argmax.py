@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from aioflow.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, int32, int64
+from aioflow.dtypes import BOOL, FLOAT, INTEGER, Array, DType, Namespace, Spec, int32, int64
 from aioflow.kernels.broadcasting import reduced
 from aioflow.kernels.families import CPU, GPU, NodeView, costs
 from aioflow.node import OPERATORS
@@ -33,7 +33,7 @@ def _positions(x: Spec, axis: int | None, output_type: DType) -> Spec:
     axis = x.axis(axis or 0)
     if x.sizes is not None and x.sizes[axis] == 0:
         raise ValueError(f"axis {axis} of shape {x.shape} is empty")
-    return Spec(output_type, reduced(x.only(FLOAT, INTEGER), axis, False))
+    return Spec(output_type, reduced(x.only(FLOAT, INTEGER, BOOL), axis, False))
 
 
 for _made in (argmax, argmin):

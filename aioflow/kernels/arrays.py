@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 
 @op
-def transpose(a: Spec, perm: Sequence[int] | None = None, conjugate: bool = False) -> Spec:
+def transpose(a: Spec, perm: Sequence[int] | None = None, name: str | None = None, conjugate: bool = False) -> Spec:
     """`a` with its axes in the order `perm`, by default reversed: axis i of the result is axis `perm[i]` of `a`.
 
     With `conjugate`, the complex conjugate of that.
@@ -37,7 +37,7 @@ def transpose(a: Spec, perm: Sequence[int] | None = None, conjugate: bool = Fals
 def _(op: Operation, dy: Tensor) -> Tensor:
     perm, conjugate = op.attrs["perm"], op.attrs["conjugate"]
     back = None if perm is None else sorted(range(len(perm)), key=perm.__getitem__)
-    return transpose(dy, back, conjugate)
+    return transpose(dy, back, conjugate=conjugate)
 
 
 @transpose.kernel(CPU, GPU, binds=True)
@@ -49,7 +49,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @op
-def matrix_transpose(a: Spec, conjugate: bool = False) -> Spec:
+def matrix_transpose(a: Spec, name: str | None = None, conjugate: bool = False) -> Spec:
     """`a` with its last two axes swapped; with `conjugate`, the adjoint of each matrix."""
     if a.sizes is None:
         return Spec(a.dtype)
@@ -61,7 +61,7 @@ def matrix_transpose(a: Spec, conjugate: bool = False) -> Spec:
 
 @matrix_transpose.gradient
 def _(op: Operation, dy: Tensor) -> Tensor:
-    return matrix_transpose(dy, op.attrs["conjugate"])
+    return matrix_transpose(dy, conjugate=op.attrs["conjugate"])
 
 
 @matrix_transpose.kernel(CPU, GPU, binds=True)

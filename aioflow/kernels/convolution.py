@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow.dtypes import FLOAT, Array, Namespace, Sizes, Spec
-from aioflow.kernels import known
+from aioflow.kernels import known, onednn_convolution
 from aioflow.kernels.activation import Function, wide
 from aioflow.kernels.families import elements
 from aioflow.kernels.shapes import shape_of
@@ -32,7 +32,7 @@ def match(what: str, a: int | None, b: int | None) -> None:
         raise ValueError(f"{what}: {a} and {b} differ")
 
 
-def _convolved(x: Sizes, window: Sizes, sliding: Sliding) -> Sizes:
+def convolved_sizes(x: Sizes, window: Sizes, sliding: Sliding) -> Sizes:
     """Batch, spatial sizes and channels of the convolution of such images by such filters."""
     match("channels of the images and of the filter", x[-1], window[-2])
     return (x[0], *sliding.places(x[1:-1], window[:-2]), window[-1])
@@ -51,6 +51,13 @@ class Convolution(NamedTuple):
     forward: Op[Tensor]
     backprop_input: Op[Tensor]
     backprop_filter: Op[Tensor]
+
+    def gradients(self, x: Tensor, window: Tensor, dy: Tensor, **attrs: Any) -> tuple[Tensor, Tensor]:
+        """For the images and for the filter, from that of the result."""
+        return (
+            self.backprop_input(shape_of(x), window, dy, **attrs),
+            self.backprop_filter(x, shape_of(window), dy, **attrs),
+        )
 
 
 def convolution(name: str, axes: int) -> Convolution:
@@ -73,7 +80,7 @@ def _declared(name: str, axes: int) -> Convolution:
         sliding = Sliding.of(strides, padding, data_format, dilations, axes)
         window = filter.same_dtype(input.only(FLOAT)).with_rank(axes + 2).sizes
         assert window is not None
-        return input.with_shape(sliding.own(_convolved(images_of(input, sliding), window, sliding)))
+        return input.with_shape(sliding.own(convolved_sizes(images_of(input, sliding), window, sliding)))
 
     def backprop_input(
         input_sizes: Ints,
@@ -89,7 +96,7 @@ def _declared(name: str, axes: int) -> Convolution:
         assert window is not None
         whole = known.shape(input_sizes, "input_sizes").with_rank(axes + 2)
         x = sliding.nhwc(whole.as_list())
-        check_backprop(_convolved(x, window, sliding), images_of(out_backprop, sliding))
+        check_backprop(convolved_sizes(x, window, sliding), images_of(out_backprop, sliding))
         return Spec(filter.dtype, whole)
 
     def backprop_filter(
@@ -104,7 +111,7 @@ def _declared(name: str, axes: int) -> Convolution:
         sliding = Sliding.of(strides, padding, data_format, dilations, axes)
         window = known.shape(filter_sizes, "filter_sizes").with_rank(axes + 2)
         out = images_of(out_backprop.only(FLOAT).same_dtype(input), sliding)
-        check_backprop(_convolved(images_of(input, sliding), tuple(window.as_list()), sliding), out)
+        check_backprop(convolved_sizes(images_of(input, sliding), tuple(window.as_list()), sliding), out)
         return Spec(input.dtype, window)
 
     sizes = ", ".join(("depth", "height", "width")[-axes:])
@@ -126,10 +133,7 @@ def _gradients(ops: Convolution) -> None:
     @forward.gradient
     def _(op: Operation, dy: Tensor) -> tuple[Tensor, Tensor]:
         x, window = op.inputs
-        return (
-            backprop_input(shape_of(x), window, dy, **op.attrs),
-            backprop_filter(x, shape_of(window), dy, **op.attrs),
-        )
+        return ops.gradients(x, window, dy, **op.attrs)
 
     @backprop_input.gradient
     def _(op: Operation, dz: Tensor) -> tuple[None, Tensor, Tensor]:
@@ -153,37 +157,42 @@ def _cost(dy: Spec, window: Spec) -> float:
 
 def _kernels(ops: Convolution, axes: int) -> None:
     @wide(ops.forward)
-    def _(xp: Namespace, node: NodeView) -> Function:
+    def forward(xp: Namespace, node: NodeView) -> Function:
         sliding = Sliding.of(**node.attrs, axes=axes)
 
         def compute(x: Array, window: Array) -> Array:
             x = sliding.take(xp, x)
-            _convolved(x.shape, window.shape, sliding)
+            convolved_sizes(x.shape, window.shape, sliding)
             return sliding.give(xp, _convolve(xp, x, window, sliding.slides(x.shape[1:-1], window.shape[:-2])))
 
         return compute
 
     @wide(ops.backprop_input)
-    def _(xp: Namespace, node: NodeView) -> Function:
+    def backprop_input(xp: Namespace, node: NodeView) -> Function:
         sliding = Sliding.of(**node.attrs, axes=axes)
 
         def compute(sizes: Array, window: Array, dy: Array) -> Array:
             dy, whole = sliding.take(xp, dy), sliding.nhwc(sizes.tolist())
-            check_backprop(_convolved(whole, window.shape, sliding), dy.shape)
+            check_backprop(convolved_sizes(whole, window.shape, sliding), dy.shape)
             return sliding.give(xp, _spread(xp, whole, window, dy, sliding.slides(whole[1:-1], window.shape[:-2])))
 
         return compute
 
     @wide(ops.backprop_filter)
-    def _(xp: Namespace, node: NodeView) -> Function:
+    def backprop_filter(xp: Namespace, node: NodeView) -> Function:
         sliding = Sliding.of(**node.attrs, axes=axes)
 
         def compute(x: Array, sizes: Array, dy: Array) -> Array:
             x, dy, window = sliding.take(xp, x), sliding.take(xp, dy), tuple(sizes.tolist())
-            check_backprop(_convolved(x.shape, window, sliding), dy.shape)
+            check_backprop(convolved_sizes(x.shape, window, sliding), dy.shape)
             return _correlate(xp, x, dy, sliding.slides(x.shape[1:-1], window[:-2])).reshape(window)
 
         return compute
+
+    optimised = onednn_convolution.Kernels(axes, convolved_sizes)
+    optimised.declare(ops.forward, optimised.forward, forward)
+    optimised.declare(ops.backprop_input, optimised.backprop_input, backprop_input)
+    optimised.declare(ops.backprop_filter, optimised.backprop_filter, backprop_filter)
 
 
 Slides = Sequence[Slide]
@@ -273,7 +282,8 @@ def _spread(xp: Namespace, sizes: Sequence[int], window: Array, dy: Array, slide
     return result
 
 
-_conv2d, _conv2d_backprop_input, _conv2d_backprop_filter = convolution("conv2d", 2)
+image_convolution = convolution("conv2d", 2)
+_conv2d, _conv2d_backprop_input, _conv2d_backprop_filter = image_convolution
 
 
 # What users call

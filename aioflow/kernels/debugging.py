@@ -123,9 +123,18 @@ def _(xp: Namespace, tensor: Array, *, message: str) -> Array:
     return tensor
 
 
-def verify_tensor_all_finite(t: TensorLike, msg: str, name: str | None = None) -> Tensor:
-    """`t` unchanged; InvalidArgumentError with `msg` if elements are NaN or infinite."""
-    return check_numerics(t, msg, name=name)
+def verify_tensor_all_finite(
+    t: TensorLike = None,
+    msg: str | None = None,
+    name: str | None = None,
+    x: TensorLike = None,
+    message: str | None = None,
+) -> Tensor:
+    """`t` unchanged; InvalidArgumentError with `msg` if elements are NaN or infinite. Also called `x` and `message`."""
+    tensor, text = x if t is None else t, message if msg is None else msg
+    if tensor is None or text is None:
+        raise ValueError("verify_tensor_all_finite needs a tensor and a message")
+    return check_numerics(tensor, text, name=name)
 
 
 @transactional

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.dtypes import FLOAT, Array, Namespace, Sizes, Spec
-from aioflow.kernels import known
-from aioflow.kernels.activation import Function, ones, wide
+from aioflow.kernels import known, onednn_convolution
+from aioflow.kernels.activation import Function, column_sums, wide
 from aioflow.kernels.convolution import Slides, attributes, check_backprop, match, taps
 from aioflow.kernels.families import elements
 from aioflow.kernels.shapes import shape_of
@@ -125,7 +125,7 @@ _backprop_filter.cost(lambda inputs, outputs, attrs: _cost(inputs[2], outputs[0]
 
 
 @wide(_native)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _forward(xp: Namespace, node: NodeView) -> Function:
     sliding = Sliding.of(**node.attrs)
 
     def compute(x: Array, window: Array) -> Array:
@@ -143,7 +143,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @wide(_backprop_input)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _into_images(xp: Namespace, node: NodeView) -> Function:
     sliding = Sliding.of(**node.attrs)
 
     def compute(sizes: Array, window: Array, dy: Array) -> Array:
@@ -158,7 +158,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @wide(_backprop_filter)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _into_filter(xp: Namespace, node: NodeView) -> Function:
     sliding = Sliding.of(**node.attrs)
 
     def compute(x: Array, sizes: Array, dy: Array) -> Array:
@@ -173,6 +173,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
         return total.reshape(window)
 
     return compute
+
+
+_optimised = onednn_convolution.Kernels(2, _convolved, by_channel=True)
+_optimised.declare(_native, _optimised.forward, _forward)
+_optimised.declare(_backprop_input, _optimised.backprop_input, _into_images)
+_optimised.declare(_backprop_filter, _optimised.backprop_filter, _into_filter)
 
 
 def _blocks(images: Array) -> Iterator[slice]:
@@ -209,8 +215,7 @@ def _spread(xp: Namespace, whole: Sequence[int], window: Array, dy: Array, slide
 
 
 def _column_sums(xp: Namespace, x: Array) -> Array:
-    rows = x.reshape(-1, x.shape[-1])
-    return ones(len(rows), rows.dtype).dot(rows) if xp is np else rows.sum(0)
+    return column_sums(x) if xp is np else x.sum((0, 1, 2))
 
 
 # What users call

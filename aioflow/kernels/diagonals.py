@@ -57,7 +57,7 @@ def _count(ends: tuple[int, int]) -> tuple[int, ...]:
 
 
 @op
-def matrix_diag_part(input: Spec, k: Band = 0, padding_value: float = 0) -> Spec:
+def matrix_diag_part(input: Spec, name: str | None = None, k: Band = 0, padding_value: float = 0) -> Spec:
     """The elements of diagonal `k` of each matrix; of several, one row each, padded with `padding_value`."""
     ends, sizes = _ends(k), _matrices(input).sizes
     if sizes is None:
@@ -72,8 +72,8 @@ def _(op: Operation, dy: Tensor) -> Tensor:
     (x,), k = op.inputs, op.attrs["k"]
     rows, columns = (None, None) if x.spec.sizes is None else x.spec.sizes[-2:]
     if rows is None or columns is None:
-        return matrix_set_diag(OPERATORS["zeros_like"](x), dy, k)
-    return matrix_diag(dy, k, rows, columns)
+        return matrix_set_diag(OPERATORS["zeros_like"](x), dy, k=k)
+    return matrix_diag(dy, None, k, rows, columns)
 
 
 @matrix_diag_part.kernel(CPU, GPU, binds=True)
@@ -99,7 +99,14 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @op
-def matrix_diag(diagonal: Spec, k: Band = 0, num_rows: int = -1, num_cols: int = -1, padding_value: float = 0) -> Spec:
+def matrix_diag(
+    diagonal: Spec,
+    name: str | None = None,
+    k: Band = 0,
+    num_rows: int = -1,
+    num_cols: int = -1,
+    padding_value: float = 0,
+) -> Spec:
     """Matrices with `diagonal` on diagonal `k`, or rows of it on several, and `padding_value` elsewhere.
 
     They are square and as small as can be, unless a number of rows or columns other than -1 is given.
@@ -128,7 +135,7 @@ def _sizes(length: int | None, ends: tuple[int, int], rows: int, columns: int) -
 
 @matrix_diag.gradient
 def _(op: Operation, dy: Tensor) -> Tensor:
-    return matrix_diag_part(dy, op.attrs["k"])
+    return matrix_diag_part(dy, k=op.attrs["k"])
 
 
 @matrix_diag.kernel(CPU, GPU, fresh=True, binds=True)
@@ -147,9 +154,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @op
-def matrix_set_diag(input: T, diagonal: T, k: Band = 0) -> Spec:
+def matrix_set_diag(input: T, diagonal: T, name: str | None = None, k: Band = 0) -> Spec:
     """`input` with `diagonal` on diagonal `k` of each matrix, or rows of it on several."""
-    part = matrix_diag_part.rule(_matrices(input).same_dtype(diagonal), k)
+    part = matrix_diag_part.rule(_matrices(input).same_dtype(diagonal), None, k)
     if not part.shape.is_compatible_with(diagonal.shape):
         raise ValueError(f"diagonals of shape {part.shape} are needed for {input.shape}, not {diagonal.shape}")
     return input if input.known is None else Spec(input.dtype, input.shape)
@@ -158,7 +165,7 @@ def matrix_set_diag(input: T, diagonal: T, k: Band = 0) -> Spec:
 @matrix_set_diag.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, Tensor]:
     k = op.attrs["k"]
-    return matrix_set_diag(dy, OPERATORS["zeros_like"](op.inputs[1]), k), matrix_diag_part(dy, k)
+    return matrix_set_diag(dy, OPERATORS["zeros_like"](op.inputs[1]), k=k), matrix_diag_part(dy, k=k)
 
 
 @matrix_set_diag.kernel(CPU, GPU, fresh=True, binds=True)

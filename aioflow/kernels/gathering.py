@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import dtypes
-from aioflow.dtypes import NUMERIC, Array, DType, Known, Namespace, Spec, TensorShape
+from aioflow.dtypes import NUMERIC, Array, DType, Known, Namespace, Sizes, Spec, TensorShape
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.joining import concat
-from aioflow.kernels.segments import add_rows, check_range
+from aioflow.kernels.segments import add_rows, check_constants, check_range
 from aioflow.kernels.shapes import reshape, shape, shape_of, size
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, NodeView, op
@@ -55,6 +55,12 @@ def _known_at(values: Known, places: Known) -> Known:
     if isinstance(places, int):
         return values[places]
     return known.capped([None if place is None else values[place] for place in places])
+
+
+@_gather.check
+def _(params: Spec | Array, indices: Spec | Array, axis: int, batch_dims: int) -> None:
+    sizes = known.sizes_of(params)
+    check_constants(indices, None if sizes is None else sizes[dtypes.normalise_axis(axis, len(sizes))])
 
 
 @_gather.gradient
@@ -179,6 +185,28 @@ def gather(
 
 
 @op
+def ensure_index(indices: Ints, size: Ints) -> Spec:
+    """`indices` itself, all of which are from 0 on and below `size`, else InvalidArgumentError."""
+    _check_known(known.integers(indices, "indices").known, known.scalar(size, "size"))
+    return indices
+
+
+ensure_index.no_gradient("its elements are integers")
+
+
+@ensure_index.check
+def _(indices: Spec | Array, size: Spec | Array) -> None:
+    check_constants(indices, known.number(size))
+
+
+@ensure_index.kernel(CPU, GPU)
+def _(xp: Namespace, indices: Array, size: Array) -> Array:
+    if xp is np:
+        check_range(np, indices, int(size))
+    return indices
+
+
+@op
 def gather_nd(params: Spec, indices: Ints) -> Spec:
     """The elements or slices of `params` at the positions along the last axis of `indices`.
 
@@ -203,6 +231,19 @@ def _nd_shape(whole: TensorShape, indices: Spec) -> TensorShape:
     return TensorShape((*batch, *whole.sizes[depth:]))
 
 
+@gather_nd.check
+def check_positions(whole: Spec | Array, indices: Spec | Array) -> None:
+    """ValueError naming a number of constant positions that is out of range for the shape of `whole`."""
+    check_constant_positions(indices, known.sizes_of(whole))
+
+
+def check_constant_positions(indices: Spec | Array, sizes: Sizes | None) -> None:
+    """The same for a shape that is given."""
+    if sizes is not None and not isinstance(indices, Spec):
+        for axis, bound in enumerate(sizes[: indices.shape[-1]]):
+            check_constants(indices[..., axis], bound, where=f" along axis {axis}")
+
+
 @gather_nd.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return scatter_nd(op.inputs[1], dy, shape_of(op.inputs[0])), None
@@ -218,6 +259,8 @@ def _(xp: Namespace, params: Array, indices: Array) -> Array:
 
 def _flattened(xp: Namespace, indices: Array, sizes: tuple[int, ...]) -> Array:
     """Positions in an array of these sizes as numbers of its elements, last axis fastest."""
+    if indices.shape[-1] != len(sizes):
+        raise ValueError(f"positions of {indices.shape[-1]} numbers do not fit shape {list(sizes)}")
     flat = xp.zeros(indices.shape[:-1], np.intp)
     for axis, bound in enumerate(sizes):
         check_range(xp, indices[..., axis], bound, where=f" along axis {axis}")
@@ -232,6 +275,11 @@ def scatter_nd(indices: Ints, updates: Spec, shape: Ints) -> Spec:
     whole = known.shape(shape)
     updates.shape.merge_with(_nd_shape(whole, indices))
     return Spec(updates.dtype, whole)
+
+
+@scatter_nd.check
+def _(indices: Spec | Array, updates: Spec | Array, shape: Spec | Array) -> None:
+    check_constant_positions(indices, known.plain(shape) if not isinstance(shape, Spec) else None)
 
 
 @scatter_nd.gradient
@@ -256,4 +304,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 OPERATORS.update(gather=gather, gather_nd=gather_nd, scatter_nd=scatter_nd)
 
-__all__ = ["gather", "gather_grad", "gather_gradient", "gather_nd", "scatter_nd"]
+__all__ = [
+    "check_constant_positions", "check_positions", "ensure_index", "gather", "gather_grad", "gather_gradient",
+    "gather_nd", "scatter_nd",
+]  # fmt: skip

@@ -13,7 +13,7 @@ from aioflow.kernels.families import CPU, GPU, NodeView, costs
 from aioflow.kernels.filling import ones_like
 from aioflow.kernels.gathering import gather_nd
 from aioflow.kernels.joining import stack
-from aioflow.kernels.segments import add_rows, check_range, gather_segments
+from aioflow.kernels.segments import add_rows, check_constants, check_range, gather_segments
 from aioflow.kernels.select import select
 from aioflow.kernels.shapes import size, squeeze
 from aioflow.node import Operation, Tensor
@@ -35,6 +35,17 @@ def _bincount(arr: Ints, weights: Spec, minlength: Ints, maxlength: Ints) -> Spe
     return Spec(weights.only(NUMERIC).dtype, TensorShape.vector(high if exact else None))
 
 
+@_bincount.check
+def _(arr: Spec | Array, *others: Spec | Array) -> None:
+    if not isinstance(arr, Spec):
+        _check_counted(arr)
+
+
+def _check_counted(values: Array) -> None:
+    if values.size and values.min() < 0:
+        raise ValueError(f"only values from 0 on are counted, not {values.min()}")
+
+
 @_bincount.gradient
 def _(op: Operation, dy: Tensor) -> tuple[None, Tensor, None, None]:
     arr = op.inputs[0]
@@ -50,9 +61,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
         if weights.shape != arr.shape:
             raise ValueError(f"weights of shape {list(weights.shape)} do not fit arr of shape {list(arr.shape)}")
         flat, each, limit = arr.ravel(), weights.ravel(), int(maxlength)
-        lowest = int(flat.min()) if flat.size else 0
-        if lowest < 0:
-            raise ValueError(f"only values from 0 on are counted, not {lowest}")
+        _check_counted(flat)
         length = max(int(flat.max()) + 1 if flat.size else 0, int(minlength))
         if 0 <= limit < length:
             kept = flat < limit
@@ -107,13 +116,18 @@ def _range(values: Spec, value_range: Spec, nbins: Spec) -> int | None:
     return count
 
 
-def _bins(xp: Namespace, values: Array, value_range: Array, count: int) -> Array:
-    """The bin of each value, the first or last for those outside, -1 for NaN."""
+def _limits(value_range: Array) -> tuple[float, float]:
     low, high = (float(limit) for limit in value_range)
-    if count < 1:
-        raise ValueError(f"nbins must be 1 or more, not {count}")
     if not low < high:
         raise ValueError(f"value_range [{low:g}, {high:g}] is empty")
+    return low, high
+
+
+def _bins(xp: Namespace, values: Array, value_range: Array, count: int) -> Array:
+    """The bin of each value, the first or last for those outside, -1 for NaN."""
+    low, high = _limits(value_range)
+    if count < 1:
+        raise ValueError(f"nbins must be 1 or more, not {count}")
     scaled = xp.floor((values.astype(xp.float64) - low) / (high - low) * count)
     return xp.where(xp.isnan(scaled), -1, xp.clip(scaled, 0, count - 1)).astype(xp.int64)
 
@@ -137,7 +151,13 @@ def histogram_fixed_width(values: T, value_range: T, nbins: Ints = _USUAL_BINS, 
     return Spec(dtype, TensorShape.vector(_range(values, value_range, nbins))).only(NUMERIC)
 
 
+def _check_limits(values: Spec | Array, value_range: Spec | Array, nbins: Spec | Array, dtype: DType) -> None:
+    if not isinstance(value_range, Spec):
+        _limits(value_range)
+
+
 for _op in (histogram_fixed_width_bins, histogram_fixed_width):
+    _op.check(_check_limits)
     _op.no_gradient("counts do not vary smoothly")
     costs(_op, 10.0)
 
@@ -167,6 +187,20 @@ def _confusion(labels: Ints, predictions: Ints, weights: Spec, num_classes: Ints
     return Spec(weights.only(NUMERIC).dtype, TensorShape.matrix(classes, classes))
 
 
+@_confusion.check
+def _(labels: Spec | Array, predictions: Spec | Array, weights: Spec | Array, num_classes: Spec | Array) -> None:
+    count = known.number(num_classes)
+    if count is not None and count < 0:
+        count = None if isinstance(labels, Spec) or isinstance(predictions, Spec) else _occurring(labels, predictions)
+    check_constants(labels, count, "label")
+    check_constants(predictions, count, "prediction")
+
+
+def _occurring(labels: Array, predictions: Array) -> int:
+    """How many classes there are at least."""
+    return 1 + max((int(values.max()) for values in (labels, predictions) if values.size), default=-1)
+
+
 @_confusion.gradient
 def _(op: Operation, dy: Tensor) -> tuple[None, None, Tensor, None]:
     return None, None, gather_nd(dy, stack(op.inputs[:2], 1)), None
@@ -180,8 +214,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
         if not labels.shape == predictions.shape == weights.shape:
             shapes = ", ".join(str(list(values.shape)) for values in (labels, predictions, weights))
             raise ValueError(f"the shapes of labels, predictions and weights differ: {shapes}")
-        highest = max((int(values.max()) for values in (labels, predictions) if values.size), default=-1)
-        count = highest + 1 if num_classes < 0 else int(num_classes)
+        count = _occurring(labels, predictions) if num_classes < 0 else int(num_classes)
         check_range(xp, labels, count, "label")
         check_range(xp, predictions, count, "prediction")
         cells = labels.astype(xp.int64) * count + predictions

@@ -89,7 +89,7 @@ def _cubic(size: int, output: int, align: bool, half: bool) -> tuple[Array, Arra
 
 def _area(size: int, output: int, align: bool, half: bool) -> tuple[Array, Array]:
     """Each pixel by how much of it the larger pixel of the result covers."""
-    scale = _scale(size, output, align)
+    scale = _scale(size, output, align) or 1.0  # 0 where one pixel is aligned with the corners of more
     start, stop = np.arange(output) * scale, (np.arange(output) + 1) * scale
     first = np.floor(start)
     places = first + np.arange(int(np.max(np.ceil(stop) - first, initial=1)))[:, None]

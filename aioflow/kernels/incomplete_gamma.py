@@ -18,7 +18,7 @@ import numpy as np
 
 from aioflow.dtypes import FLOAT, Array, Spec
 from aioflow.kernels.division import xlogy
-from aioflow.kernels.families import binary, broadcast_gradient
+from aioflow.kernels.families import broadcast_gradient
 from aioflow.kernels.gamma import digamma, lgamma, log_gamma, log_gamma_1p, psi, stirling
 from aioflow.kernels.math import exp, log
 from aioflow.kernels.special import expm1_less, integral, log1p_less, pieces, special
@@ -34,20 +34,28 @@ Jet = list[Array]
 
 def _gradients(sign: int) -> Any:
     def rule(z: Tensor, a: Tensor, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
-        return dz * igamma_derivative(a, x, 1) * sign, dz * _density(a, x, 0) * sign
+        return dz * igamma_derivative(a, x, 1) * sign, dz * density(a, x, 0) * sign
 
     return rule
 
 
-igamma = binary(
-    "igamma", _gradients(1),
-    "The lower regularised incomplete gamma function: the integral of t^(a-1) exp(-t) from 0 to x over gamma(a).\n\n"
-    "0 at x = 0 and 1 at infinity; NaN where a or x is negative. On the CPU alone.", FLOAT, kernel="",
-)  # fmt: skip
-igammac = binary(
-    "igammac", _gradients(-1),
-    "1 - igamma(a, x), exact also where that is near 1. On the CPU alone.", FLOAT, kernel="",
-)  # fmt: skip
+@op(elementwise=True)
+def igamma(a: T, x: T) -> Spec:
+    """The lower regularised incomplete gamma function: the integral of t^(a-1) exp(-t) from 0 to x over gamma(a).
+
+    0 at x = 0 and 1 at infinity; NaN where a or x is negative. On the CPU alone.
+    """
+    return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
+
+
+@op(elementwise=True)
+def igammac(a: T, x: T) -> Spec:
+    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone."""
+    return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
+
+
+broadcast_gradient(igamma, _gradients(1))
+broadcast_gradient(igammac, _gradients(-1))
 
 
 @op
@@ -60,13 +68,13 @@ def igamma_derivative(a: T, x: T, order: int) -> Spec:
 
 def _derivative_gradient(z: Tensor, a: Tensor, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
     order = z.op.attrs["order"]
-    return dz * igamma_derivative(a, x, order + 1), dz * _density(a, x, order)
+    return dz * igamma_derivative(a, x, order + 1), dz * density(a, x, order)
 
 
 broadcast_gradient(igamma_derivative, _derivative_gradient)
 
 
-def _density(a: Tensor, x: Tensor, order: int) -> Tensor:
+def density(a: Tensor, x: Tensor, order: int) -> Tensor:
     """The derivative of that order by a of x^(a-1) exp(-x) / gamma(a), which is that of igamma by x."""
     slopes = [log(x) - digamma(a), *[-polygamma(m, a) for m in range(1, order)]] if order else []
     found = [exp(xlogy(a - 1, x) - x - lgamma(a))]

@@ -105,6 +105,17 @@ def replaced(sizes: Sizes, axis: int, *size: int | None) -> Sizes:
     return (*sizes[:axis], *size, *sizes[axis:][1:])
 
 
+def sizes_of(data: Spec | Array) -> Sizes | None:
+    """The sizes of what a check is given: a constant's array, or a Spec."""
+    return data.sizes if isinstance(data, Spec) else data.shape
+
+
+def number(data: Spec | Array) -> int | None:
+    """What is known of one integer that a check is given."""
+    value = data.known if isinstance(data, Spec) else int(data)
+    return value if isinstance(value, int) else None
+
+
 def size_at(spec: Spec, axis: int) -> int | None:
     """The size of one axis as far as it is known."""
     return None if spec.sizes is None else spec.sizes[axis]

@@ -8,10 +8,13 @@ from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import NUMERIC, Array, Namespace, Spec
 from aioflow.graph import transactional
 from aioflow.kernels import known
+from aioflow.kernels.arrays import transpose
 from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, shape_vector
 from aioflow.kernels.math import abs, sqrt, square
 from aioflow.kernels.matmul import matmul as matmul
 from aioflow.kernels.reduction import reduce_max, reduce_sum
+from aioflow.kernels.shapes import expand_dims
+from aioflow.kernels.spectra import svd
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, op
 
@@ -66,7 +69,12 @@ def _(xp: Namespace, x: Array, shape: Array) -> Array:
 
 @transactional
 def norm(
-    tensor: TensorLike, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None
+    tensor: TensorLike,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
 ) -> Tensor:
     """The norm of vectors along one axis, of matrices in two, or of all elements as one vector if `axis` is None.
 
@@ -76,10 +84,12 @@ def norm(
         axis: None, one axis, or a pair of axes.
         keepdims: whether the axes stay, with size 1.
         name: the name of the result.
+        keep_dims: an older name for `keepdims`.
 
     Raises:
         ValueError: there is no such norm.
     """
+    keepdims = keep_dims if keepdims is None else keepdims
     x = convert_to_tensor(tensor)
     axes = tuple(int(i) for i in axis) if isinstance(axis, (list, tuple)) else axis
     if isinstance(axes, tuple) and len(axes) != 2:
@@ -88,7 +98,7 @@ def norm(
         return sqrt(reduce_sum(square(abs(x) if x.dtype.is_complex else x), axes, keepdims), name=name)
     size = abs(x)
     if isinstance(axes, tuple):
-        return _matrix_norm(size, ord, axes, keepdims, name)
+        return _spectral(x, axes, keepdims, name) if ord == 2 else _matrix_norm(size, ord, axes, keepdims, name)
     if ord == math.inf:
         return reduce_max(size, axes, keepdims, name=name)
     if ord == 1:
@@ -101,12 +111,25 @@ def norm(
 def _matrix_norm(size: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool | None, name: str | None) -> Tensor:
     """The greatest sum of a column (1) or of a row (infinity)."""
     if ord not in (1, math.inf):
-        raise ValueError(f"norm: there is no norm {ord!r} of matrices; use 'euclidean', 'fro', 1 or infinity")
+        raise ValueError(f"norm: there is no norm {ord!r} of matrices; use 'euclidean', 'fro', 1, 2 or infinity")
     first, second = axes if ord == 1 else axes[::-1]
     sums = reduce_sum(size, first, keepdims=True)
     if keepdims:
         return reduce_max(sums, second, keepdims=True, name=name)
     return OPERATORS["squeeze"](reduce_max(sums, second, keepdims=True), axes, name=name)
+
+
+def _spectral(x: Tensor, axes: tuple[int, ...], keepdims: bool | None, name: str | None) -> Tensor:
+    """The greatest singular value."""
+    if x.spec.rank is None:
+        raise ValueError("norm: norm 2 of matrices needs to know the rank")
+    places = [x.spec.axis(axis) for axis in axes]
+    others = [axis for axis in range(x.spec.rank) if axis not in places]
+    values = svd(transpose(x, [*others, *places]), compute_uv=False)
+    greatest = reduce_max(values, -1, name=None if keepdims else name)
+    for axis in sorted(places) if keepdims else ():
+        greatest = expand_dims(greatest, axis, name=name if axis == max(places) else None)
+    return greatest
 
 
 __all__ = ["norm", "trace"]

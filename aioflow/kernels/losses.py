@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from aioflow import errors
 from aioflow.convert import convert_to_tensor
 from aioflow.dtypes import FLOAT, INTEGER, Array, Namespace, Spec, TensorShape
 from aioflow.graph import transactional
+from aioflow.kernels import known
 from aioflow.kernels.activation import Function, ones, same_shape, softplus_of, wide
 from aioflow.kernels.constants import stop_gradient
 from aioflow.kernels.families import CPU, GPU, SLOW, costs
@@ -44,6 +44,14 @@ def _sparse(features: Spec, labels: Spec) -> tuple[Spec, Spec]:
         )
     whole = batch if labels.sizes is None or batch.is_fully_defined() else labels.shape
     return Spec(features.dtype, whole), Spec(features.dtype, features.shape)
+
+
+@_sparse.check
+def _(features: Spec | Array, labels: Spec | Array) -> None:
+    classes = known.sizes_of(features)
+    if classes is not None and not isinstance(labels, Spec):
+        flat = labels.ravel()
+        _check_labels(flat, flat.view(f"u{flat.itemsize}"), labels.shape, (*labels.shape, classes[-1] or math.inf))
 
 
 @wide(_sparse)
@@ -85,12 +93,12 @@ def _shift_by_top(rows: Array, flat: Array, backprop: Array) -> tuple[Array, Arr
     return np.log(total) - chosen, total
 
 
-def _check_labels(flat: Array, unsigned: Array, shape: tuple[int, ...], logits: tuple[int, ...]) -> None:
-    """InvalidArgumentError if a label is out of range; as `unsigned`, negative labels are above all others."""
+def _check_labels(flat: Array, unsigned: Array, shape: tuple[int, ...], logits: tuple[float, ...]) -> None:
+    """ValueError if a label is out of range; as `unsigned`, negative labels are above all others."""
     if shape != logits[:-1]:
         raise ValueError(f"labels of shape {list(shape)} do not fit logits of shape {list(logits)}")
     if flat.size and unsigned[worst := unsigned.argmax()] >= logits[-1]:
-        raise errors.InvalidArgumentError(
+        raise ValueError(
             f"label {flat[worst]} (number {worst} of {flat.size}) is outside the valid range [0, {logits[-1]})"
         )
 

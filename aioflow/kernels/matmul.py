@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow import errors
-from aioflow.dtypes import NUMERIC, UNKNOWN, Array, Namespace, Spec, TensorShape, merge_sizes
+from aioflow.devices import onednn
+from aioflow.dtypes import NUMERIC, UNKNOWN, Array, Namespace, Spec, TensorShape, float32, merge_sizes
+from aioflow.kernels import onednn_matmul
 from aioflow.kernels.complex import conj
 from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, elements, sum_along
 from aioflow.node import OPERATORS, Operation, Tensor
@@ -102,6 +104,13 @@ def _(xp: Namespace, node: NodeView) -> Product:
 def _(xp: Namespace, node: NodeView) -> Product:
     product, dtype = _flipped(xp, _batched(xp, _dot(xp)), node), node.output_specs[0].dtype.np
     return lambda a, b: product(a.astype(xp.float32), b.astype(xp.float32)).astype(dtype)
+
+
+@matmul.kernel(CPU, out=True, binds=True, only={float32}, priority=1, when=onednn.available)
+def _(xp: Namespace, node: NodeView) -> Product:
+    (a, b), lib = node.input_specs, onednn.library()
+    dot = _dot(xp) if lib is None else onednn_matmul.faster(lib, _dot(xp))
+    return _flipped(xp, dot if a.rank == b.rank == 2 else _batched(xp, dot), node)
 
 
 def _dot(xp: Namespace) -> Product:

@@ -159,6 +159,8 @@ def guarded(xp: Namespace, function: Function, complaint: str, suspect: Function
             try:
                 return function(x, *rest)
             except np.linalg.LinAlgError as error:
+                if "square" in str(error):
+                    check_square(x)
                 raise _blamed(x, suspect or function, complaint) or error from error
 
         return compute

@@ -14,6 +14,7 @@ import numpy as np
 from aioflow.convert import constant_value, convert_to_tensor
 from aioflow.dtypes import FLOAT, Array, DType, Namespace, Spec, TensorShape, float32, merge_sizes
 from aioflow.graph import transactional
+from aioflow.kernels import onednn_normalisation
 from aioflow.kernels.activation import Function, channel_axis, ones, same_shape
 from aioflow.kernels.arithmetic import maximum
 from aioflow.kernels.casting import cast
@@ -162,7 +163,7 @@ def _moments(xp: Namespace, x: Array, seen: Channels) -> tuple[Array, Array]:
 
 
 @_fused_batch_norm.kernel(CPU, GPU, fresh=True, binds=True)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _normalised(xp: Namespace, node: NodeView) -> Function:
     epsilon, training = node.attrs["epsilon"], node.attrs["is_training"]
     last, dtype = node.attrs["data_format"] == "NHWC", node.output_specs[0].dtype
 
@@ -204,7 +205,7 @@ def _stretched(xp: Namespace, x: Array, seen: Channels, factor: Array, shift: Ar
 
 
 @fused_batch_norm_grad.kernel(CPU, GPU, fresh=True, binds=True)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _gradients_of(xp: Namespace, node: NodeView) -> Function:
     epsilon, training = node.attrs["epsilon"], node.attrs["is_training"]
     last, dtype = node.attrs["data_format"] == "NHWC", node.output_specs[0].dtype
 
@@ -248,6 +249,7 @@ def _combined(xp: Namespace, dy: Array, x: Array, seen: Channels, factors: list[
     return dx
 
 
+onednn_normalisation.declare((_fused_batch_norm, fused_batch_norm_grad), (_normalised, _gradients_of))
 costs(_fused_batch_norm, 6)
 costs(fused_batch_norm_grad, 8)
 

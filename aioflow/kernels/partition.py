@@ -16,7 +16,7 @@ from aioflow.kernels.counting import range as range_
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.gathering import gather
 from aioflow.kernels.joining import split
-from aioflow.kernels.segments import check_range, unsorted_segment_sum
+from aioflow.kernels.segments import check_constants, check_range, unsorted_segment_sum
 from aioflow.kernels.shapes import free, outputs, reshape_to, size
 from aioflow.node import Operation, Tensor
 from aioflow.op import Ints, NodeView, T, op
@@ -45,6 +45,11 @@ def _row(data: Spec, numbers: Spec) -> TensorShape:
     if not first.is_compatible_with(numbers.shape):
         raise ValueError(f"data of shape {data.shape} does not begin with shape {numbers.shape}")
     return TensorShape(data.sizes[len(numbers.sizes) :])
+
+
+@dynamic_partition.check
+def _(data: Spec | Array, partitions: Spec | Array, num_partitions: int) -> None:
+    check_constants(partitions, num_partitions, "partition")
 
 
 @dynamic_partition.gradient
@@ -92,6 +97,13 @@ def _stitched_row(indices: Sequence[Spec], data: Sequence[Spec]) -> TensorShape:
     for numbers, rows in zip(indices, data, strict=True):
         row = row.merge_with(_row(rows, known.integers(numbers, "indices")))
     return row
+
+
+@dynamic_stitch.check
+def _(indices: Sequence[Spec | Array], data: Sequence[Spec | Array]) -> None:
+    for numbers in indices:
+        if not isinstance(numbers, Spec) and numbers.size and numbers.min() < 0:
+            raise ValueError(f"index {numbers.min()} is negative")
 
 
 @dynamic_stitch.gradient

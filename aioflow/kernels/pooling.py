@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec
-from aioflow.kernels import known
-from aioflow.kernels.activation import Function, same_shape, wide
+from aioflow.kernels import known, onednn_pooling
+from aioflow.kernels.activation import Binding, Function, same_shape, wide
 from aioflow.kernels.convolution import Slides, taps
 from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.shapes import shape_of
@@ -123,23 +123,25 @@ def max_pooling(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor], Op[Tensor
 
     rule.__doc__ = "The highest element of each window; padding is lower than all."
     pool = op(name=name)(rule)
-    grad, grad_grad = _max_pool_grads(name, axes)
+    grad, grad_grad, spread = _max_pool_grads(name, axes)
     pool.gradient(lambda op, dy: grad(op.inputs[0], op.output, dy, **op.attrs))
     for one, other in (grad, grad_grad), (grad_grad, grad):
         _through_the_same(one, other)
 
     @pool.kernel(CPU, GPU, fresh=True, binds=True)
-    def _(xp: Namespace, node: NodeView) -> Function:
+    def pooled(xp: Namespace, node: NodeView) -> Function:
         pool, lowest = Pool(axes, **node.attrs), _lowest(node.output_specs[0].dtype)
         return lambda x: by_images(xp, lambda x: pool.fold(xp, xp.maximum, x, lowest), pool.sizes(x.shape), x)
 
+    onednn_pooling.declare(True, (pool, grad), (pooled, spread), lambda node: Pool(axes, **node.attrs))
     _costs(pool, 1, 1)
     _costs(grad, 5, 2)
     _costs(grad_grad, 5, 1)
     return pool, grad, grad_grad
 
 
-def _max_pool_grads(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor]]:
+def _max_pool_grads(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor], Binding]:
+    """The gradient, its own, and the kernel of the first that needs NumPy alone."""
     usual = FORMATS[axes][0]
 
     def grad(
@@ -167,8 +169,7 @@ def _max_pool_grads(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor]]:
         "For each window, the element of `grad` that lies where the window has its highest: of the shape of the output."
     )
     made = op(name=f"{name}_grad")(grad), op(name=f"{name}_grad_grad")(grad_grad)
-    _max_pool_grad_kernels(*made, axes)
-    return made
+    return *made, _max_pool_grad_kernels(*made, axes)
 
 
 def _through_the_same(grad: Op[Tensor], other: Op[Tensor]) -> None:
@@ -180,9 +181,9 @@ def _through_the_same(grad: Op[Tensor], other: Op[Tensor]) -> None:
         return None, None, other(x, y, dz, **op.attrs)
 
 
-def _max_pool_grad_kernels(grad: Op[Tensor], grad_grad: Op[Tensor], axes: int) -> None:
+def _max_pool_grad_kernels(grad: Op[Tensor], grad_grad: Op[Tensor], axes: int) -> Binding:
     @grad.kernel(CPU, GPU, fresh=True, binds=True)
-    def _(xp: Namespace, node: NodeView) -> Function:
+    def spread(xp: Namespace, node: NodeView) -> Function:
         pool = Pool(axes, **node.attrs)
 
         def some(x: Array, y: Array, dy: Array) -> Array:
@@ -212,6 +213,8 @@ def _max_pool_grad_kernels(grad: Op[Tensor], grad_grad: Op[Tensor], axes: int) -
             return by_images(xp, some, y.shape, x, y, dx)
 
         return compute
+
+    return spread
 
 
 def hits(xp: Namespace, x: Array, y: Array, pool: Pool) -> Iterator[tuple[Any, Any, Array]]:
@@ -257,7 +260,7 @@ def mean_pooling(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor]]:
 
 def _mean_kernels(pool: Op[Tensor], grad: Op[Tensor], axes: int) -> None:
     @wide(pool)
-    def _(xp: Namespace, node: NodeView) -> Function:
+    def pooled(xp: Namespace, node: NodeView) -> Function:
         pool = Pool(axes, **node.attrs)
 
         def compute(x: Array) -> Array:
@@ -269,7 +272,7 @@ def _mean_kernels(pool: Op[Tensor], grad: Op[Tensor], axes: int) -> None:
         return compute
 
     @wide(grad)
-    def _(xp: Namespace, node: NodeView) -> Function:
+    def spread(xp: Namespace, node: NodeView) -> Function:
         pool = Pool(axes, **node.attrs)
 
         def compute(sizes: Array, dy: Array) -> Array:
@@ -280,6 +283,8 @@ def _mean_kernels(pool: Op[Tensor], grad: Op[Tensor], axes: int) -> None:
             return by_images(xp, lambda share: _unfold(xp, pool, slides, whole, share), whole, share)
 
         return compute
+
+    onednn_pooling.declare(False, (pool, grad), (pooled, spread), lambda node: Pool(axes, **node.attrs))
 
 
 @functools.lru_cache(maxsize=256)

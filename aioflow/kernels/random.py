@@ -4,8 +4,9 @@ Philox 4x64 with 10 rounds (Salmon et al., SC 2011) maps a key and a counter to 
 from one number to the next.
 
     key      [graph seed, op seed]
-    counter  [block, iteration, run, 0]     block: from 1 on, four words each; iteration: of the loop around, 0 outside;
-                                            run: how often the operation ran in this session before this step
+    counter  [block, iteration, run, round] block: from 1 on, four words each; iteration: of the loop around, 0 outside;
+                                            run: how often the operation ran in this session before this step; round: of
+                                            laws whose numbers may be rejected and drawn again (random_laws.py), else 0
 
 Each element is made of words that its place alone decides: element i of integers and of float64 of word i; of narrower
 floats of half i, the low half of a word first; normals come in pairs, of two halves or two words, by Box and Muller;
@@ -13,8 +14,10 @@ truncated normals by the inverse of their distribution, so that none is ever rej
 logarithms and sines may round differently.
 """
 
+import itertools
 import math
 import secrets
+from collections.abc import Iterator
 from typing import Any, Final
 
 import ml_dtypes
@@ -49,11 +52,36 @@ _PORTION: Final = 1 << 16
 
 def words(ctx: Context, node: NodeView, seed: int | None, seed2: int | None, count: int) -> Words:
     """The first `count` words of the node's stream in this step; of entropy if it has no seeds."""
+    return next(rounds(ctx, node, seed, seed2, count))
+
+
+def rounds(ctx: Context, node: NodeView, seed: int | None, seed2: int | None, count: int) -> Iterator[Words]:
+    """The first `count` words of round after round of the node's stream in this step."""
     if seed is None or seed2 is None:
         key, run = secrets.randbits(128), 0
     else:
         key, run = (seed & _WORD) | (seed2 & _WORD) << 64, ctx.step.times_run(node.name)
-    generator = np.random.Philox(key=key, counter=run << 128)
+    for turn in itertools.count():
+        yield _stream(key, _number(ctx.iteration) << 64 | run << 128 | turn << 192, count)
+
+
+def _number(iteration: tuple[int, ...]) -> int:
+    """One number for an iteration of a loop: its own, to which those of the loops around add one that is spread out."""
+    number = 0
+    for index in iteration:
+        number = (_spread(number) + index) & _WORD
+    return number
+
+
+def _spread(number: int) -> int:
+    """0 for 0, else 64 bits in which every bit of the number counts (Vigna's splitmix64)."""
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    number = (number ^ number >> 27) * 0x94D049BB133111EB & _WORD
+    return number ^ number >> 31
+
+
+def _stream(key: int, counter: int, count: int) -> Words:
+    generator = np.random.Philox(key=key, counter=counter)
     if count <= _PORTION:
         return generator.random_raw(count)
     stream = np.empty(count, np.uint64)
@@ -67,7 +95,7 @@ def _halves(stream: Words) -> npt.NDArray[np.uint32]:
     return stream.astype("<u8", copy=False).view("<u4").astype(np.uint32, copy=False)
 
 
-def _fractions(bits: npt.NDArray[Any], dtype: np.dtype[Any], digits: int) -> Array:
+def fractions(bits: npt.NDArray[Any], dtype: np.dtype[Any], digits: int) -> Array:
     """From the highest `digits` bits, a multiple of 2^-digits from 0 up to but not 1."""
     spare = bits.itemsize * 8 - digits
     whole = (bits >> bits.dtype.type(spare)).view(f"i{bits.itemsize}") if spare else bits
@@ -93,7 +121,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     graph = get_default_graph()
     if graph.seed is None:
         return (None, None) if op_seed is None else (DEFAULT_GRAPH_SEED, op_seed)
-    seeds = graph.seed, graph.version if op_seed is None else op_seed
+    seeds = graph.seed, graph.next_seed() if op_seed is None else op_seed
     return (0, 2**31 - 1) if seeds == (0, 0) else seeds
 
 
@@ -105,7 +133,7 @@ def set_random_seed(seed: int) -> None:
 # Ops
 
 
-def _sized(shape: Array) -> tuple[list[int], int]:
+def sized(shape: Array) -> tuple[list[int], int]:
     """The shape, and how many elements it has. ValueError for a negative size."""
     sizes = shape.tolist()
     if sizes and min(sizes) < 0:
@@ -160,48 +188,61 @@ def _multinomial(
     """For each row of `logits`, so many classes, each drawn with the probability softmax(logits)."""
     if output_dtype not in INTEGER:
         raise TypeError(f"classes are integers, not {output_dtype.name}")
-    rows = logits.only(FLOAT).with_rank(2).sizes
+    rows = logits.only(FLOAT, INTEGER).with_rank(2).sizes
     assert rows is not None
     return Spec(output_dtype, TensorShape((rows[0], known.scalar(num_samples, "num_samples"))))
 
 
-for _op in (_uniform, _normal, _truncated, _uniform_int, _shuffle, _multinomial):
+@_uniform_int.check
+def _(shape: Spec | Array, minval: Spec | Array, maxval: Spec | Array, *seeds: int | None) -> None:
+    low, high = known.number(minval), known.number(maxval)
+    if low is not None and high is not None:
+        _check_span(low, high)
+
+
+def _check_span(low: int, high: int) -> None:
+    if low >= high:
+        raise ValueError(f"minval {low} must be below maxval {high}")
+
+
+for _op in (_uniform, _normal, _truncated, _uniform_int, _multinomial):
     _op.no_gradient("random numbers do not follow from the inputs")
+_shuffle.no_gradient("the order is not kept; af.gather by af.random_shuffle of the row numbers has a gradient")
 for _op in (_normal, _truncated, _multinomial):
     costs(_op, SLOW)
 
 
 @_uniform.kernel(CPU, fresh=True)
 def _(ctx: Context, shape: Array, *, dtype: DType, seed: int | None, seed2: int | None, node: NodeView) -> Array:
-    sizes, count = _sized(shape)
+    sizes, count = sized(shape)
     if dtype is float64:
-        return _fractions(words(ctx, node, seed, seed2, count), dtype.np, 53).reshape(sizes)
+        return fractions(words(ctx, node, seed, seed2, count), dtype.np, 53).reshape(sizes)
     digits = DIGITS[dtype]
     halves = _halves(words(ctx, node, seed, seed2, -(-count // 2)))[:count]
-    return _fractions(halves, float32.np, digits).astype(dtype.np, copy=False).reshape(sizes)
+    return fractions(halves, float32.np, digits).astype(dtype.np, copy=False).reshape(sizes)
 
 
 @_normal.kernel(CPU, fresh=True)
 def _(ctx: Context, shape: Array, *, dtype: DType, seed: int | None, seed2: int | None, node: NodeView) -> Array:
-    sizes, count = _sized(shape)
+    sizes, count = sized(shape)
     pairs = -(-count // 2)
     if dtype is float64:
         bits: Array = words(ctx, node, seed, seed2, 2 * pairs)
     else:
         bits = _halves(words(ctx, node, seed, seed2, pairs))
-    normals = _box_muller(bits, float64.np if dtype is float64 else float32.np)
+    normals = box_muller(bits, float64.np if dtype is float64 else float32.np)
     return normals[:count].astype(dtype.np, copy=False).reshape(sizes)
 
 
-def _box_muller(bits: npt.NDArray[Any], dtype: np.dtype[Any]) -> Array:
+def box_muller(bits: npt.NDArray[Any], dtype: np.dtype[Any]) -> Array:
     """Two normals of each pair: from the first a distance from the origin, from the second a direction."""
     fine, coarse = (53, 53) if bits.itemsize == 8 else (32, 24)
-    distance = _fractions(bits[0::2], dtype, fine)
+    distance = fractions(bits[0::2], dtype, fine)
     distance += dtype.type(2.0**-fine)  # from above 0 to 1
     np.log(distance, out=distance)
     distance *= -2
     np.sqrt(distance, out=distance)
-    direction = _fractions(bits[1::2], dtype, coarse)
+    direction = fractions(bits[1::2], dtype, coarse)
     direction *= 2 * math.pi
     normals = np.empty(bits.size, dtype)
     np.multiply(distance, np.cos(direction), out=normals[0::2])
@@ -211,7 +252,7 @@ def _box_muller(bits: npt.NDArray[Any], dtype: np.dtype[Any]) -> Array:
 
 @_truncated.kernel(CPU, fresh=True)
 def _(ctx: Context, shape: Array, *, dtype: DType, seed: int | None, seed2: int | None, node: NodeView) -> Array:
-    sizes, count = _sized(shape)
+    sizes, count = sized(shape)
     if dtype is float64:
         uniform = _signed_fractions(words(ctx, node, seed, seed2, count), dtype.np, 53)
     else:
@@ -255,9 +296,8 @@ def _central_quantile(uniform: Array) -> Array:
 def _(
     ctx: Context, shape: Array, minval: Array, maxval: Array, *, seed: int | None, seed2: int | None, node: NodeView
 ) -> Array:
-    (sizes, count), low, high = _sized(shape), int(minval), int(maxval)
-    if low >= high:
-        raise errors.InvalidArgumentError(f"minval {low} must be below maxval {high}")
+    (sizes, count), low, high = sized(shape), int(minval), int(maxval)
+    _check_span(low, high)
     numbers = _below(words(ctx, node, seed, seed2, count), high - low)
     numbers += np.uint64(low & _WORD)
     return numbers.astype(minval.dtype).reshape(sizes)
@@ -295,7 +335,7 @@ def _(
         raise errors.InvalidArgumentError(f"cannot draw {samples} of {classes} classes")
     wide = logits.astype(np.float64)
     sums = np.exp(wide - wide.max(1, keepdims=True, initial=-np.inf)).cumsum(1)
-    points = _fractions(words(ctx, node, seed, seed2, rows * samples), float64.np, 53).reshape(rows, samples)
+    points = fractions(words(ctx, node, seed, seed2, rows * samples), float64.np, 53).reshape(rows, samples)
     points *= sums[:, -1:]
     drawn = np.empty((rows, samples), output_dtype.np)
     for row, (below, point) in enumerate(zip(sums, points, strict=True)):

@@ -1,10 +1,10 @@
 """Fractions cut off, limits kept, and numbers that are none."""
 
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import FLOAT, Spec, bool_
+from aioflow.dtypes import FLOAT, Spec, bool_, float32, float64
 from aioflow.graph import transactional
 from aioflow.kernels.arithmetic import maximum, minimum
-from aioflow.kernels.families import elementwise, ufunc
+from aioflow.kernels.families import binary, elementwise, ufunc
 from aioflow.node import OPERATORS, Tensor
 from aioflow.op import Op, op
 
@@ -14,6 +14,12 @@ floor = elementwise("floor", _JUMPS, "The greatest whole number not above x.", F
 ceil = elementwise("ceil", _JUMPS, "The smallest whole number not below x.", FLOAT)
 rint = elementwise("rint", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT)
 _round = elementwise("round", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT, kernel="rint")
+
+
+nextafter = binary(
+    "nextafter", lambda z, x, y, dz: (dz, None), "The number of the dtype next to x on the way to y; y where they are "
+    "equal.", frozenset({float32, float64}),
+)  # fmt: skip
 
 
 def round(x: TensorLike, name: str | None = None) -> Tensor:
@@ -54,6 +60,6 @@ def clip_by_value(
     return clipped
 
 
-__all__ = ["ceil", "clip_by_value", "floor", "is_finite", "is_inf", "is_nan", "rint", "round"]
+__all__ = ["ceil", "clip_by_value", "floor", "is_finite", "is_inf", "is_nan", "nextafter", "rint", "round"]
 
 OPERATORS.update({name: globals()[name] for name in __all__})

@@ -13,7 +13,7 @@ from aioflow.kernels.families import CPU, GPU, NARROW
 from aioflow.kernels.filling import zeros_like
 from aioflow.kernels.gathering import _flattened as flat_positions
 from aioflow.kernels.gathering import _nd_shape as picked_shape
-from aioflow.kernels.gathering import gather_nd
+from aioflow.kernels.gathering import check_positions, gather_nd
 from aioflow.kernels.variables import _at, _scatter, _value_of
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, NodeView, Op, T, op
@@ -47,8 +47,12 @@ def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dt
         updates.shape.merge_with(picked_shape(tensor.shape, indices))
         return tensor if tensor.known is None else Spec(tensor.dtype, tensor.shape)
 
+    def check(tensor: Spec | Array, indices: Spec | Array, updates: Spec | Array) -> None:
+        check_positions(tensor, indices)
+
     rule.__doc__ = f"{doc}\n\n    The positions are along the last axis of `indices`: as `gather_nd` takes them."
     made: Op[Tensor] = op(name=name)(rule)
+    made.check(check)
 
     @made.kernel(CPU, GPU, fresh=True, binds=True)
     def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
@@ -118,13 +122,12 @@ def _divide(xp: Namespace, value: Array, indices: Array, updates: Array) -> None
     if xp is np and (np.asarray(updates) == 0).any():
         raise ValueError("integers cannot be divided by 0")
     for place, divisor in zip(indices.reshape(-1), _each(value, indices, updates), strict=True):
-        quotient = xp.floor_divide(abs(value[place]), abs(divisor))  # rounded towards 0, as in C
-        value[place] = quotient * xp.sign(value[place]) * xp.sign(divisor)
+        value[place] = (value[place] - xp.fmod(value[place], divisor)) // divisor  # rounded towards 0, as in C
 
 
 def _each(value: Array, indices: Array, updates: Array) -> Array:
     """`updates` as one row for each index."""
-    return np.broadcast_to(updates, np.shape(indices) + value.shape[1:]).reshape((-1, *value.shape[1:]))
+    return np.broadcast_to(updates, np.shape(indices) + value.shape[1:]).reshape((np.size(indices), *value.shape[1:]))
 
 
 scatter_div_variable = _scatter(
@@ -145,6 +148,10 @@ def _scatter_nd(name: str, change: Change, doc: str, *families: frozenset[dtypes
     rule.__doc__ = f"{doc} The result is the variable's new value."
     made: Op[Tensor] = op(name=name, stateful=True)(rule)
     made.no_gradient("it changes state")
+
+    @made.check
+    def _(handle: Spec, indices: Spec | Array, updates: Spec | Array) -> None:
+        check_positions(_value_of(handle), indices)
 
     @made.kernel(CPU, GPU)
     def _(ctx: Context, state: VariableState, indices: Array, updates: Array) -> Array:

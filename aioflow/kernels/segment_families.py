@@ -17,7 +17,7 @@ from aioflow.kernels.complex import conj
 from aioflow.kernels.cumulative import recurrence
 from aioflow.kernels.families import CPU, NARROW, NodeView, costs
 from aioflow.kernels.filling import ones_like
-from aioflow.kernels.segments import gather_segments, unsorted_segment_sum
+from aioflow.kernels.segments import check_constant_order, check_sorted, gather_segments, unsorted_segment_sum
 from aioflow.kernels.select import masked
 from aioflow.kernels.shapes import shape
 from aioflow.node import Operation, Tensor
@@ -80,18 +80,6 @@ def _segments(data: Spec, segment_ids: Spec) -> Spec:
 # Kernels
 
 
-def check_sorted(ids: Array, rows: int) -> None:
-    """ValueError unless there is an id for each row, none is negative, and they are in rising order."""
-    if len(ids) != rows:
-        raise ValueError(f"{len(ids)} segment ids are given for {rows} rows")
-    if ids.size and int(ids[0]) < 0:
-        raise ValueError(f"segment ids must not be negative: {ids[0]}")
-    falls = np.flatnonzero(ids[1:] < ids[:-1])
-    if falls.size:
-        place = falls[0]
-        raise ValueError(f"segment ids must be in rising order: {ids[place + 1]} follows {ids[place]}")
-
-
 def reduced_rows(
     ufunc: np.ufunc, data: Array, ids: Array, count: int, empty: float, dtype: Any
 ) -> tuple[Array, Array, Array]:
@@ -125,6 +113,7 @@ def _kernel(made: Op[Tensor], ufunc: str, empty: float, mean: bool = False) -> N
 
         return by_segment
 
+    made.check(check_constant_order)
     costs(made, 2.0)
 
 

@@ -36,7 +36,7 @@ def add_rows(xp: Namespace, rows: Array, places: Array, count: int, dtype: DType
 
 
 def check_range(
-    xp: Namespace, indices: Array, bound: int, what: str = "index", lowest: float = 0, where: str = ""
+    xp: Namespace, indices: Array, bound: float, what: str = "index", lowest: float = 0, where: str = ""
 ) -> None:
     """ValueError naming an index that is not in [lowest, bound); on a GPU, which would wait, nothing is checked."""
     if xp is np and indices.size and not (indices.min() >= lowest and indices.max() < bound):
@@ -44,9 +44,40 @@ def check_range(
         raise ValueError(f"{what} {stray}{where} is out of range for size {bound}")
 
 
+def check_constants(
+    indices: Spec | Array, bound: float | None, what: str = "index", lowest: float = 0, where: str = ""
+) -> None:
+    """The same when a node is built, for indices that are a constant and a bound that is known."""
+    if bound is not None and not isinstance(indices, Spec):
+        check_range(np, indices, bound, what, lowest, where)
+
+
 def check_ids(xp: Namespace, ids: Array, count: int) -> None:
     """ValueError naming an id that is not below `count`; negative ones belong to no segment."""
     check_range(xp, ids, count, "segment id", -math.inf)
+
+
+def check_sorted(ids: Array, rows: int) -> None:
+    """ValueError unless there is an id for each row, none is negative, and they are in rising order."""
+    if len(ids) != rows:
+        raise ValueError(f"{len(ids)} segment ids are given for {rows} rows")
+    if ids.size and int(ids[0]) < 0:
+        raise ValueError(f"segment ids must not be negative: {ids[0]}")
+    falls = np.flatnonzero(ids[1:] < ids[:-1])
+    if falls.size:
+        place = falls[0]
+        raise ValueError(f"segment ids must be in rising order: {ids[place + 1]} follows {ids[place]}")
+
+
+def check_constant_order(data: Spec | Array, ids: Spec | Array) -> None:
+    """The same when a node is built, for ids that are a constant."""
+    if not isinstance(ids, Spec):
+        check_sorted(ids, len(ids))
+
+
+def check_constant_ids(data: Spec | Array, ids: Spec | Array, num_segments: Spec | Array) -> None:
+    """What `check_ids` checks, when a node is built."""
+    check_constants(ids, known.number(num_segments), "segment id", -math.inf)
 
 
 @op
@@ -76,6 +107,9 @@ def _rows(data: Spec, ids: Spec) -> TensorShape:
 @unsorted_segment_sum.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, None]:
     return gather_segments(dy, op.inputs[1]), None, None
+
+
+unsorted_segment_sum.check(check_constant_ids)
 
 
 @unsorted_segment_sum.kernel(CPU, GPU, fresh=True, binds=True)
@@ -112,6 +146,8 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 @gather_segments.kernel(CPU, GPU, fresh=True)
 def _(xp: Namespace, values: Array, ids: Array) -> Array:
     check_ids(xp, ids, values.shape[0])
+    if not values.shape[0]:  # then all ids are negative
+        return xp.zeros(ids.shape + values.shape[1:], values.dtype)
     rows = values.take(xp.maximum(ids, 0), axis=0)
     return xp.where((ids >= 0).reshape(ids.shape + (1,) * (values.ndim - 1)), rows, values.dtype.type(0))
 
@@ -132,15 +168,15 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return gather_segments(dy, op.inputs[1]), None
 
 
+segment_sum.check(check_constant_order)
+
+
 @segment_sum.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     dtype = node.output_specs[0].dtype
 
     def sums(data: Array, ids: Array) -> Array:
-        if len(ids) != len(data):
-            raise ValueError(f"{len(ids)} segment ids are given for {len(data)} rows")
-        if ids.size and (int(ids[0]) < 0 or (ids[1:] < ids[:-1]).any()):
-            raise ValueError("segment ids must not be negative and must be in rising order")
+        check_sorted(ids, len(data))
         return add_rows(xp, data, ids, int(ids[-1]) + 1 if ids.size else 0, dtype)
 
     return sums
@@ -150,4 +186,7 @@ for _op in (unsorted_segment_sum, segment_sum):
     costs(_op, 5.0)
 OPERATORS["unsorted_segment_sum"] = unsorted_segment_sum
 
-__all__ = ["add_rows", "gather_segments", "segment_sum", "unsorted_segment_sum"]
+__all__ = [
+    "add_rows", "check_constant_ids", "check_constant_order", "check_constants", "check_ids", "check_range",
+    "check_sorted", "gather_segments", "segment_sum", "unsorted_segment_sum",
+]  # fmt: skip

@@ -41,6 +41,18 @@ def _reverse_sequence(input: Spec, seq_lengths: Ints, seq_axis: int, batch_axis:
     return Spec(input.dtype, input.shape)
 
 
+@_reverse_sequence.check
+def _(input: Spec | Array, seq_lengths: Spec | Array, seq_axis: int, batch_axis: int) -> None:
+    sizes = known.sizes_of(input)
+    if sizes is not None and not isinstance(seq_lengths, Spec):
+        _check_lengths(seq_lengths, sizes[seq_axis])
+
+
+def _check_lengths(lengths: Array, size: int | None) -> None:
+    if lengths.size and size is not None and not 0 <= lengths.min() <= lengths.max() <= size:
+        raise ValueError(f"lengths {lengths.tolist()[:20]} must be from 0 to {size}")
+
+
 @_reverse_sequence.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _reverse_sequence(dy, op.inputs[1], op.attrs["seq_axis"], op.attrs["batch_axis"]), None
@@ -55,8 +67,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
         size = x.shape[seq]
         if lengths.shape != (x.shape[batch],):
             raise ValueError(f"a batch of {x.shape[batch]} needs as many lengths, not {lengths.size}")
-        if xp is np and lengths.size and not 0 <= lengths.min() <= lengths.max() <= size:
-            raise ValueError(f"lengths {lengths.tolist()[:20]} must be from 0 to {size}")
+        if xp is np:
+            _check_lengths(lengths, size)
         each = lengths.astype(np.intp)[:, None]
         places = xp.arange(size)
         places = xp.where(places < each, each - 1 - places, places)  # [batch, sequence]
@@ -178,8 +190,8 @@ def levenshtein(a: Array, b: Array) -> int:
     """The least number of elements to insert, delete or replace that makes a vector another, row by row."""
     steps = np.arange(len(b) + 1)
     row = steps
-    for place, item in enumerate(a):
-        other = np.minimum(row[1:] + 1, row[:-1] + (b != item))
+    for place in range(len(a)):
+        other = np.minimum(row[1:] + 1, row[:-1] + (b != a[place : place + 1]))  # NumPy cuts zeros off a lone text
         best = np.concatenate([[place + 1], other]) - steps
         row = np.minimum.accumulate(best) + steps
     return int(row[-1])

@@ -9,6 +9,7 @@ import functools
 import numpy as np
 
 from aioflow.dtypes import FLOAT, Array, Namespace, Spec
+from aioflow.kernels import onednn_softmax
 from aioflow.kernels.activation import Function, ones, same_shape, wide
 from aioflow.kernels.families import SLOW, costs
 from aioflow.node import OPERATORS, Operation, Tensor
@@ -80,7 +81,7 @@ def log_softmax_grad(gradients: T, log_softmax: T, axis: int = -1) -> Spec:
 
 
 @wide(softmax, out=True)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _softmax_of(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
 
     def compute(logits: Array, out: Array | None = None) -> Array:
@@ -93,7 +94,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @wide(log_softmax, out=True)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _log_softmax_of(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
 
     def compute(logits: Array, out: Array | None = None) -> Array:
@@ -105,7 +106,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @wide(softmax_grad, out=True)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _softmax_grad_of(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
 
     def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
@@ -116,7 +117,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @wide(log_softmax_grad, out=True)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _log_softmax_grad_of(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
 
     def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
@@ -127,6 +128,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return compute
 
 
+onednn_softmax.declare(False, (softmax, softmax_grad), (_softmax_of, _softmax_grad_of))
+onednn_softmax.declare(True, (log_softmax, log_softmax_grad), (_log_softmax_of, _log_softmax_grad_of))
 for _op in (softmax, log_softmax, softmax_grad, log_softmax_grad):
     costs(_op, SLOW)
 

@@ -19,7 +19,7 @@ from aioflow.kernels.complex import conj
 from aioflow.kernels.families import CPU, GPU, NARROW, costs, elements, sum_to_operand
 from aioflow.kernels.filling import zeros_like
 from aioflow.kernels.gathering import _flattened as flat_positions
-from aioflow.kernels.gathering import gather, gather_nd
+from aioflow.kernels.gathering import check_constant_positions, gather, gather_nd
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.scatter import tensor_scatter_update
 from aioflow.kernels.segments import add_rows, check_range, unsorted_segment_sum
@@ -85,6 +85,15 @@ def sparse_to_dense(
     return Spec(sparse_values.dtype, whole)
 
 
+@sparse_to_dense.check
+def _(indices: Spec | Array, shape: Spec | Array, *others: Any) -> None:
+    if not isinstance(indices, Spec) and not isinstance(shape, Spec):
+        places = indices if indices.ndim == 2 else indices.reshape(-1, 1)
+        flat = flat_positions(np, places, known.plain(shape))
+        if others[-1]:
+            check_rising(flat, places)
+
+
 @sparse_to_dense.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
     indices, whole, values, _ = op.inputs
@@ -145,14 +154,14 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
     indices, values, dense_shape, b = op.inputs
     adjoint_a, adjoint_b = op.attrs["adjoint_a"], op.attrs["adjoint_b"]
     rows, columns = [gather(indices, place, axis=1) for place in ((1, 0) if adjoint_a else (0, 1))]
-    y = matrix_transpose(b, True) if adjoint_b else b
+    y = matrix_transpose(b, conjugate=True) if adjoint_b else b
     d_values = reduce_sum(gather(dy, rows) * conj(gather(y, columns)), 1)
     d_b = sparse_dense_matmul(indices, values, dense_shape, dy, not adjoint_a)
     return (
         None,
         conj(d_values) if adjoint_a else d_values,
         None,
-        matrix_transpose(d_b, True) if adjoint_b else d_b,
+        matrix_transpose(d_b, conjugate=True) if adjoint_b else d_b,
     )
 
 
@@ -175,6 +184,17 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return product
 
 
+@sparse_dense_matmul.check
+def _(indices: Spec | Array, values: Spec | Array, dense_shape: Spec | Array, *others: Any) -> None:
+    check_parts(indices, dense_shape)
+
+
+def check_parts(indices: Spec | Array, dense_shape: Spec | Array) -> None:
+    """ValueError naming a number of constant positions that is out of range for a constant shape."""
+    if not isinstance(dense_shape, Spec):
+        check_constant_positions(indices, known.plain(dense_shape))
+
+
 @sparse_dense_matmul.cost
 def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
     return 10.0 * elements(inputs[1]) * (known.size_at(outputs[0], 1) or 32)
@@ -195,6 +215,11 @@ def sparse_spread(x: Spec, indices: Ints, dense_shape: Ints, axis: Axis, keepdim
     whole = positions(indices, dense_shape)
     reduced(Spec(x.dtype, whole), axis, keepdims).merge_with(x.shape)
     return Spec(x.dtype, TensorShape.vector(count_of(indices)))
+
+
+@sparse_reduce_sum.check
+def _(indices: Spec | Array, values: Spec | Array, dense_shape: Spec | Array, *others: Any) -> None:
+    check_parts(indices, dense_shape)
 
 
 @sparse_reduce_sum.gradient
@@ -265,8 +290,12 @@ def sparse_order(indices: Ints, dense_shape: Ints) -> tuple[Spec, Spec]:
     return matrix(indices, known.size_at(indices, 1), count), Spec(int64, TensorShape.vector(count))
 
 
+sparse_order.check(check_parts)
+
+
 @sparse_order.kernel(CPU, fresh=True)
 def _(xp: Namespace, indices: Array, dense_shape: Array) -> tuple[Array, Array]:
+    flat_positions(xp, indices, known.plain(dense_shape))
     order = order_of(indices)
     return indices[order], order
 

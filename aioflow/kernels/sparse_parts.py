@@ -8,9 +8,10 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.dtypes import Array, Namespace, Sizes, Spec, TensorShape, int64, merge_sizes, normalise_axis
 from aioflow.kernels import known
+from aioflow.kernels.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.families import CPU, costs
 from aioflow.kernels.gathering import _flattened as flat_positions
-from aioflow.kernels.sparse import count_of, matrix, positions, vector
+from aioflow.kernels.sparse import check_parts, count_of, matrix, positions, vector
 from aioflow.op import Ints, op
 
 
@@ -95,6 +96,28 @@ def _(xp: Namespace, indices: Array, shape: Array, start: Array, size: Array) ->
 
 
 @op
+def sparse_keep(indices: Ints, dense_shape: Ints, axis: Axis = None, keepdims: bool = False) -> tuple[Spec, Spec]:
+    """The positions without the numbers along these axes, all if None, or with 0 for them; the shape they are in."""
+    whole = positions(indices, dense_shape)
+    left = reduced(Spec(int64, whole), axis, keepdims)
+    return matrix(indices, left.ndims, count_of(indices)), vector(left)
+
+
+sparse_keep.check(lambda indices, dense_shape, *others: check_parts(indices, dense_shape))
+
+
+@sparse_keep.kernel(CPU, fresh=True)
+def _(xp: Namespace, indices: Array, shape: Array, *, axis: Axis, keepdims: bool) -> tuple[Array, Array]:
+    axes = list(axes_of(axis, len(shape)))
+    flat_positions(xp, indices, known.plain(shape))
+    if not keepdims:
+        return np.delete(indices, axes, 1), np.delete(shape, axes).astype(np.int64)
+    kept, sizes = indices.copy(), shape.astype(np.int64)
+    kept[:, axes], sizes[axes] = 0, 1
+    return kept, sizes
+
+
+@op
 def sparse_refit(indices: Ints, dense_shape: Ints, new_shape: Ints) -> tuple[Spec, Spec]:
     """The positions of the same elements in a tensor reshaped to `new_shape`, of which one size may be -1."""
     whole = positions(indices, dense_shape)
@@ -155,8 +178,8 @@ def _(xp: Namespace, indices: Array, shape: Array) -> tuple[Array, Array, Array]
     return whole[order], np.minimum(order, len(indices)), empty
 
 
-for _op in (sparse_join, sparse_cut, sparse_refit, sparse_fill):
+for _op in (sparse_join, sparse_cut, sparse_keep, sparse_refit, sparse_fill):
     _op.no_gradient("positions do not vary smoothly")
     costs(_op, 20.0)
 
-__all__ = ["refitted", "sparse_cut", "sparse_fill", "sparse_join", "sparse_refit"]
+__all__ = ["refitted", "sparse_cut", "sparse_fill", "sparse_join", "sparse_keep", "sparse_refit"]

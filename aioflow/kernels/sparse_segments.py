@@ -10,8 +10,8 @@ from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, NodeView, costs
 from aioflow.kernels.math import sqrt
-from aioflow.kernels.segment_families import check_sorted, divided, reduced_rows, segment_sizes, wide_for
-from aioflow.kernels.segments import check_ids, check_range, gather_segments
+from aioflow.kernels.segment_families import divided, reduced_rows, segment_sizes, wide_for
+from aioflow.kernels.segments import check_constants, check_ids, check_range, check_sorted, gather_segments
 from aioflow.kernels.shapes import shape_of
 from aioflow.node import Operation, Tensor
 from aioflow.op import Ints, Op, op
@@ -78,6 +78,14 @@ def _declare(made: Op[Tensor], kind: str) -> None:
             return result.astype(dtype.np, copy=False)
 
         return sums
+
+    @made.check
+    def _(data: Spec | Array, indices: Spec | Array, ids: Spec | Array, num_segments: Spec | Array) -> None:
+        sizes, count = known.sizes_of(data), known.number(num_segments)
+        check_constants(indices, None if sizes is None else sizes[0])
+        if not isinstance(ids, Spec):
+            check_sorted(ids, len(ids))
+            check_ids(np, ids, len(ids) and int(ids[-1]) + 1 if count is None or count < 0 else count)
 
     costs(made, 2.0)
 

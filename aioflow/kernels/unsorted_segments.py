@@ -19,7 +19,7 @@ from aioflow.kernels.joining import concat
 from aioflow.kernels.math import sqrt
 from aioflow.kernels.ordering import argsort
 from aioflow.kernels.segment_families import extreme_gradient, product_of_others, segment_sizes
-from aioflow.kernels.segments import _rows, check_ids, gather_segments, unsorted_segment_sum
+from aioflow.kernels.segments import _rows, check_constant_ids, check_ids, gather_segments, unsorted_segment_sum
 from aioflow.kernels.shapes import reshape, shape, shape_of
 from aioflow.kernels.sorting import invert_permutation
 from aioflow.node import OPERATORS, Operation, Tensor
@@ -84,6 +84,7 @@ def _kernel(made: Op[Tensor], ufunc: str, empty: Callable[[DType], Any]) -> None
 
         return by_segment
 
+    made.check(check_constant_ids)
     costs(made, 5.0)
 
 

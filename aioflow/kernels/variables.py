@@ -145,11 +145,26 @@ def _(xp: Namespace, state: VariableState, indices: Array) -> Array:
 
 def checked_rows(indices: Array, value: Array, name: str) -> Array:
     """`indices`, all of them rows of `value`. InvalidArgumentError naming the first that is not."""
-    count = value.shape[0]
-    if indices.size and not 0 <= indices.min() <= indices.max() < count:
-        stray = indices.ravel()[((indices < 0) | (indices >= count)).ravel()][0]
-        raise errors.InvalidArgumentError(f"index {stray} is out of range for {name!r} with {count} rows")
+    complaint = _complaint(indices, value.shape[0], repr(name))
+    if complaint is not None:
+        raise errors.InvalidArgumentError(complaint)
     return indices
+
+
+def _complaint(indices: Array, count: int, name: str) -> str | None:
+    if not indices.size or 0 <= indices.min() <= indices.max() < count:
+        return None
+    stray = indices.ravel()[((indices < 0) | (indices >= count)).ravel()][0]
+    return f"index {stray} is out of range for {name} with {count} rows"
+
+
+@gather_variable.check
+def _check_constant_rows(handle: Spec, indices: Spec | Array, *others: Any) -> None:
+    sizes = held(handle).sizes
+    if sizes and sizes[0] is not None and not isinstance(indices, Spec):
+        complaint = _complaint(indices, sizes[0], "a variable")
+        if complaint is not None:
+            raise ValueError(complaint)
 
 
 # Assigning
@@ -220,6 +235,7 @@ def _scatter(name: str, change: Callable[[Namespace, Array, Array, Array], None]
     rule.__doc__ = doc
     made: Op[Tensor] = op(name=name, stateful=True)(rule)
     made.no_gradient("it changes state")
+    made.check(_check_constant_rows)
 
     @made.kernel(CPU, GPU)
     def _(ctx: Context, state: VariableState, indices: Array, updates: Array) -> Array:

@@ -5,12 +5,12 @@ from typing import Final
 
 import numpy as np
 
-from aioflow.dtypes import FLOAT, Array
-from aioflow.kernels.families import binary
+from aioflow.dtypes import FLOAT, Array, Spec
+from aioflow.kernels.families import broadcast_gradient
 from aioflow.kernels.gamma import log_gamma, psi
 from aioflow.kernels.special import pieces, special
-from aioflow.node import OPERATORS, Tensor
-from aioflow.op import Op
+from aioflow.node import OPERATORS
+from aioflow.op import T, op
 
 _SUMMED: Final = 10
 _TAIL: Final = (
@@ -21,19 +21,28 @@ _TAIL: Final = (
 """Bernoulli's numbers B(2j) / (2j)! for j from 1 on."""
 _FACTORIALS: Final = np.array([float(math.factorial(k)) for k in range(171)])
 
-zeta: Op[Tensor] = binary(
-    "zeta", lambda z, x, q, dz: (None, -dz * x * zeta(x + 1, q)),
-    "Hurwitz's zeta function, the sum of (q + k)^-x for k from 0 on. On the CPU alone.\n\n"
-    "Infinite for x = 1 and where q is 0 or a negative integer, NaN for x below 1 and where q is negative and x no "
-    "integer.\nNo gradient flows to x.",
-    FLOAT, kernel="",
-)  # fmt: skip
-polygamma: Op[Tensor] = binary(
-    "polygamma", lambda z, a, x, dz: (None, dz * polygamma(a + 1, x)),
-    "The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.\n\n"
-    "No gradient flows to a.",
-    FLOAT, kernel="",
-)  # fmt: skip
+
+@op(elementwise=True)
+def zeta(x: T, q: T) -> Spec:
+    """Hurwitz's zeta function, the sum of (q + k)^-x for k from 0 on. On the CPU alone.
+
+    Infinite for x = 1 and where q is 0 or a negative integer, NaN for x below 1 and where q is negative and x no
+    integer. No gradient flows to x.
+    """
+    return Spec(x.only(FLOAT).same_dtype(q).dtype, x.broadcast(q))
+
+
+@op(elementwise=True)
+def polygamma(a: T, x: T) -> Spec:
+    """The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.
+
+    No gradient flows to a.
+    """
+    return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
+
+
+broadcast_gradient(zeta, lambda z, x, q, dz: (None, -dz * x * zeta(x + 1, q)))
+broadcast_gradient(polygamma, lambda z, a, x, dz: (None, dz * polygamma(a + 1, x)))
 
 
 @special(zeta, 400.0)

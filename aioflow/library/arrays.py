@@ -1,17 +1,21 @@
 """What TensorFlow 1.x has beside its ops on arrays: older names, and functions that compose a few ops."""
 
+import builtins
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aioflow import dtypes
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import INTEGER, Spec
 from aioflow.graph import transactional
+from aioflow.kernels import gathering as kernels
 from aioflow.kernels.argmax import argmax, argmin
 from aioflow.kernels.arithmetic import maximum
 from aioflow.kernels.arrays import reverse
 from aioflow.kernels.casting import cast
 from aioflow.kernels.counting import linspace, range
 from aioflow.kernels.gathering import gather
+from aioflow.kernels.joining import concat, stack
 from aioflow.kernels.masking import sequence_mask
 from aioflow.kernels.select import select, where
 from aioflow.kernels.shapes import broadcast_to, reshape, shape
@@ -90,6 +94,53 @@ def _repeated(count: Tensor, times: Tensor) -> Tensor:
     return where(sequence_mask(broadcast_to(times, reshape(count, [1]))))[:, 0]
 
 
+@transactional
+def parallel_stack(values: Sequence[TensorLike], name: str = "parallel_stack") -> Tensor:
+    """The values, of which all have the same known shape, side by side along a new first axis. ValueError else."""
+    tensors = [convert_to_tensor(value) for value in values]
+    for tensor in tensors:
+        tensor.shape.assert_is_fully_defined()
+    return stack(tensors, name=name)
+
+
+def is_numeric_tensor(tensor: Any) -> bool:
+    """Whether it is a tensor of numbers: not of bools or text."""
+    return isinstance(tensor, Tensor) and bool(tensor.dtype.is_numeric)
+
+
+@transactional
+def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    """The elements or slices of `params` at the positions along the last axis of `indices`.
+
+    The first `batch_dims` axes of both go together: positions are counted within each batch. The shape is
+    `indices.shape[:-1] + params.shape[batch_dims + indices.shape[-1]:]`.
+
+    Raises:
+        ValueError: ranks do not allow for so many axes, or, where that is known, a position lies outside.
+        InvalidArgumentError: in the run, if one does.
+    """
+    if not batch_dims:
+        return kernels.gather_nd(params, indices, name=name)
+    whole, places = convert_to_tensor(params), convert_to_tensor(indices, preferred_dtype=dtypes.int32)
+    rank = places.spec.rank
+    if rank is None or not 0 < batch_dims < rank:
+        raise ValueError(f"batch_dims {batch_dims} does not fit indices of shape {places.shape}")
+    whole.shape.with_rank_at_least(batch_dims)[:batch_dims].assert_is_compatible_with(places.shape[:batch_dims])
+    return kernels.gather_nd(whole, in_batches(places, batch_dims), name=name)
+
+
+def in_batches(places: Tensor, batch_dims: int) -> Tensor:
+    """Positions of known rank, counted within batches, as positions in the whole: the batch's numbers come first."""
+    sizes = shape(places, out_type=places.dtype)
+    ones = [1] * len(places.shape)
+    columns = [
+        broadcast_to(reshape(range(sizes[axis]), [*ones[:axis], -1, *ones[axis + 1 :]]), concat([sizes[:-1], [1]], 0))
+        for axis in builtins.range(batch_dims)
+    ]
+    return concat([*columns, places], -1)
+
+
 __all__ = [
-    "arg_max", "arg_min", "lin_space", "newaxis", "repeat", "reverse_v2", "to_complex64", "to_complex128", "where_v2",
+    "arg_max", "arg_min", "gather_nd", "is_numeric_tensor", "lin_space", "newaxis", "parallel_stack", "repeat",
+    "reverse_v2", "to_complex64", "to_complex128", "where_v2",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from aioflow.kernels.casting import cast
 from aioflow.kernels.comparison import greater_equal, less_equal, logical_and
 from aioflow.kernels.constants import stop_gradient
 from aioflow.kernels.counting import range as counting
-from aioflow.kernels.gathering import gather_nd
+from aioflow.kernels.gathering import ensure_index, gather_nd
 from aioflow.kernels.joining import stack
 from aioflow.kernels.rounding import clip_by_value, floor
 from aioflow.kernels.select import where
@@ -56,7 +56,8 @@ def crop_and_resize(
         along = [_positions(corners[:, i], corners[:, i + 2], sizes[i] - 1, wanted[i]) for i in (0, 1)]
         inside = [logical_and(greater_equal(at, 0.0), less_equal(at, sizes[i] - 1)) for i, at in enumerate(along)]
         rows, columns = (clip_by_value(at, 0.0, sizes[i] - 1) for i, at in enumerate(along))
-        pixels = _sampled(images, convert_to_tensor(which, preferred_dtype=int32), rows, columns, method)
+        numbers = ensure_index(convert_to_tensor(which, preferred_dtype=int32), shape(images)[0])
+        pixels = _sampled(images, numbers, rows, columns, method)
         seen = logical_and(inside[0][:, :, None, None], inside[1][:, None, :, None])
         return where(seen, pixels, convert_to_tensor(extrapolation_value, images.dtype), name=scope)
 

@@ -11,7 +11,7 @@ from aioflow.kernels.arithmetic import add_n, floordiv, maximum, mod
 from aioflow.kernels.casting import cast
 from aioflow.kernels.comparison import equal, greater, less
 from aioflow.kernels.filling import ones_like
-from aioflow.kernels.gathering import gather
+from aioflow.kernels.gathering import ensure_index, gather
 from aioflow.kernels.joining import concat
 from aioflow.kernels.math import sqrt
 from aioflow.kernels.reduction import reduce_sum
@@ -73,7 +73,7 @@ def _rows(part: Any, ids: Tensor, name: str | None = None) -> Tensor:
 
 def _collected(parts: Sequence[Any], ids: Tensor, strategy: str, name: str) -> Tensor:
     """The rows of a divided table: each part is asked for its own, and these are put in the order asked for."""
-    flat = reshape(ids, [-1])
+    flat = reshape(ensure_index(ids, _total(parts, ids)), [-1])
     number, within = _divided(parts, flat, strategy)
     places = [reshape(where(equal(number, cast(index, flat.dtype))), [-1]) for index in range(len(parts))]
     found = concat([_rows(part, gather(within, place)) for part, place in zip(parts, places, strict=True)], 0)
@@ -96,11 +96,15 @@ def _divided(parts: Sequence[Any], ids: Tensor, strategy: str) -> tuple[Tensor, 
     return number, where(less(number, longer), mod(ids, each + 1), mod(ids - longer, maximum(each, 1)))
 
 
+def _total(parts: Sequence[Any], ids: Tensor) -> Any:
+    """The number of rows of the whole table."""
+    sizes = [part.shape.as_list()[0] if part.shape.ndims else None for part in parts]
+    return sum(sizes) if None not in sizes else add_n([shape(part, out_type=ids.dtype)[0] for part in parts])
+
+
 def _lengths(parts: Sequence[Any], ids: Tensor) -> tuple[Tensor, Tensor]:
     """The length of a short part, and how many are longer by one."""
-    sizes = [part.shape.as_list()[0] for part in parts]
-    total: Any = sum(sizes) if None not in sizes else add_n([shape(part, out_type=ids.dtype)[0] for part in parts])
-    whole = convert_to_tensor(total, ids.dtype)
+    whole = convert_to_tensor(_total(parts, ids), ids.dtype)
     return floordiv(whole, len(parts)), mod(whole, len(parts))
 
 

@@ -7,21 +7,45 @@ from typing import Any, Final
 
 from aioflow import dtypes
 from aioflow.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.dtypes import DType, as_dtype, float32, int32
+from aioflow.dtypes import float32, float64, int32
 from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import add, divide, maximum, minimum, multiply
-from aioflow.kernels.arrays import reverse, transpose
-from aioflow.kernels.casting import cast, saturate_cast
+from aioflow.kernels.arithmetic import divide, maximum, minimum
+from aioflow.kernels.arrays import reverse
+from aioflow.kernels.arrays import transpose as permuted
+from aioflow.kernels.casting import cast
 from aioflow.kernels.constants import identity
 from aioflow.kernels.image import resize_area, resize_bicubic, resize_bilinear, resize_nearest_neighbor
-from aioflow.kernels.joining import concat
+from aioflow.kernels.joining import concat, stack
 from aioflow.kernels.math import sqrt
 from aioflow.kernels.padding import pad
 from aioflow.kernels.patches import extract_image_patches
 from aioflow.kernels.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.rounding import floor
 from aioflow.kernels.shapes import expand_dims, shape, squeeze
 from aioflow.library.control import name_scope
 from aioflow.library.crops import crop_and_resize
+from aioflow.library.image_basics import adjust_brightness, adjust_contrast, an_image, as_floats, convert_image_dtype
+from aioflow.library.image_color import (
+    adjust_gamma,
+    adjust_hue,
+    adjust_saturation,
+    hsv_to_rgb,
+    rgb_to_hsv,
+    rgb_to_yiq,
+    rgb_to_yuv,
+    yiq_to_rgb,
+    yuv_to_rgb,
+)
+from aioflow.library.image_measures import image_gradients, psnr, sobel_edges, total_variation
+from aioflow.library.image_random import (
+    random_brightness,
+    random_contrast,
+    random_flip_left_right,
+    random_flip_up_down,
+    random_hue,
+    random_saturation,
+)
+from aioflow.library.random import random_crop
 from aioflow.node import Tensor
 
 
@@ -43,14 +67,6 @@ _RESIZE: Final = {
 
 Size = Any
 """A Python integer or a tensor."""
-
-
-def _image(value: TensorLike) -> Tensor:
-    """An image or a batch of images. ValueError for another rank."""
-    tensor = convert_to_tensor(value)
-    if tensor.shape.ndims not in (None, 3, 4):
-        raise ValueError(f"an image has rank 3, a batch of images 4; the shape is {tensor.shape}")
-    return tensor
 
 
 def _plane(image: Tensor) -> tuple[Size, Size]:
@@ -89,7 +105,7 @@ def resize_images(
     if method not in _RESIZE:
         raise ValueError(f"{method!r} is no resize method: use one of ResizeMethod's")
     with name_scope(name, "resize", [images]) as scope:
-        batch = _image(images)
+        batch = an_image(images)
         if batch.shape.ndims is None:
             raise ValueError("the rank of images must be known to resize them")
         single = batch.shape.ndims == 3
@@ -118,7 +134,7 @@ def crop_to_bounding_box(
     image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
     """The part of that height and width whose upper left pixel is at the offset. ValueError if it sticks out."""
-    tensor = _image(image)
+    tensor = an_image(image)
     for offset, target, size in zip((offset_height, offset_width), (target_height, target_width), _plane(tensor),
                                     strict=True):  # fmt: skip
         _check_part(offset, target, size)
@@ -142,7 +158,7 @@ def pad_to_bounding_box(
     image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
     """An image of that size with this one at the offset, and zeros elsewhere. ValueError if it sticks out."""
-    tensor = _image(image)
+    tensor = an_image(image)
     height, width = _plane(tensor)
     _check_part(offset_height, height, target_height)
     _check_part(offset_width, width, target_width)
@@ -159,7 +175,7 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     """The middle of the image, that fraction of its height and of its width."""
     if not 0 < central_fraction <= 1:
         raise ValueError(f"central_fraction must be above 0 and at most 1, not {central_fraction}")
-    tensor = _image(image)
+    tensor = an_image(image)
     if central_fraction == 1:
         return tensor
     starts = [_start(size, central_fraction) for size in _plane(tensor)]
@@ -176,7 +192,7 @@ def _start(size: Size, fraction: float) -> Size:
 @transactional
 def resize_image_with_crop_or_pad(image: TensorLike, target_height: Size, target_width: Size) -> Tensor:
     """The image cropped or padded with zeros, evenly on both sides, to that height and width."""
-    tensor = _image(image)
+    tensor = an_image(image)
     targets, sizes = (target_height, target_width), _plane(tensor)
     spare = [size - target for size, target in zip(sizes, targets, strict=True)]
     crops = [_half(value) for value in spare]
@@ -203,28 +219,28 @@ def _least(a: Size, b: Size) -> Size:
 
 def flip_left_right(image: TensorLike) -> Tensor:
     """Each row of pixels in the opposite order."""
-    return reverse(_image(image), -2)
+    return reverse(an_image(image), -2)
 
 
 def flip_up_down(image: TensorLike) -> Tensor:
     """The rows of pixels in the opposite order."""
-    return reverse(_image(image), -3)
+    return reverse(an_image(image), -3)
 
 
 @transactional
 def transpose_image(image: TensorLike) -> Tensor:
     """Rows as columns, and columns as rows."""
-    tensor = _image(image)
+    tensor = an_image(image)
     if tensor.shape.ndims is None:
         raise ValueError("the rank of the image must be known to transpose it")
-    return transpose(tensor, [1, 0, 2] if tensor.shape.ndims == 3 else [0, 2, 1, 3])
+    return permuted(tensor, [1, 0, 2] if tensor.shape.ndims == 3 else [0, 2, 1, 3])
 
 
 @transactional
 def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
     """The image turned by `k` right angles to the left; `k` is known when the graph is built."""
     with name_scope(name, "rot90", [image]) as scope:
-        tensor, turns = _image(image), k
+        tensor, turns = an_image(image), k
         if isinstance(k, Tensor):
             known = constant_value(k)
             if known is None:
@@ -242,65 +258,10 @@ def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
 
 
 @transactional
-def convert_image_dtype(image: TensorLike, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
-    """The image in another dtype, scaled: floating pixels lie from 0 to 1, integer ones from 0 to the highest.
-
-    With `saturate`, what lies beyond the limits of an integer dtype becomes the nearest limit.
-    """
-    tensor, wanted = convert_to_tensor(image), as_dtype(dtype)
-    if wanted is tensor.dtype:
-        return tensor
-    with name_scope(name, "convert_image", [tensor]) as scope:
-        if tensor.dtype.is_integer and wanted.is_integer:
-            return _between_integers(tensor, wanted, saturate, scope)
-        if tensor.dtype.is_floating and wanted.is_floating:
-            return cast(tensor, wanted, scope)
-        if tensor.dtype.is_integer:
-            return multiply(cast(tensor, wanted), wanted.np.type(1 / tensor.dtype.max), name=scope)
-        scaled = tensor * (int(wanted.max) + 0.5)
-        return saturate_cast(scaled, wanted, scope) if saturate else cast(scaled, wanted, scope)
-
-
-def _between_integers(image: Tensor, wanted: DType, saturate: bool, name: str) -> Tensor:
-    """By whole factors, up or down: limits of integers are a power of 2 less 1."""
-    change = saturate_cast if saturate else cast
-    if image.dtype.max > wanted.max:
-        factor = (int(image.dtype.max) + 1) // (int(wanted.max) + 1)
-        return change(image // factor, wanted, name)
-    factor = (int(wanted.max) + 1) // (int(image.dtype.max) + 1)
-    return multiply(change(image, wanted), factor, name=name)
-
-
-def _as_floats(image: Tensor) -> Tensor:
-    return image if image.dtype.is_floating else convert_image_dtype(image, float32)
-
-
-@transactional
-def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
-    """`delta` added to all pixels, as a part of the range from 0 to 1; integers do not wrap around."""
-    with name_scope(None, "adjust_brightness", [image, delta]):
-        tensor = convert_to_tensor(image)
-        floats = _as_floats(tensor)
-        brighter = add(floats, cast(convert_to_tensor(delta), floats.dtype))
-        return convert_image_dtype(brighter, tensor.dtype, saturate=True)
-
-
-@transactional
-def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
-    """The distance of each pixel from the mean of its channel times `contrast_factor`; integers do not wrap around."""
-    with name_scope(None, "adjust_contrast", [images, contrast_factor]):
-        tensor = _image(images)
-        floats = _as_floats(tensor)
-        mean = reduce_mean(floats, [-3, -2], keepdims=True)
-        changed = (floats - mean) * cast(convert_to_tensor(contrast_factor), floats.dtype) + mean
-        return convert_image_dtype(changed, tensor.dtype, saturate=True)
-
-
-@transactional
 def per_image_standardization(image: TensorLike) -> Tensor:
     """Each image with mean 0 and standard deviation 1; of an even one, what differs is divided by 1 / sqrt(pixels)."""
     with name_scope(None, "per_image_standardization", [image]) as scope:
-        tensor = _image(image)
+        tensor = an_image(image)
         floats = tensor if tensor.dtype.is_floating else cast(tensor, float32)
         off = floats - reduce_mean(floats, [-3, -2, -1], keepdims=True)
         count = reduce_sum(off * 0 + 1, [-3, -2, -1], keepdims=True)
@@ -312,8 +273,8 @@ def per_image_standardization(image: TensorLike) -> Tensor:
 def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
     """The brightness of each pixel: 0.2989 red, 0.5870 green and 0.1140 blue, as one channel."""
     with name_scope(name, "rgb_to_grayscale", [images]):
-        tensor = _image(images)
-        floats = _as_floats(tensor)
+        tensor = an_image(images)
+        floats = as_floats(tensor)
         weights = convert_to_tensor([0.2989, 0.5870, 0.1140], floats.dtype)
         return convert_image_dtype(reduce_sum(floats * weights, -1, keepdims=True), tensor.dtype)
 
@@ -323,10 +284,49 @@ def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     return concat([convert_to_tensor(images)] * 3, -1, name=name or "grayscale_to_rgb")
 
 
+@transactional
+def resize_image_with_pad(
+    image: TensorLike,
+    target_height: Size,
+    target_width: Size,
+    method: int = ResizeMethod.BILINEAR,
+    align_corners: bool = False,
+) -> Tensor:
+    """The image as large as fits into that height and width with its sides in proportion, zeros evenly around it."""
+    with name_scope(None, "resize_image_with_pad", [image]):
+        tensor = an_image(image)
+        height, width = _fitting(_plane(tensor), (target_height, target_width))
+        resized = resize_images(tensor, stack([height, width]), method, align_corners)
+        above, left = (target_height - height) // 2, (target_width - width) // 2
+        return pad_to_bounding_box(resized, above, left, target_height, target_width)
+
+
+def _fitting(whole: tuple[Size, Size], wanted: tuple[Size, Size]) -> list[Size]:
+    """The greatest height and width, in the proportion of those of the whole, that fit into those that are wanted."""
+    if all(isinstance(size, int) for size in (*whole, *wanted)):
+        ratio = max(whole[0] / wanted[0], whole[1] / wanted[1])
+        return [int(size / ratio + 1e-9) for size in whole]
+    height, width = (cast(convert_to_tensor(size), float64) for size in whole)
+    greatest = maximum(height / cast(wanted[0], float64), width / cast(wanted[1], float64))
+    return [cast(floor(size / greatest + 1e-9), int32) for size in (height, width)]
+
+
+def extract_patches(
+    images: TensorLike, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None
+) -> Tensor:
+    """The pixels of each patch as the channels of one: `extract_image_patches`."""
+    return extract_image_patches(images, sizes, strides, rates, padding, name)
+
+
+transpose = transpose_image
+
 __all__ = [
-    "ResizeMethod", "adjust_brightness", "adjust_contrast", "central_crop", "convert_image_dtype", "crop_and_resize",
-    "crop_to_bounding_box", "extract_image_patches", "flip_left_right", "flip_up_down", "grayscale_to_rgb",
-    "pad_to_bounding_box", "per_image_standardization", "resize", "resize_area", "resize_bicubic", "resize_bilinear",
-    "resize_image_with_crop_or_pad", "resize_images", "resize_nearest_neighbor", "resize_with_crop_or_pad",
-    "rgb_to_grayscale", "rot90", "transpose_image",
+    "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
+    "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "extract_image_patches",
+    "extract_patches", "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients",
+    "pad_to_bounding_box", "per_image_standardization", "psnr", "random_brightness", "random_contrast", "random_crop",
+    "random_flip_left_right", "random_flip_up_down", "random_hue", "random_saturation", "resize", "resize_area",
+    "resize_bicubic", "resize_bilinear", "resize_image_with_crop_or_pad", "resize_image_with_pad", "resize_images",
+    "resize_nearest_neighbor", "resize_with_crop_or_pad", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv",
+    "rot90", "sobel_edges", "total_variation", "transpose", "transpose_image", "yiq_to_rgb", "yuv_to_rgb",
 ]  # fmt: skip

@@ -27,10 +27,13 @@ from aioflow.kernels.spectra import self_adjoint_eigvals as eigvalsh
 from aioflow.kernels.spectra import svd
 from aioflow.kernels.tensordot import tensordot
 from aioflow.library.clip import global_norm
+from aioflow.library.nn_functions import l2_normalize
+
+transpose = matrix_transpose
 
 __all__ = [
     "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh",
-    "einsum", "expm", "eye", "global_norm", "inv", "log_matrix_determinant", "logdet", "lstsq", "matmul",
-    "matrix_transpose", "matvec", "norm", "pinv", "qr", "set_diag", "slogdet", "solve", "svd", "tensor_diag",
-    "tensor_diag_part", "tensordot", "trace", "triangular_solve",
+    "einsum", "expm", "eye", "global_norm", "inv", "l2_normalize", "log_matrix_determinant", "logdet", "lstsq",
+    "matmul", "matrix_transpose", "matvec", "norm", "pinv", "qr", "set_diag", "slogdet", "solve", "svd", "tensor_diag",
+    "tensor_diag_part", "tensordot", "trace", "transpose", "triangular_solve",
 ]  # fmt: skip

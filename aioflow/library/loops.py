@@ -180,11 +180,20 @@ def _check_shapes(first: Leaves, specs: Sequence[Spec], made: Sequence[Tensor]) 
     for tensor, spec, after in zip(first.tensors, specs, made, strict=True):
         if isinstance(spec, ResourceSpec):
             either_resource(f"loop variable {tensor.name!r}", spec, after.spec)
+            _check_size(tensor, spec, after.spec)
         elif not _within(after.shape, spec.shape):
             raise ValueError(
                 f"loop variable {tensor.name!r} enters with shape {spec.shape} and has {after.shape} after an "
                 f"iteration ({after.name}): tell by shape_invariants= what holds in all iterations, or use set_shape"
             )
+
+
+def _check_size(tensor: Tensor, before: Spec, after: Spec) -> None:
+    if isinstance(before, ListSpec) and isinstance(after, ListSpec) and before.size not in (None, after.size):
+        raise ValueError(
+            f"loop variable {tensor.name!r} enters with {before.size} slots, and has another TensorArray's "
+            f"{'unknown number' if after.size is None else after.size} after an iteration"
+        )
 
 
 def _within(shape: TensorShape, invariant: TensorShape) -> bool:

@@ -1,5 +1,6 @@
 """Functions of `af.nn` that compose ops: dropout, moments, batch normalization, products with a bias."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,14 +8,17 @@ from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import FLOAT, float32
 from aioflow.graph import transactional
 from aioflow.kernels.activation import bias_add, relu, softplus
-from aioflow.kernels.arithmetic import add, maximum, multiply, squared_difference
+from aioflow.kernels.arithmetic import add, maximum, multiply, squared_difference, subtract
 from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import equal, greater_equal
+from aioflow.kernels.comparison import equal, greater_equal, less_equal, logical_and
+from aioflow.kernels.complex import conj, real
 from aioflow.kernels.families import NARROW, shaped_like
+from aioflow.kernels.filling import zeros_like
 from aioflow.kernels.linalg import matmul
-from aioflow.kernels.math import rsqrt, square
+from aioflow.kernels.math import exp, log, rsqrt, square
 from aioflow.kernels.random import random_uniform
 from aioflow.kernels.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.select import where
 from aioflow.kernels.shapes import shape, shape_of, squeeze
 from aioflow.library.control import name_scope
 from aioflow.node import Tensor
@@ -133,8 +137,9 @@ def l2_normalize(
     """`x` divided by its Euclidean norm along `axis`, but by sqrt(epsilon) at least."""
     with name_scope(name, "l2_normalize", [x]) as scope:
         value = convert_to_tensor(x)
-        total = reduce_sum(square(value), dim if axis is None else axis, keepdims=True)
-        return multiply(value, rsqrt(maximum(total, epsilon)), name=scope)
+        squares = real(value * conj(value)) if value.dtype.is_complex else square(value)
+        total = reduce_sum(squares, dim if axis is None else axis, keepdims=True)
+        return multiply(value, cast(rsqrt(maximum(total, epsilon)), value.dtype), name=scope)
 
 
 @transactional
@@ -170,6 +175,26 @@ def weighted_cross_entropy_with_logits(
 
 
 @transactional
+def log_poisson_loss(
+    targets: TensorLike, log_input: TensorLike, compute_full_loss: bool = False, name: str | None = None
+) -> Tensor:
+    """exp(log_input) - targets * log_input: what it costs to expect exp(log_input) events where `targets` came.
+
+    That is the negative logarithm of Poisson's distribution but for log(targets!), for which Stirling's approximation
+    is added with `compute_full_loss`, where targets are above 1.
+    """
+    with name_scope(name, "log_poisson_loss", [log_input, targets]) as scope:
+        x = convert_to_tensor(log_input)
+        z = convert_to_tensor(targets, x.dtype)
+        z.shape.merge_with(x.shape)
+        if not compute_full_loss:
+            return subtract(exp(x), x * z, name=scope)
+        stirling = z * log(z) - z + 0.5 * log(2 * math.pi * z)
+        small = logical_and(greater_equal(z, 0.0), less_equal(z, 1.0))
+        return add(exp(x) - x * z, where(small, zeros_like(z), stirling), name=scope)
+
+
+@transactional
 def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
     """The share of elements of `value` that are 0, as a float32."""
     with name_scope(name, "zero_fraction", [value]) as scope:
@@ -178,6 +203,6 @@ def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
 
 
 __all__ = [
-    "batch_normalization", "dropout", "l2_normalize", "moments", "relu_layer", "weighted_cross_entropy_with_logits",
-    "xw_plus_b", "zero_fraction",
+    "batch_normalization", "dropout", "l2_normalize", "log_poisson_loss", "moments", "relu_layer",
+    "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip

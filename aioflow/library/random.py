@@ -16,11 +16,14 @@ from aioflow.kernels.random import (
     set_random_seed,
     truncated_normal,
 )
+from aioflow.kernels.random_laws import random_bernoulli, random_gamma, random_poisson
 from aioflow.kernels.shapes import shape
 from aioflow.kernels.slicing import slice
+from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
 from aioflow.node import Tensor
 
 normal, uniform, shuffle = random_normal, random_uniform, random_shuffle
+bernoulli, gamma, poisson = random_bernoulli, random_gamma, random_poisson
 
 
 def categorical(
@@ -52,6 +55,6 @@ def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None, na
 
 
 __all__ = [
-    "categorical", "get_seed", "multinomial", "normal", "random_crop", "set_random_seed", "shuffle",
-    "truncated_normal", "uniform",
+    "bernoulli", "categorical", "gamma", "get_seed", "log_uniform_candidate_sampler", "multinomial", "normal",
+    "poisson", "random_crop", "set_random_seed", "shuffle", "truncated_normal", "uniform", "uniform_candidate_sampler",
 ]  # fmt: skip

@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from aioflow.convert import TensorLike
-from aioflow.graph import building_in
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import int32
+from aioflow.graph import building_in, transactional
 from aioflow.kernels import scatter as kernels
+from aioflow.kernels.shapes import expand_dims
+from aioflow.library.arrays import in_batches
 from aioflow.library.variables import Variable
 from aioflow.node import Tensor
 from aioflow.op import Op
@@ -85,7 +88,22 @@ def scatter_nd_sub(
     return _scatter(kernels.scatter_nd_sub_variable, ref, indices, updates, name)
 
 
+@transactional
+def batch_scatter_update(
+    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
+) -> Tensor:
+    """In each batch, along all axes of `indices` but the last, the rows `indices` hold `updates`. Gives the new value.
+
+    `indices` has the batch's axes and then one of rows; `updates` its shape and then a row's.
+    """
+    rows = convert_to_tensor(indices, preferred_dtype=int32)
+    rank = rows.spec.rank
+    if not rank:
+        raise ValueError(f"indices have batch axes and one of rows, their shape is {rows.shape}")
+    return scatter_nd_update(ref, in_batches(expand_dims(rows, -1), rank - 1), updates, use_locking, name)
+
+
 __all__ = [
-    "assign_mul", "count_up_to", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd_add",
-    "scatter_nd_sub", "scatter_nd_update",
+    "assign_mul", "batch_scatter_update", "count_up_to", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update",
 ]  # fmt: skip

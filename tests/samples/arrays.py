@@ -62,7 +62,7 @@ for perm in ([2, 0, 1], [0, 2, 1], [0, 1, 2]):
     sample("transpose", lambda x, p=perm: transpose(x, p), CUBE, reference=lambda x, p=perm: x.transpose(p))
 sample("transpose", lambda x: transpose(x, conjugate=True), COMPLEX, reference=lambda x: x.T.conj())
 sample("matrix_transpose", matrix_transpose, CUBE, reference=lambda x: x.swapaxes(1, 2))
-sample("matrix_transpose", lambda x: matrix_transpose(x, True), COMPLEX, reference=lambda x: x.T.conj())
+sample("matrix_transpose", lambda x: matrix_transpose(x, conjugate=True), COMPLEX, reference=lambda x: x.T.conj())
 for value, times in ((MATRIX, [2, 3]), (MATRIX, [1, 1]), (MATRIX, [0, 2]), (EMPTY, [2, 2]), (SCALAR, [])):
     sample("tile", lambda x, t=times: tile(x, t), value, reference=lambda x, t=times: np.tile(x, t))
 sample("tile", lambda x, y: tile(x, shape(y)), MATRIX, EMPTY + 1, reference=lambda x, y: np.tile(x, y.shape))

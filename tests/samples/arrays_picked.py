@@ -6,7 +6,7 @@ from aioflow.dtypes import int64
 from aioflow.kernels.constants import constant
 from aioflow.kernels.counting import linspace, one_hot
 from aioflow.kernels.counting import range as range_
-from aioflow.kernels.gathering import gather, gather_grad, gather_nd, scatter_nd
+from aioflow.kernels.gathering import ensure_index, gather, gather_grad, gather_nd, scatter_nd
 from aioflow.kernels.masking import boolean_mask, sequence_mask
 from aioflow.kernels.segments import gather_segments, segment_sum, unsorted_segment_sum
 from aioflow.kernels.shapes import shape, size
@@ -51,6 +51,7 @@ sample(
     reference=lambda dy, x, i: added(dy, x, ([[0], [1]], i)),
 )  # fmt: skip
 POSITIONS = np.array([[1, 2], [0, 0], [1, 2]], np.int32)
+sample("ensure_index", ensure_index, np.array([[2, 0]]), np.int32(3), reference=lambda i, n: i)
 sample("gather_nd", gather_nd, CUBE, POSITIONS, reference=lambda x, i: x[tuple(i.T)])
 sample("gather_nd", gather_nd, MATRIX, POSITIONS, reference=lambda x, i: x[tuple(i.T)])
 sample("gather_nd", gather_nd, CUBE, np.array([1]), reference=lambda x, i: x[1])
@@ -104,6 +105,7 @@ sample(
     "gather_segments", gather_segments, MATRIX, np.array([1, -1, 0, 1]),
     reference=lambda x, i: np.where((i < 0)[:, None], 0, x[i]),
 )  # fmt: skip
+sample("gather_segments", gather_segments, MATRIX[:0], np.array([[-1, -2]]), reference=lambda x, i: np.zeros((1, 2, 3)))
 
 sample("range", lambda n: range_(n), np.int32(4), reference=np.arange)
 sample("range", lambda: range_(10, 3, -3), reference=lambda: np.arange(10, 3, -3))

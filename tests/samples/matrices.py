@@ -187,13 +187,13 @@ sample("matrix_band_part", lambda x, n: diagonals.matrix_band_part(x, n, 0), ban
 sample("lower_half", diagonals.lower_half, normal(2, 3, 3), reference=lambda x: (np.tril(x) + np.tril(x, -1)) / 2)
 
 for k in (0, 1, -2, 3):
-    sample("matrix_diag_part", lambda x, k=k: diagonals.matrix_diag_part(x, k), banded,
+    sample("matrix_diag_part", lambda x, k=k: diagonals.matrix_diag_part(x, k=k), banded,
            reference=lambda x, k=k: np.diagonal(x, k, 1, 2))  # fmt: skip
     line = normal(2, np.diagonal(banded[0], k).size)
-    sample("matrix_diag", lambda d, k=k: diagonals.matrix_diag(d, k), line,
+    sample("matrix_diag", lambda d, k=k: diagonals.matrix_diag(d, k=k), line,
            reference=lambda d, k=k: np.stack([np.diag(row, k) for row in d]))  # fmt: skip
     sample(
-        "matrix_set_diag", lambda x, d, k=k: diagonals.matrix_set_diag(x, d, k), banded, line,
+        "matrix_set_diag", lambda x, d, k=k: diagonals.matrix_set_diag(x, d, k=k), banded, line,
         reference=lambda x, d, k=k: np.stack([
             np.where(np.eye(3, 4, k, dtype=bool), np.eye(3, 4, k) * np.resize(np.pad(row, (max(-k, 0), 0)), (3, 1)), m)
             for m, row in zip(x, d, strict=True)
@@ -222,11 +222,11 @@ def laid_out(d, lowest, highest, whole):
 
 for lowest, highest in [(-1, 1), (0, 2), (-2, -1)]:
     rows = several(banded, lowest, highest, 0)
-    sample("matrix_diag_part", lambda x, k=(lowest, highest): diagonals.matrix_diag_part(x, k, 7), banded,
+    sample("matrix_diag_part", lambda x, k=(lowest, highest): diagonals.matrix_diag_part(x, None, k, 7), banded,
            reference=lambda x, k=(lowest, highest): several(x, *k, 7))  # fmt: skip
-    sample("matrix_diag", lambda d, k=(lowest, highest): diagonals.matrix_diag(d, k, 3, 4, 9), rows,
+    sample("matrix_diag", lambda d, k=(lowest, highest): diagonals.matrix_diag(d, None, k, 3, 4, 9), rows,
            reference=lambda d, k=(lowest, highest): laid_out(d, *k, np.full((2, 3, 4), 9.0)))  # fmt: skip
-    sample("matrix_set_diag", lambda x, d, k=(lowest, highest): diagonals.matrix_set_diag(x, d, k), banded, rows + 1,
+    sample("matrix_set_diag", lambda x, d, k=(lowest, highest): diagonals.matrix_set_diag(x, d, k=k), banded, rows + 1,
            reference=lambda x, d, k=(lowest, highest): laid_out(d, *k, x.copy()))  # fmt: skip
 sample("matrix_diag", diagonals.matrix_diag, np.zeros((2, 0)), reference=lambda d: np.zeros((2, 0, 0)))
 sample("matrix_diag_part", diagonals.matrix_diag_part, np.zeros((0, 2, 2)), reference=lambda x: np.zeros((0, 2)))

@@ -160,6 +160,8 @@ for size in [(3, 7), (10, 2), (5, 4), (1, 1)]:
         reference=lambda x, size=size: means(x, size, 60 if size != (3, 7) else 21),
     )  # fmt: skip
     sample("resize_area_grad", lambda dy: image.resize_area_grad(dy, [5, 4], dy.dtype), normal(2, *size, 2))
+sample("resize_area", lambda x: image.resize_area(x, [2, 3], align_corners=True), normal(2, 1, 1, 2),
+       reference=lambda x: np.tile(x, (1, 2, 3, 1)))  # fmt: skip
 sample("resize_bilinear", image.resize_bilinear, images, np.array([3, 6], np.int32),
        reference=lambda x, size: interpolated(x, size, False, False))  # fmt: skip
 sample("resize_nearest_neighbor", lambda x: image.resize_nearest_neighbor(x, [2, 2]), np.arange(24).reshape(1, 4, 6, 1),

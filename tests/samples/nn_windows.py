@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 
 from aioflow.kernels import convolution, pooling
+from aioflow.kernels.convolution_bias import conv2d_with_bias
 from samples import sample
 
 rng = np.random.default_rng(5)
@@ -110,6 +111,21 @@ for how in [
     )  # fmt: skip
 
 one = filters[:1, :1]
+sample(
+    "conv2d_with_bias",
+    lambda x, w, b: conv2d_with_bias(x, w, b, (1, 1, 1, 1), "SAME"),
+    images,
+    one,
+    np.arange(one.shape[-1], dtype=float),
+    reference=lambda x, w, b: x @ w[0, 0] + b,
+)
+sample(
+    "conv2d_with_bias",
+    lambda x, w, b: conv2d_with_bias(x, w, b, (1, 1, 2, 2), "SAME", "NCHW"),
+    first(images),
+    filters,
+    np.arange(filters.shape[-1], dtype=float),
+)
 sample("conv2d", lambda x, w: convolution.conv2d(x, w, 1, "SAME"), images, one, reference=lambda x, w: x @ w[0, 0])
 sample(
     "conv2d",

@@ -5,7 +5,7 @@ import scipy.special
 
 from aioflow.kernels import sparse as kernels
 from aioflow.kernels import sparse_parts
-from aioflow.library import sparse
+from aioflow.library import sparse, sparse_reduction
 from aioflow.sparse_tensor import SparseTensor
 
 from . import sample
@@ -177,3 +177,35 @@ sample("sparse_join", on(lambda *x: sparse.sparse_concat(0, x, expand_nonconcat_
            dense(i, v, s), np.pad(dense(j, w, t), ((0, 0), (0, 1)))
        ])))  # fmt: skip
 sample("where", lambda x: apart(sparse.from_dense(x)), dense(FLAT, VALUES, SIZES), reference=held, gradient=False)
+
+# Reduced, compared, divided
+
+
+def greatest(i, v, s, axis, keepdims):
+    whole = dense(i, v, s, -np.inf).max(axis, keepdims=keepdims)
+    return np.where(np.isinf(whole), 0, whole)
+
+
+def without(array):
+    """What is held of a reduced array, where nothing that is held is 0."""
+    indices = np.argwhere(np.atleast_1d(array)) if np.ndim(array) else np.zeros((1, 0), np.int64)
+    return indices, np.atleast_1d(array[tuple(indices.T)]), np.array(np.shape(array), np.int64)
+
+
+for axis in (None, 0, 1, (0, 2), (0, 1, 2)):
+    for keepdims in (False, True):
+        options = (axis, keepdims)
+        sample("sparse_keep", on(sparse_reduction.sparse_reduce_max, *options), INDICES, VALUES, SHAPE,
+               reference=lambda i, v, s, o=options: greatest(i, v, s, *o))  # fmt: skip
+        sample("sparse_keep", on(sparse_reduction.sparse_reduce_max_sparse, *options), INDICES, VALUES, SHAPE,
+               reference=lambda i, v, s, o=options: without(greatest(i, v, s, *o)))  # fmt: skip
+        sample("sparse_keep", on(sparse_reduction.sparse_reduce_sum_sparse, *options), INDICES, VALUES, SHAPE,
+               reference=lambda i, v, s, o=options: without(dense(i, v, s).sum(o[0], keepdims=o[1])))  # fmt: skip
+sample("sparse_keep", on(sparse_reduction.sparse_reduce_max, 0), *NOTHING, reference=lambda *_: np.zeros(3))
+for function, ufunc in ((sparse_reduction.sparse_maximum, np.maximum), (sparse_reduction.sparse_minimum, np.minimum)):
+    sample(
+        "sparse_union", on(function), FLAT, VALUES, SIZES, OTHER, MORE, SIZES,
+        reference=lambda i, v, s, j, w, t, u=ufunc: (
+            summed(i, v, s, j, w, t)[0], u(dense(i, v, s), dense(j, w, s))[tuple(summed(i, v, s, j, w, t)[0].T)], s
+        ),
+    )  # fmt: skip

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from aioflow.dtypes import float64, int32, int64
-from aioflow.kernels import string_hash, string_split, strings
+from aioflow.kernels import raw, string_hash, string_split, strings
 
 from . import sample
 
@@ -171,3 +171,12 @@ for values in (WORDS, ONE, NOTHING):
            reference=each(base64.urlsafe_b64encode))  # fmt: skip
     sample("decode_base64", lambda x: string_hash.decode_base64(string_hash.encode_base64(x)), values,
            reference=lambda x: x)  # fmt: skip
+
+NUMBERS = np.array([[1.5, -2.0], [0.25, 1e300]])
+RAW = np.array([row.astype("<f8").tobytes() for row in NUMBERS], object)
+sample("decode_raw", lambda t: raw.decode_raw(t, "float64"), RAW, reference=lambda t: NUMBERS)
+sample(
+    "decode_raw", lambda t: raw.decode_raw(t, "int16", little_endian=False), np.array([[b"\x01\x02\xff\xfe"]], object),
+    reference=lambda t: np.array([[[258, -2]]]),
+)  # fmt: skip
+sample("decode_raw", lambda t: raw.decode_raw(t, "uint8"), np.zeros(0, object), reference=lambda t: np.zeros((0, 0)))

@@ -1,0 +1,125 @@
+"""Rows of tables looked up by the ids that sparse tensors hold, and combined row by row."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aioflow.convert import TensorLike
+from aioflow.dtypes import int64
+from aioflow.graph import transactional
+from aioflow.kernels.casting import cast
+from aioflow.kernels.comparison import greater, greater_equal, logical_and
+from aioflow.kernels.division import div_no_nan
+from aioflow.kernels.filling import ones_like
+from aioflow.kernels.joining import concat
+from aioflow.kernels.math import sqrt
+from aioflow.kernels.reduction import reduce_prod
+from aioflow.kernels.segments import segment_sum
+from aioflow.kernels.select import masked
+from aioflow.kernels.shapes import expand_dims, reshape, shape
+from aioflow.library.control import name_scope
+from aioflow.library.embedding import embedding_lookup
+from aioflow.library.sparse import sparse_fill_empty_rows, sparse_reshape, sparse_retain
+from aioflow.node import Tensor
+from aioflow.sparse_tensor import SparseTensor
+
+_COMBINERS: Final = ("mean", "sqrtn", "sum")
+
+
+@transactional
+def embedding_lookup_sparse(
+    params: Any,
+    sp_ids: SparseTensor,
+    sp_weights: SparseTensor | None,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    combiner: str | None = None,
+    max_norm: float | None = None,
+) -> Tensor:
+    """For each row of `sp_ids` the rows of the table it names, combined: of shape [rows, *row of the table].
+
+    Args:
+        params: the table, as of `embedding_lookup`.
+        sp_ids: a sparse matrix of ids, its rows in rising order; up to the last row that holds one.
+        sp_weights: by how much each counts, in the same positions; 1 if None.
+        partition_strategy: as of `embedding_lookup`.
+        name: the name of the result.
+        combiner: "sum" of the weighted rows; "mean": divided by the sum of the weights, as by default; or "sqrtn": by
+            the root of the sum of their squares.
+        max_norm: as of `embedding_lookup`.
+    """
+    how = "mean" if combiner is None else combiner
+    if how not in _COMBINERS:
+        raise ValueError(f"combiner is one of {', '.join(_COMBINERS)}, not {combiner!r}")
+    ids = SparseTensor.from_value(sp_ids)
+    with name_scope(name, "embedding_lookup_sparse") as scope:
+        rows = embedding_lookup(params, ids.values, partition_strategy, max_norm=max_norm)
+        segments = ids.indices[:, 0]
+        if sp_weights is None:
+            weights = ones_like(ids.values, rows.dtype)
+        else:
+            weights = cast(SparseTensor.from_value(sp_weights).values, rows.dtype)
+            weights.shape.merge_with(ids.values.shape)
+            rows = rows * _beside(weights, rows)
+        total = segment_sum(rows, segments, name=scope if how == "sum" else None)
+        if how == "sum":
+            return total
+        divisor = segment_sum(weights, segments) if how == "mean" else sqrt(segment_sum(weights * weights, segments))
+        return div_no_nan(total, _beside(divisor, total), name=scope)
+
+
+def _beside(weights: Tensor, rows: Tensor) -> Tensor:
+    """`weights`, one for each row, in a shape that broadcasts to that of the rows."""
+    rank = rows.shape.ndims
+    if rank is None:
+        raise ValueError("the rank of the table must be known")
+    for axis in range(1, rank):
+        weights = expand_dims(weights, axis)
+    return weights
+
+
+@transactional
+def safe_embedding_lookup_sparse(
+    embedding_weights: Sequence[Any] | Any,
+    sparse_ids: SparseTensor,
+    sparse_weights: SparseTensor | None = None,
+    combiner: str | None = "mean",
+    default_id: TensorLike | None = None,
+    name: str | None = None,
+    partition_strategy: str = "div",
+    max_norm: float | None = None,
+) -> Tensor:
+    """`embedding_lookup_sparse` without ids below 0 and, unless they are summed, weights that are not positive.
+
+    A row that is empty then is the row `default_id` of the table, or zeros if that is None. `sparse_ids` may have more
+    axes than two: the result has a row for each vector along the last.
+    """
+    ids = SparseTensor.from_value(sparse_ids)
+    with name_scope(name, "safe_embedding_lookup_sparse") as scope:
+        outer = cast(ids.dense_shape, int64)[:-1]
+        sizes = concat([reshape(reduce_prod(outer), [1]), cast(ids.dense_shape, int64)[-1:]], 0)
+        ids = sparse_reshape(ids, sizes)
+        weights = None
+        if sparse_weights is not None:
+            weights = SparseTensor(ids.indices, SparseTensor.from_value(sparse_weights).values, ids.dense_shape)
+        ids, weights = _pruned(ids, weights, combiner)
+        ids, empty = sparse_fill_empty_rows(ids, 0 if default_id is None else default_id)
+        if weights is not None:
+            weights = sparse_fill_empty_rows(weights, 1)[0]
+        rows = embedding_lookup_sparse(
+            embedding_weights, ids, weights, partition_strategy, combiner=combiner, max_norm=max_norm
+        )
+        if default_id is None:
+            rows = masked(rows, _beside(greater_equal(0, cast(empty, int64)), rows))
+        return reshape(rows, concat([outer, cast(shape(rows), int64)[1:]], 0), name=scope)
+
+
+def _pruned(
+    ids: SparseTensor, weights: SparseTensor | None, combiner: str | None
+) -> tuple[SparseTensor, SparseTensor | None]:
+    valid = greater_equal(ids.values, 0)
+    if weights is not None and combiner != "sum":
+        valid = logical_and(valid, greater(weights.values, 0))
+    return sparse_retain(ids, valid), None if weights is None else sparse_retain(weights, valid)
+
+
+__all__ = ["embedding_lookup_sparse", "safe_embedding_lookup_sparse"]

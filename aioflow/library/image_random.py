@@ -1,0 +1,81 @@
+"""Images changed at random, as examples to learn from are multiplied."""
+
+from typing import Any
+
+from aioflow.convert import TensorLike
+from aioflow.dtypes import float32
+from aioflow.graph import transactional
+from aioflow.kernels.arrays import reverse
+from aioflow.kernels.comparison import less
+from aioflow.kernels.joining import stack
+from aioflow.kernels.random import random_uniform
+from aioflow.kernels.select import select
+from aioflow.kernels.shapes import shape
+from aioflow.library.control import name_scope
+from aioflow.library.image_basics import adjust_brightness, adjust_contrast, an_image
+from aioflow.library.image_color import adjust_hue, adjust_saturation
+from aioflow.node import Tensor
+
+
+def _flipped(image: TensorLike, axis: int, seed: int | None, name: str) -> Tensor:
+    """Each image turned round along an axis, counted from the end, or not, with equal probability."""
+    with name_scope(None, name, [image]) as scope:
+        tensor = an_image(image)
+        rank = tensor.shape.ndims
+        if rank is None:
+            raise ValueError("the rank of the images must be known")
+        sizes: Any = [] if rank == 3 else stack([shape(tensor)[0], 1, 1, 1])
+        turned = less(random_uniform(sizes, dtype=float32, seed=seed), 0.5)
+        return select(turned, reverse(tensor, [rank + axis]), tensor, name=scope)
+
+
+@transactional
+def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Tensor:
+    """Each image of a batch, or the one, with its rows of pixels in the opposite order, or not: as likely as not."""
+    return _flipped(image, -2, seed, "random_flip_left_right")
+
+
+@transactional
+def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
+    """Each image of a batch, or the one, upside down, or not: as likely as not."""
+    return _flipped(image, -3, seed, "random_flip_up_down")
+
+
+@transactional
+def random_brightness(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
+    """`adjust_brightness` by a number between -max_delta and max_delta."""
+    if max_delta < 0:
+        raise ValueError(f"max_delta cannot be negative: {max_delta}")
+    return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+@transactional
+def random_contrast(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """`adjust_contrast` by a factor between `lower` and `upper`."""
+    return adjust_contrast(image, _factor(lower, upper, seed))
+
+
+@transactional
+def random_saturation(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """`adjust_saturation` by a factor between `lower` and `upper`."""
+    return adjust_saturation(image, _factor(lower, upper, seed))
+
+
+def _factor(lower: float, upper: float, seed: int | None) -> Tensor:
+    if not 0 <= lower < upper:
+        raise ValueError(f"lower {lower} must be from 0 on and below upper {upper}")
+    return random_uniform([], lower, upper, seed=seed)
+
+
+@transactional
+def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
+    """`adjust_hue` by a number between -max_delta and max_delta, which is at most 0.5."""
+    if not 0 <= max_delta <= 0.5:
+        raise ValueError(f"max_delta must be from 0 to 0.5, not {max_delta}")
+    return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+__all__ = [
+    "random_brightness", "random_contrast", "random_flip_left_right", "random_flip_up_down", "random_hue",
+    "random_saturation",
+]  # fmt: skip

@@ -1,0 +1,123 @@
+"""Images made wider or thinner by a structure: dilation and erosion."""
+
+from typing import Any
+
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import FLOAT, INTEGER, Spec
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import maximum
+from aioflow.kernels.arrays import reverse
+from aioflow.kernels.filling import ones_like
+from aioflow.kernels.joining import stack
+from aioflow.kernels.math import negative
+from aioflow.kernels.padding import pad
+from aioflow.kernels.patches import extract_image_patches
+from aioflow.kernels.reduction import reduce_max
+from aioflow.kernels.select import where
+from aioflow.kernels.shapes import reshape, shape
+from aioflow.kernels.sliding import either, per_axis, spatial
+from aioflow.library.control import name_scope
+from aioflow.node import Tensor
+
+
+@transactional
+def dilation2d(
+    input: TensorLike,
+    filter: TensorLike = None,
+    strides: Any = None,
+    rates: Any = None,
+    padding: Any = None,
+    name: str | None = None,
+    filters: TensorLike = None,
+    dilations: Any = None,
+) -> Tensor:
+    """For each channel of images the greatest sum of a pixel and the filter's element above it, of all in the window.
+
+    Args:
+        input: images [batch, height, width, channels].
+        filter: numbers [height, width, channels].
+        strides: by how much the window moves: one number, one for height and width each, or one per axis of `input`.
+        rates: the distance between pixels of a window, given likewise.
+        padding: "SAME", where what lies outside does not count, or "VALID".
+        name: the name of the result.
+        filters: another name for `filter`.
+        dilations: another name for `rates`.
+    """
+    with name_scope(name, "dilation2d", [input]) as scope:
+        images = convert_to_tensor(input)
+        window = convert_to_tensor(either(filter, filters, "filter, filters"), images.dtype)
+        _check(images, window, padding)
+        steps, distances = per_axis(strides, "NHWC"), per_axis(either(rates, dilations, "rates, dilations"), "NHWC")
+        if padding == "SAME":
+            moves, reaches = spatial(tuple(steps), True, "strides"), spatial(tuple(distances), True, "rates")
+            images, inside = _widened(images, window, moves, reaches)
+        else:
+            inside = None
+        seen = _seen(images, window, steps, distances) + reshape(window, _flat_shape(window))
+        if inside is not None and images.dtype.is_integer:  # where a sum with the least integer would wrap around
+            within = _seen(inside, window, steps, distances)
+            seen = where(within > 0, seen, ones_like(seen) * images.dtype.min)
+        return reduce_max(seen, 3, name=scope)
+
+
+def _check(images: Tensor, window: Tensor, padding: Any) -> None:
+    Spec(images.dtype).only(FLOAT, INTEGER)
+    images.shape.with_rank(4)[3:].merge_with(window.shape.with_rank(3)[2:])
+    if padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding is 'SAME' or 'VALID', not {padding!r}")
+    if None in window.shape.as_list()[:2]:
+        raise ValueError(f"height and width of the filter must be known, its shape is {window.shape}")
+
+
+def _flat_shape(window: Tensor) -> list[int]:
+    height, width = window.shape.as_list()[:2]
+    assert height is not None
+    assert width is not None
+    return [height * width, -1]
+
+
+def _seen(images: Tensor, window: Tensor, strides: Any, rates: Any) -> Tensor:
+    """The pixels of each window: [batch, places, places, pixels, channels]."""
+    height, width = window.shape.as_list()[:2]
+    assert height is not None
+    assert width is not None
+    patches = extract_image_patches(images, [1, height, width, 1], strides, rates, "VALID")
+    places, channels = shape(patches)[:3], images.shape.as_list()[3]
+    sizes = [places[0], places[1], places[2], height * width, shape(images)[3] if channels is None else channels]
+    known = [*patches.shape.as_list()[:3], None, None]
+    return reshape(patches, stack([at if size is None else size for at, size in zip(sizes, known, strict=True)]))
+
+
+def _widened(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Images with as much around them as "SAME" says, the least number there; and 1 for what is the images' own."""
+    sizes = images.shape.as_list()[1:3]
+    pairs: list[list[Any]] = [[0, 0]]
+    for axis in range(2):
+        length = window.shape.as_list()[axis]
+        assert length is not None
+        known = sizes[axis]
+        size: Any = shape(images)[axis + 1] if known is None else known
+        total = (-(-size // strides[axis]) - 1) * strides[axis] + (length - 1) * rates[axis] + 1 - size
+        total = max(total, 0) if known is not None else maximum(total, 0)
+        pairs.append([total // 2, total - total // 2])
+    paddings = [*pairs, [0, 0]]
+    outside = images.dtype.min if images.dtype.is_integer else float("-inf")
+    return pad(images, paddings, constant_values=outside), pad(ones_like(images), paddings)
+
+
+@transactional
+def erosion2d(
+    value: TensorLike, kernel: TensorLike, strides: Any, rates: Any, padding: Any, name: str | None = None
+) -> Tensor:
+    """For each channel of images the least difference of a pixel and the kernel's element below it, in each window.
+
+    The kernel is turned round, so that it is -dilation2d(-value, kernel turned round); arguments are as there.
+    """
+    with name_scope(name, "erosion2d", [value, kernel]) as scope:
+        images = convert_to_tensor(value)
+        turned = reverse(convert_to_tensor(kernel, images.dtype), [0, 1])
+        widest: Tensor = dilation2d(-images, turned, strides, rates, padding)
+        return negative(widest, name=scope)
+
+
+__all__ = ["dilation2d", "erosion2d"]

@@ -1,0 +1,184 @@
+"""Windows over inputs of any rank: poolings and transposed convolutions chosen by it, and holes by blocks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.dtypes import int32
+from aioflow.graph import transactional
+from aioflow.kernels.arithmetic import floordiv, mod
+from aioflow.kernels.blocks import batch_to_space_nd, space_to_batch_nd
+from aioflow.kernels.convolution import conv2d_transpose
+from aioflow.kernels.convolution_nd import conv1d_transpose, conv3d_transpose
+from aioflow.kernels.filling import zeros_like
+from aioflow.kernels.joining import stack
+from aioflow.kernels.pooling import avg_pool, max_pool
+from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.shapes import shape
+from aioflow.library.control import name_scope
+from aioflow.library.nn_convolution import avg_pool1d, max_pool1d
+from aioflow.node import Tensor
+
+
+@transactional
+def conv_transpose(
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """`conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, as the rank of `filters` says."""
+    window, label = convert_to_tensor(filters), name or "conv_transpose"
+    if window.shape.ndims == 3:
+        layout = data_format or "NWC"
+        return conv1d_transpose(input, window, output_shape, strides, padding, layout, dilations, label)
+    if window.shape.ndims == 4:
+        layout = data_format or "NHWC"
+        return conv2d_transpose(input, window, output_shape, strides, padding, layout, label, dilations=dilations)
+    if window.shape.ndims == 5:
+        layout = data_format or "NDHWC"
+        return conv3d_transpose(input, window, output_shape, strides, padding, layout, label, dilations=dilations)
+    raise ValueError(f"filters have rank 3, 4 or 5, their shape is {window.shape}")
+
+
+_POOLS: dict[str, dict[int, tuple[Callable[..., Tensor], str]]] = {
+    "max": {3: (max_pool1d, "NWC"), 4: (max_pool, "NHWC"), 5: (max_pool3d, "NDHWC")},
+    "avg": {3: (avg_pool1d, "NWC"), 4: (avg_pool, "NHWC"), 5: (avg_pool3d, "NDHWC")},
+}
+
+
+@transactional
+def max_pool_v2(
+    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The highest element of each window of sequences, images or volumes, as the rank of `input` says."""
+    return _pool("max", input, ksize, strides, padding, data_format, name or "max_pool")
+
+
+@transactional
+def avg_pool_v2(
+    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The mean of each window of sequences, images or volumes, as the rank of `input` says."""
+    return _pool("avg", input, ksize, strides, padding, data_format, name or "avg_pool")
+
+
+def _pool(
+    kind: str, input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str | None, name: str
+) -> Tensor:
+    x = convert_to_tensor(input)
+    rank = x.shape.ndims or len(data_format or "")
+    if rank not in _POOLS[kind]:
+        raise ValueError(f"the rank of what is pooled is 3, 4 or 5, not {x.shape.ndims}")
+    function, layout = _POOLS[kind][rank]
+    return function(x, ksize, strides, padding, data_format or layout, name=name)
+
+
+def max_pool2d(
+    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None
+) -> Tensor:
+    """The highest element of each window of images: `max_pool`."""
+    return max_pool(input, ksize, strides, padding, data_format, name or "max_pool2d")
+
+
+def avg_pool2d(
+    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of images, without padding: `avg_pool`."""
+    return avg_pool(input, ksize, strides, padding, data_format, name or "avg_pool2d")
+
+
+# Holes by blocks
+
+
+@transactional
+def required_space_to_batch_paddings(
+    input_shape: TensorLike, block_shape: TensorLike, base_paddings: TensorLike = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Paddings, not less than `base_paddings`, with which sizes are multiples of blocks; and the crops that undo them.
+
+    Args:
+        input_shape: the sizes, a vector of integers.
+        block_shape: the sizes of the blocks, as many.
+        base_paddings: pairs of what is padded at least, one for each size; 0 by default.
+        name: the name of the scope.
+
+    Returns:
+        (paddings, crops), pairs for `space_to_batch_nd` and `batch_to_space_nd`; the crops leave the base paddings.
+    """
+    with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
+        blocks = convert_to_tensor(block_shape, preferred_dtype=int32)
+        sizes = convert_to_tensor(input_shape, blocks.dtype)
+        sizes.shape.with_rank(1).merge_with(blocks.shape.with_rank(1))
+        before = after = zeros_like(blocks)
+        if base_paddings is not None:
+            base = convert_to_tensor(base_paddings, blocks.dtype)
+            before, after = base[:, 0], base[:, 1]
+        more = mod(blocks - mod(sizes + before + after, blocks), blocks)
+        return stack([before, after + more], 1), stack([zeros_like(more), more], 1)
+
+
+@transactional
+def with_space_to_batch(
+    input: TensorLike,
+    dilation_rate: TensorLike,
+    padding: str,
+    op: Callable[..., Tensor],
+    filter_shape: TensorLike = None,
+    spatial_dims: Sequence[int] | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """What `op` gives for windows with holes: the input is divided into batches in which their elements lie together.
+
+    Args:
+        input: [batch, *sizes, ...].
+        dilation_rate: the distance of a window's elements along each of the axes, a vector.
+        padding: "SAME" or "VALID".
+        op: called with (input, the number of axes, padding), it slides windows without holes.
+        filter_shape: the sizes of the window along these axes, needed for "SAME".
+        spatial_dims: the axes, rising; by default those after the first, or with channels second those after these.
+        data_format: "N...C" or "NC...".
+    """
+    x = convert_to_tensor(input)
+    rates = convert_to_tensor(dilation_rate, preferred_dtype=int32)
+    count = rates.shape.with_rank(1).as_list()[0]
+    if count is None or padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding must be 'SAME' or 'VALID', not {padding!r}, and the length of dilation_rate known")
+    first = 2 if data_format is not None and data_format.startswith("NC") else 1
+    axes = list(range(first, first + count) if spatial_dims is None else spatial_dims)
+    if axes != sorted({*axes}) or len(axes) != count or axes[0] < 1:
+        raise ValueError(f"spatial_dims {axes} must be {count} rising axes after the first")
+    known = constant_value(rates)
+    if known is not None and (known == 1).all():
+        return op(x, count, padding)
+    if padding == "SAME" and filter_shape is None:
+        raise ValueError("filter_shape is needed for padding 'SAME'")
+    with name_scope(None, "with_space_to_batch", [x]):
+        base = None if padding == "VALID" else _same(convert_to_tensor(filter_shape, rates.dtype), rates)
+        sizes = shape(x, out_type=rates.dtype)
+        along = stack([sizes[axis] for axis in axes])
+        paddings, crops = required_space_to_batch_paddings(along, rates, base)
+        blocks, whole, cuts = (_for_all(values, axes) for values in (rates, paddings, crops))
+        return batch_to_space_nd(op(space_to_batch_nd(x, blocks, whole), count, "VALID"), blocks, cuts)
+
+
+def _same(window: Tensor, rates: Tensor) -> Tensor:
+    reach = (window[: rates.shape.as_list()[0]] - 1) * rates
+    return stack([floordiv(reach, 2), reach - floordiv(reach, 2)], 1)
+
+
+def _for_all(values: Tensor, axes: Sequence[int]) -> Tensor:
+    """For each axis from the second to the last named its number or pair, 1 or no padding if it is not named."""
+    pairs = values.shape.ndims == 2
+    each = [values[axes.index(axis)] if axis in axes else ([0, 0] if pairs else 1) for axis in range(1, axes[-1] + 1)]
+    return stack(each)
+
+
+__all__ = [
+    "avg_pool2d", "avg_pool_v2", "conv_transpose", "max_pool2d", "max_pool_v2", "required_space_to_batch_paddings",
+    "with_space_to_batch",
+]  # fmt: skip

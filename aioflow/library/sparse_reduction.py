@@ -1,0 +1,276 @@
+"""Sparse tensors reduced along axes, compared with each other, divided and put together in other ways."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import INTEGER, Spec, float32, int32, int64
+from aioflow.graph import transactional
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels import sparse as kernels
+from aioflow.kernels import sparse_parts as parts
+from aioflow.kernels.arithmetic import floordiv, maximum, minimum, mod
+from aioflow.kernels.assertions import assert_less_equal
+from aioflow.kernels.broadcasting import Axis
+from aioflow.kernels.casting import cast
+from aioflow.kernels.counting import range as counting
+from aioflow.kernels.filling import fill, ones_like
+from aioflow.kernels.gathering import ensure_index, gather
+from aioflow.kernels.joining import concat, stack
+from aioflow.kernels.matmul import matmul
+from aioflow.kernels.reduction import reduce_max
+from aioflow.kernels.segments import unsorted_segment_sum
+from aioflow.kernels.sequence import setdiff1d
+from aioflow.kernels.shapes import expand_dims, shape
+from aioflow.kernels.unsorted_segments import unsorted_segment_max
+from aioflow.library.control import control_dependencies, name_scope
+from aioflow.library.sparse import _sparse, sparse_reorder, sparse_slice, sparse_tensor_to_dense
+from aioflow.node import Tensor
+from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
+
+Collect = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(values, segment ids, number of segments): one value for each segment."""
+
+# Along axes
+
+
+def _reduced(collect: Collect, value: SparseTensor, axis: Axis, keepdims: bool) -> SparseTensor:
+    """One element for each position that is left of those held; the others stay unheld."""
+    kept, sizes = parts.sparse_keep(value.indices, value.dense_shape, axis, keepdims)
+    groups, count = kernels.sparse_group(kept)
+    return SparseTensor(unsorted_segment_max(kept, groups, count), collect(value.values, groups, count), sizes)
+
+
+def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: bool | None) -> tuple[Axis, bool]:
+    return reduction_axes if axis is None else axis, bool(keepdims or keep_dims)
+
+
+@transactional
+def sparse_reduce_max(
+    sp_input: SparseTensor,
+    axis: Axis = None,
+    keepdims: bool | None = None,
+    reduction_axes: Axis = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """The greatest of the elements held along the axes, all if None, and 0 where none is: a dense tensor."""
+    with name_scope(name, "sparse_reduce_max") as scope:
+        found = _reduced(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+        return sparse_tensor_to_dense(found, name=scope)
+
+
+@transactional
+def sparse_reduce_max_sparse(
+    sp_input: SparseTensor,
+    axis: Axis = None,
+    keepdims: bool | None = None,
+    reduction_axes: Axis = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+) -> SparseTensor:
+    """The greatest of the elements held along the axes, all if None: a sparse tensor."""
+    with name_scope(name, "sparse_reduce_max_sparse"):
+        return _reduced(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+
+
+@transactional
+def sparse_reduce_sum_sparse(
+    sp_input: SparseTensor,
+    axis: Axis = None,
+    keepdims: bool | None = None,
+    reduction_axes: Axis = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+) -> SparseTensor:
+    """The sum of the elements held along the axes, all if None: a sparse tensor."""
+    with name_scope(name, "sparse_reduce_sum_sparse"):
+        return _reduced(unsorted_segment_sum, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+
+
+# Of two
+
+
+def _combined(a: Any, b: Any, function: Callable[..., Tensor], name: str | None, default: str) -> SparseTensor:
+    first, second = _sparse(a), _sparse(b)
+    with name_scope(name, default):
+        indices, places = kernels.sparse_union(first.indices, first.dense_shape, second.indices, second.dense_shape)
+        count, border = shape(indices)[0], shape(first.values)[0]
+        whole = [
+            unsorted_segment_sum(first.values, places[:border], count),
+            unsorted_segment_sum(second.values, places[border:], count),
+        ]
+        return SparseTensor(indices, function(*whole), first.dense_shape)
+
+
+@transactional
+def sparse_maximum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
+    """The greater of two sparse tensors of one shape wherever one of them holds an element; what is not held is 0."""
+    return _combined(sp_a, sp_b, maximum, name, "sparse_maximum")
+
+
+@transactional
+def sparse_minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
+    """The lesser of two sparse tensors of one shape wherever one of them holds an element; what is not held is 0."""
+    return _combined(sp_a, sp_b, minimum, name, "sparse_minimum")
+
+
+def sparse_matmul(
+    a: TensorLike,
+    b: TensorLike,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The product of two matrices, as `matmul`; that one holds many zeros changes nothing."""
+    return matmul(a, b, transpose_a, transpose_b, name=name)
+
+
+# Other forms
+
+
+@transactional
+def sparse_mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) -> IndexedSlices:
+    """The slices of `a` without those whose index is one of `mask_indices`."""
+    with name_scope(name, "sparse_mask"):
+        indices, places = setdiff1d(a.indices, convert_to_tensor(mask_indices, a.indices.dtype))
+        return IndexedSlices(gather(a.values, places), indices, a.dense_shape)
+
+
+@transactional
+def sparse_split(
+    keyword_required: None = None,
+    sp_input: SparseTensor | None = None,
+    num_split: int | None = None,
+    axis: int | None = None,
+    name: str | None = None,
+    split_dim: int | None = None,
+) -> list[SparseTensor]:
+    """`num_split` parts along an axis; the first ones are longer by one where it cannot be divided evenly.
+
+    Raises:
+        ValueError: an argument is missing or given by position, or there are fewer than one part.
+    """
+    where = split_dim if axis is None else axis
+    if keyword_required is not None or sp_input is None or num_split is None or where is None:
+        raise ValueError("sparse_split needs sp_input, num_split and axis, by keyword")
+    value = _sparse(sp_input)
+    rank = value.shape.ndims
+    if num_split < 1 or rank is None:
+        raise ValueError(f"sparse_split needs a known rank and at least one part, not {num_split}")
+    place = dtypes.normalise_axis(where, rank)
+    with name_scope(name, "sparse_split"):
+        size = value.dense_shape[place]
+        each, longer = floordiv(size, num_split), mod(size, num_split)
+        ends = [each * i + minimum(longer, i) for i in range(num_split + 1)]
+        return [_part(value, place, rank, begin, end - begin) for begin, end in itertools.pairwise(ends)]
+
+
+def _part(value: SparseTensor, place: int, rank: int, begin: Tensor, size: Tensor) -> SparseTensor:
+    start = [begin if i == place else 0 for i in range(rank)]
+    return sparse_slice(value, stack(start), stack([size if i == place else value.dense_shape[i] for i in range(rank)]))
+
+
+@transactional
+def sparse_reset_shape(sp_input: SparseTensor, new_shape: TensorLike = None) -> SparseTensor:
+    """The same elements in a tensor of another shape: by default the smallest that holds them all.
+
+    Raises:
+        InvalidArgumentError: in the run, or when it is built if it can be known then, if the new shape is smaller than
+            the old one.
+    """
+    value = _sparse(sp_input)
+    with name_scope(None, "sparse_reset_shape"):
+        if new_shape is None:
+            tight = maximum(reduce_max(value.indices, 0), convert_to_tensor(-1, value.indices.dtype)) + 1
+            return SparseTensor(value.indices, value.values, cast(tight, int64))
+        wanted = cast(convert_to_tensor(new_shape, preferred_dtype=int64), int64)
+        wanted.shape.merge_with(value.dense_shape.shape)
+        old = cast(value.dense_shape, int64)
+        with control_dependencies([assert_less_equal(old, wanted, message="the new shape, y, must not be smaller")]):
+            return SparseTensor(value.indices, value.values, maximum(wanted, old))
+
+
+@transactional
+def sparse_to_indicator(sp_input: SparseTensor, vocab_size: TensorLike, name: str | None = None) -> Tensor:
+    """Which numbers below `vocab_size` each row holds, a row being the last axis: bools [..., vocab_size]."""
+    value = _sparse(sp_input)
+    with name_scope(name, "sparse_to_indicator") as scope:
+        numbers = SparseTensor(value.indices, ones_like(value.values, dtypes.bool_), value.dense_shape)
+        merged = sparse_merge(value, numbers, vocab_size)
+        return sparse_tensor_to_dense(merged, False, validate_indices=False, name=scope)
+
+
+@transactional
+def sparse_merge(
+    sp_ids: SparseTensor | Sequence[SparseTensor],
+    sp_values: SparseTensor,
+    vocab_size: Any,
+    name: str | None = None,
+    already_sorted: bool = False,
+) -> SparseTensor:
+    """The elements of `sp_values`, the last number of each position replaced by the element of `sp_ids` held there.
+
+    Of several `sp_ids`, with as many sizes in `vocab_size`, each gives one number.
+
+    Raises:
+        TypeError: the ids are no integers.
+        InvalidArgumentError: in the run, if an id is not below its size.
+    """
+    several = isinstance(sp_ids, (list, tuple)) and not isinstance(sp_ids, SparseTensorValue)
+    ids = [_sparse(each) for each in (sp_ids if isinstance(sp_ids, (list, tuple)) and several else [sp_ids])]
+    sizes = list(vocab_size) if several else [vocab_size]
+    if len(ids) != len(sizes):
+        raise ValueError(f"{len(ids)} sparse tensors of ids have {len(sizes)} sizes")
+    for each in ids:
+        Spec(each.dtype).only(INTEGER)
+    with name_scope(name, "sparse_merge"):
+        values = _sparse(sp_values)
+        bounds = [cast(convert_to_tensor(size, preferred_dtype=int32), int64) for size in sizes]
+        columns = [
+            expand_dims(ensure_index(cast(each.values, int64), size), 1) for each, size in zip(ids, bounds, strict=True)
+        ]
+        indices = concat([cast(ids[0].indices, int64)[:, :-1], *columns], 1)
+        whole = concat([cast(ids[0].dense_shape, int64)[:-1], stack(bounds)], 0)
+        merged = SparseTensor(indices, values.values, whole)
+        return merged if already_sorted else sparse_reorder(merged)
+
+
+@transactional
+def sparse_expand_dims(sp_input: SparseTensor, axis: int | None = None, name: str | None = None) -> SparseTensor:
+    """The tensor with an axis of size 1 put in, which becomes `axis`, by default the last."""
+    value = _sparse(sp_input)
+    rank = value.shape.ndims
+    if rank is None:
+        raise ValueError("the rank of the sparse tensor must be known")
+    place = dtypes.normalise_axis(-1 if axis is None else axis, rank + 1)
+    with name_scope(name, "expand_dims"):
+        nought = fill([shape(value.indices)[0], 1], value.indices.dtype.np.type(0))
+        indices = concat([value.indices[:, :place], nought, value.indices[:, place:]], 1)
+        one = convert_to_tensor([1], value.dense_shape.dtype)
+        return SparseTensor(
+            indices, value.values, concat([value.dense_shape[:place], one, value.dense_shape[place:]], 0)
+        )
+
+
+@transactional
+def sparse_eye(
+    num_rows: TensorLike, num_columns: TensorLike | None = None, dtype: Any = float32, name: str | None = None
+) -> SparseTensor:
+    """The matrix with ones on its diagonal, of which nothing else is held."""
+    with name_scope(name, "eye"):
+        rows = cast(convert_to_tensor(num_rows, preferred_dtype=int64), int64)
+        columns = rows if num_columns is None else cast(convert_to_tensor(num_columns, preferred_dtype=int64), int64)
+        places = counting(minimum(rows, columns))
+        return SparseTensor(stack([places, places], 1), ones_like(places, dtype), stack([rows, columns]))
+
+
+__all__ = [
+    "sparse_expand_dims", "sparse_eye", "sparse_mask", "sparse_matmul", "sparse_maximum", "sparse_merge",
+    "sparse_minimum", "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum_sparse",
+    "sparse_reset_shape", "sparse_split", "sparse_to_indicator",
+]  # fmt: skip
