@@ -8,6 +8,10 @@ interpreter = $(shell for python in python$(1) $(wildcard $(HOME)/.pyenv/version
 	"$$python" -c "import venv" 2>/dev/null && echo "$$python" && break; done)
 
 PYTHON = $(or $(firstword $(foreach version,$(VERSIONS),$(call interpreter,$(version)))),python3)
+# What is tested once more without oneDNN: the ops that have kernels by it.
+NUMPY_ALONE := tests/test_registry.py tests/test_onednn.py tests/test_kernels_onednn.py tests/test_kernels_convolution.py \
+	tests/test_kernels_pooling.py tests/test_kernels_linalg.py tests/test_kernels_nn.py -k "not test_registry or conv or pool or \
+	matmul or softmax or norm or bias or relu"
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 
 # $(call environment,INTERPRETER,WHAT TO INSTALL): the recipe of a stamp file that lies in the environment.
@@ -18,7 +22,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo test test-all bench clean
+.PHONY: demo test test-all bench oracle clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -29,18 +33,24 @@ test: .venv/test.stamp
 	.venv/bin/mypy --strict aioflow examples
 	.venv/bin/lint-imports
 	.venv/bin/pytest -n 2
+	AIOFLOW_ONEDNN=off .venv/bin/pytest -n 2 $(NUMPY_ALONE)
 
 test-all:
 	$(MAKE) --keep-going $(foreach version,$(VERSIONS),$(if $(call interpreter,$(version)),test-on-$(version)))
 
 test-on-%: .venvs/%/test.stamp
 	.venvs/$*/bin/pytest -n 2
+	AIOFLOW_ONEDNN=off .venvs/$*/bin/pytest -n 2 $(NUMPY_ALONE)
 
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed
 
+# More examples: make oracle EXAMPLES=500
+oracle: .venv-oracle/oracle.stamp
+	.venv-oracle/bin/python -m pytest oracle -n 2 $(if $(EXAMPLES),--examples $(EXAMPLES))
+
 clean:
-	rm -rf .venv .venv-bench .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-oracle .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/demo.stamp: pyproject.toml
@@ -50,7 +60,10 @@ clean:
 	$(call environment,$(PYTHON),-e '.[dev]')
 
 .venv-bench/bench.stamp: pyproject.toml benchmarks/requirements.txt
-	$(call environment,$(PYTHON),-e . -r benchmarks/requirements.txt)
+	$(call environment,$(PYTHON),-e '.[onednn]' -r benchmarks/requirements.txt)
+
+.venv-oracle/oracle.stamp: pyproject.toml oracle/requirements.txt
+	$(call environment,$(PYTHON),-e '.[dev]' -r oracle/requirements.txt)
 
 .PRECIOUS: .venvs/%/test.stamp
 .venvs/%/test.stamp: pyproject.toml

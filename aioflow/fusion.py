@@ -91,6 +91,8 @@ Statement = Bound | Chain
 def fuse(bound: Sequence[Any], wanted: Iterable[Value]) -> list[Any]:
     """The same statements, with runs of at least two element-wise nodes over one shape as chains.
 
+    What computes nothing, as the read of a variable, and needs nothing of a run goes before it instead of ending it.
+
     Args:
         bound: nodes, or branches and loops, sources first.
         wanted: values that are needed after them.
@@ -100,6 +102,9 @@ def fuse(bound: Sequence[Any], wanted: Iterable[Value]) -> list[Any]:
     run: list[Bound] = []
     for position, b in enumerate(bound):
         if run and not (isinstance(b, Bound) and _joins(b, run[0].node.output_specs[0].shape)):
+            if _goes_before(b, run):
+                statements.append(b)
+                continue
             statements += _closed(run, position, last_reader)
             run = []
         if isinstance(b, Bound) and _joins(b, b.node.output_specs[0].shape if b.node.output_specs else None):
@@ -107,6 +112,14 @@ def fuse(bound: Sequence[Any], wanted: Iterable[Value]) -> list[Any]:
         else:
             statements.append(b)
     return statements + _closed(run, len(bound), last_reader)
+
+
+def _goes_before(b: Any, run: Sequence[Bound]) -> bool:
+    """Whether a statement only hands on something that is there before the run."""
+    if not isinstance(b, Bound) or b.fresh:
+        return False
+    inside = {each.node for each in run}
+    return inside.isdisjoint([*[value.node for value in b.inputs], *b.node.controls])
 
 
 def _last_readers(bound: Sequence[Bound], wanted: Iterable[Value]) -> dict[Value, int]:

@@ -14,7 +14,21 @@ import traceback
 
 from benchmarks import report
 
-ROWS = ("training", "null_step", "chain", "building", "importing", "lag", "inference", "memory")
+ROWS = (
+    "training",
+    "mlp_large",
+    "convnet",
+    "lstm",
+    "loops",
+    "elementwise",
+    "null_step",
+    "chain",
+    "building",
+    "importing",
+    "lag",
+    "inference",
+    "memory",
+)
 
 
 def main() -> int:

@@ -45,6 +45,13 @@ class Timing:
             return None
         return statistics.median(a / b for a, b in zip(self.rounds[above], self.rounds[below], strict=True))
 
+    def ratio_to_best(self, above: str, others: Sequence[str]) -> float | None:
+        """The median over rounds of `above`'s time by the fastest other's, None unless all were measured."""
+        if not {above, *others} <= self.rounds.keys():
+            return None
+        best: list[float] = [min(times) for times in zip(*(self.rounds[other] for other in others), strict=True)]
+        return statistics.median(a / b for a, b in zip(self.rounds[above], best, strict=True))
+
 
 async def alternate(
     sides: Mapping[str, Side], *, rounds: int = 15, block: float = 0.25, agree: float | None = None

@@ -14,13 +14,14 @@ def aioflow() -> Any:
 
 
 def tensorflow() -> Any:
-    """TensorFlow in v1 mode: graphs and sessions, resource variables."""
+    """TensorFlow in v1 mode: graphs and sessions, resource variables, loops of Switch, Merge and NextIteration."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with contextlib.suppress(ImportError):
         torch()
     module = importlib.import_module("tensorflow.compat.v1")
     module.disable_eager_execution()
     module.enable_resource_variables()
+    module.disable_control_flow_v2()
     module.logging.set_verbosity(module.logging.ERROR)
     return module
 

@@ -157,3 +157,17 @@ def _check_parts(op, arrays):
             out = np.empty(end - begin, whole.dtype)
             assert call(*parts, out=out) is out
             np.testing.assert_array_equal(out, whole[begin:end])
+
+
+async def test_reads_of_variables_do_not_break_a_chain():
+    graph = af.Graph()
+    with graph.as_default():
+        x, y, z = (af.Variable(np.linspace(-1, start, 40, dtype=np.float32)) for start in (1, 2, 3))
+        result = af.tanh(x * y + z) * af.sigmoid(x)
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        await session.run(result)
+        (unit,) = next(iter(reversed(session._local.plans._plans.values()))).fused.units
+    statements = fusion.fuse(unit.heavy._parts[0], unit.heavy._parts[2])
+    assert [type(statement) for statement in statements] == [fusion.Bound] * 4 + [fusion.Chain]

@@ -1,0 +1,299 @@
+"""Primitives of oneDNN, ready to run on arrays.
+
+A `Routine` is one or more primitives that run one after the other on arrays of fixed shapes: a computation, and the
+reorders into and out of the layouts it likes best. What lies in between is in memory of the calling thread, of which
+each thread has one piece for all routines.
+"""
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow.devices.onednn import Library, check
+from aioflow.dtypes import Array
+
+MOST_AXES: Final = 12
+_FLOAT32: Final = 3
+_ANY: Final = 1
+_IN_ORDER: Final = 1
+_USER_SCRATCHPAD: Final = 1
+_SCRATCHPAD_MD: Final = 136
+_FROM, _TO, _SCRATCHPAD = 1, 17, 80
+_IMPLEMENTATION: Final = 8
+_LINE: Final = 64
+"""Bytes of a cache line, to which memory in between is aligned."""
+KEPT: Final = 64 << 20
+"""Bytes that a thread keeps from one call to the next, at most."""
+
+Dims = ctypes.c_int64 * MOST_AXES
+Handle = ctypes.c_void_p
+
+
+def dims(sizes: Sequence[int]) -> Any:
+    """Sizes as oneDNN takes them."""
+    return Dims(*sizes)
+
+
+class Layout(NamedTuple):
+    """An array of float32 as oneDNN sees it: sizes of its axes, and the steps along them, in elements."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def dense(cls, shape: Sequence[int]) -> "Layout":
+        """That of an array without gaps."""
+        steps = [1]
+        for size in reversed(shape[1:]):
+            steps.append(steps[-1] * size)
+        return cls(tuple(shape), tuple(reversed(steps)))
+
+    def channels_second(self) -> "Layout":
+        """The same array with its last axis as the second: images as oneDNN numbers their axes."""
+        sizes, steps = self
+        return Layout((sizes[0], sizes[-1], *sizes[1:-1]), (steps[0], steps[-1], *steps[1:-1]))
+
+
+class _Argument(ctypes.Structure):
+    _fields_ = (("index", ctypes.c_int), ("memory", ctypes.c_void_p))
+
+
+class Place(NamedTuple):
+    """Where a value lies in a routine: memory number `number`, laid out as `descriptor` says."""
+
+    number: int
+    descriptor: Handle
+
+
+class _Step(NamedTuple):
+    primitive: Handle
+    arguments: tuple[tuple[int, int], ...]  # (oneDNN's number of the argument, number of the memory)
+
+
+class _Memory(NamedTuple):
+    descriptor: Handle
+    array: int | None  # which of the caller's arrays it is; None for the thread's memory
+    offset: int = 0  # in that
+
+
+class _Scratch(threading.local):
+    """Memory of this thread."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.uint8)
+
+    def take(self, size: int) -> Array:
+        """At least that many bytes."""
+        if size > KEPT:
+            return np.empty(size, np.uint8)
+        if self._buffer.size < size:
+            self._buffer = np.empty(size, np.uint8)
+        return self._buffer
+
+
+_scratch: Final = _Scratch()
+
+
+class Builder:
+    """Builds one routine; `with Builder(library) as build`. Places of arrays are numbered in the order of the call."""
+
+    def __init__(self, library: Library) -> None:
+        self.library: Final = library
+        self._memories: list[_Memory] = []
+        self._steps: list[_Step] = []
+        self._arrays = 0
+        self._size = 0
+        self._owned: list[tuple[str, Handle]] = []
+
+    def __enter__(self) -> "Builder":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _destroy(self.library, self._owned)
+
+    def _own(self, kind: str, handle: Handle) -> Handle:
+        self._owned.append((f"dnnl_{kind}_destroy", handle))
+        return handle
+
+    # Descriptors
+
+    def layout(self, layout: Layout) -> Handle:
+        """The descriptor of arrays that lie like that."""
+        sizes, strides = dims(layout.sizes), dims(layout.strides)
+        create = "dnnl_memory_desc_create_with_strides"
+        made = self.library.made(create, len(layout.sizes), sizes, _FLOAT32, strides)
+        return self._own("memory_desc", made)
+
+    def any_layout(self, sizes: Sequence[int]) -> Handle:
+        """The descriptor of arrays of those sizes that lie as the primitive likes best."""
+        create = "dnnl_memory_desc_create_with_tag"
+        return self._own("memory_desc", self.library.made(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
+
+    def primitive(self, function: str, *arguments: Any) -> Handle:
+        """The descriptor of a primitive, by its create function. UnimplementedError if there is no optimised one."""
+        attributes = self._own("primitive_attr", self.library.made("dnnl_primitive_attr_create"))
+        self.library.call("dnnl_primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
+        made = self._own("primitive_desc", self.library.made(function, self.library.engine, *arguments, attributes))
+        name = ctypes.c_char_p()
+        self.library.call("dnnl_primitive_desc_query", made, _IMPLEMENTATION, 0, ctypes.byref(name))
+        if (name.value or b"").startswith(b"ref"):
+            check(function, 3)
+        return made
+
+    def wanted(self, primitive: Handle, query: int, index: int = 0) -> Handle:
+        """The layout that a primitive wants one of its arguments in, by oneDNN's number for the question."""
+        return self.library.query("dnnl_primitive_desc_query_md", primitive, query, index)
+
+    # Places
+
+    def array(self, descriptor: Handle) -> Place:
+        """The next array of the call."""
+        self._arrays += 1
+        self._memories.append(_Memory(descriptor, self._arrays - 1))
+        return Place(len(self._memories) - 1, descriptor)
+
+    def seen(self, place: Place, descriptor: Handle) -> Place:
+        """An array of the call once more, as if it lay as `descriptor` says."""
+        self._memories.append(_Memory(descriptor, self._memories[place.number].array))
+        return Place(len(self._memories) - 1, descriptor)
+
+    def between(self, descriptor: Handle) -> Place:
+        """Memory of the thread."""
+        offset = self._size
+        self._size += -(-self.library.size(descriptor) // _LINE) * _LINE
+        self._memories.append(_Memory(descriptor, None, offset))
+        return Place(len(self._memories) - 1, descriptor)
+
+    # Steps
+
+    def run(self, primitive: Handle, arguments: dict[int, Place]) -> None:
+        """Let the primitive be the next step. Arguments are by oneDNN's numbers."""
+        scratch = self.wanted(primitive, _SCRATCHPAD_MD)
+        if self.library.size(scratch):
+            arguments = {**arguments, _SCRATCHPAD: self.between(scratch)}
+        made = self._own("primitive", self.library.made("dnnl_primitive_create", primitive))
+        numbers = tuple((index, place.number) for index, place in arguments.items())
+        self._steps.append(_Step(made, numbers))
+
+    def reordered(self, place: Place, descriptor: Handle) -> Place:
+        """The place's value in another layout; the place itself if it is that layout."""
+        if self.library.equal(place.descriptor, descriptor):
+            return place
+        target = self.between(descriptor)
+        self.reorder(place, target)
+        return target
+
+    def reorder(self, source: Place, target: Place) -> None:
+        """Let the next step copy one place to another, whose layout differs."""
+        engine = self.library.engine
+        create = "dnnl_reorder_primitive_desc_create"
+        attributes = self._own("primitive_attr", self.library.made("dnnl_primitive_attr_create"))
+        self.library.call("dnnl_primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
+        made = self.library.made(create, source.descriptor, engine, target.descriptor, engine, attributes)
+        self.run(self._own("primitive_desc", made), {_FROM: source, _TO: target})
+
+    def result(self, wanted: Handle, array: Place) -> Place:
+        """Where a primitive that wants its result so may write it: the array itself, or memory in between.
+
+        In that case `deliver` copies it to the array.
+        """
+        return array if self.library.equal(wanted, array.descriptor) else self.between(wanted)
+
+    def deliver(self, place: Place, array: Place) -> None:
+        """Copy the result to the array if it is not there."""
+        if place is not array:
+            self.reorder(place, array)
+
+    def done(self) -> "Routine":
+        """The routine; it owns what was made."""
+        owned, self._owned = self._owned, []
+        return Routine(self.library, self._memories, self._steps, self._size, owned)
+
+
+class Routine:
+    """Primitives that run one after the other; called with the arrays in order. Safe to use from any thread.
+
+    The arrays are contiguous, and have the sizes that the routine was built for: nothing checks that.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        memories: Sequence[_Memory],
+        steps: Sequence[_Step],
+        size: int,
+        owned: list[tuple[str, Handle]],
+    ) -> None:
+        self.library: Final = library
+        self.memories: Final = tuple(memories)
+        self.steps: Final = tuple(steps)
+        self._size = size + _LINE if size else 0
+        self._idle: list[_Call] = []
+        weakref.finalize(self, _destroy, library, owned).atexit = False
+
+    def __call__(self, *arrays: Array) -> None:
+        """Run it on these arrays. Results are written into them."""
+        try:
+            call = self._idle.pop()
+        except IndexError:
+            call = _Call(self)
+        scratch = _scratch.take(self._size) if self._size else None
+        call.run(arrays, scratch)
+        self._idle.append(call)
+
+
+class _Call:
+    """The library's objects for one execution at a time."""
+
+    def __init__(self, routine: Routine) -> None:
+        library = self._library = routine.library
+        owned: list[tuple[str, Handle]] = []
+        weakref.finalize(self, _destroy, library, owned).atexit = False
+        self._memories: list[Handle] = []
+        for memory in routine.memories:
+            made = library.made("dnnl_memory_create", memory.descriptor, library.engine, None)
+            owned.append(("dnnl_memory_destroy", made))
+            self._memories.append(made)
+        self._stream = library.made("dnnl_stream_create", library.engine, _IN_ORDER)
+        owned.append(("dnnl_stream_destroy", self._stream))
+        pairs = list(zip(self._memories, routine.memories, strict=True))
+        self._arrays = [(handle, memory.array) for handle, memory in pairs if memory.array is not None]
+        self._between = [(handle, memory.offset) for handle, memory in pairs if memory.array is None]
+        self._steps = [(step.primitive, len(step.arguments), self._arguments(step)) for step in routine.steps]
+        self._base = 0
+
+    def _arguments(self, step: _Step) -> Any:
+        made = [_Argument(index, self._memories[number]) for index, number in step.arguments]
+        return (_Argument * len(made))(*made)
+
+    def run(self, arrays: Sequence[Array], scratch: Array | None) -> None:
+        """Run all steps."""
+        point, execute, stream = self._library.point, self._library.execute, self._stream
+        addresses = [array.ctypes.data for array in arrays]
+        for handle, number in self._arrays:
+            point(handle, addresses[number])
+        if scratch is not None:
+            base = -(-scratch.ctypes.data // _LINE) * _LINE
+            if base != self._base:
+                self._base = base
+                for handle, offset in self._between:
+                    point(handle, base + offset)
+        for primitive, count, arguments in self._steps:
+            status = execute(primitive, stream, count, arguments)
+            if status:
+                check("dnnl_primitive_execute", status)
+        status = self._library.wait(stream)
+        if status:
+            check("dnnl_stream_wait", status)
+
+
+def _destroy(library: Library, owned: list[tuple[str, Handle]]) -> None:
+    for function, handle in reversed(owned):
+        library.call(function, handle)
+
+
+__all__ = ["Builder", "Handle", "Layout", "Place", "Routine", "dims"]

@@ -1,0 +1,136 @@
+"""SGD steps of an LSTM of 256 units over 50 steps: aioflow's and TensorFlow's `dynamic_rnn`, and PyTorch's nn.LSTM.
+
+The loss is the mean square of all outputs, and the gradients are by the kernel and the bias. aioflow and TensorFlow run
+a while_loop, and hold what its iterations read and write in TensorArrays; TensorFlow's is its v1 loop, and its cell is
+written down below, for the one it had went away with Keras 2. PyTorch's LSTM is a single op. Where aioflow finds
+oneDNN, it is measured with and without. The losses of the first three steps must agree on all sides.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks import onednn, peers
+from benchmarks.harness import Step, alternate
+from benchmarks.report import Claim, Row, timed_row
+
+UNITS, INPUTS, STEPS, BATCH = 256, 256, 50, 32
+RATE = 10.0
+DRAW = np.random.default_rng(1)
+SEQUENCES = DRAW.standard_normal((BATCH, STEPS, INPUTS), np.float32)
+KERNEL = DRAW.standard_normal((INPUTS + UNITS, 4 * UNITS), np.float32) / np.float32(np.sqrt(INPUTS + UNITS))
+"""Rows for inputs and then for the output before; columns for input gate, candidate, forget gate and output gate."""
+
+
+async def rows() -> AsyncIterator[Row]:
+    """The LSTM."""
+    sides = onednn.sides(aioflow) | {peers.TENSORFLOW: tensorflow(), peers.TORCH: torch()}
+    timing = await alternate(sides, agree=1e-4)
+    ours = [side for side in sides if side.startswith(peers.AIOFLOW)]
+    claims = [Claim(f"{side} / TensorFlow", timing.ratio(side, peers.TENSORFLOW), 1) for side in ours]
+    yield timed_row(f"LSTM {UNITS}, {STEPS} steps, batch {BATCH}, SGD step", timing, claims)
+
+
+@asynccontextmanager
+async def aioflow() -> AsyncIterator[Step]:
+    """A step that trains once on the sequences and gives its loss."""
+    af = peers.aioflow()
+    graph = af.Graph()
+    with graph.as_default():
+        cell = af.nn.rnn_cell.LSTMCell(UNITS, initializer=af.constant_initializer(KERNEL))
+        sequences, loss, train = training(af, cell)
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        call = session.make_callable([loss, train], feeds=[sequences])
+
+        async def step() -> Any:
+            value, _ = await call(SEQUENCES)
+            return value
+
+        yield step
+
+
+@asynccontextmanager
+async def tensorflow() -> AsyncIterator[Step]:
+    """The same graph in TensorFlow."""
+    tf = peers.tensorflow()
+    with tf.Graph().as_default(), tf.Session() as session:
+        sequences, loss, train = training(tf, Cell(tf))
+        session.run(tf.global_variables_initializer())
+        call = session.make_callable([loss, train], feed_list=[sequences])
+
+        def step() -> Any:
+            value, _ = call(SEQUENCES)
+            return value
+
+        yield step
+
+
+def training(module: Any, cell: Any) -> tuple[Any, Any, Any]:
+    """The placeholder for sequences, the loss, and a step of training, in the current graph."""
+    sequences = module.placeholder(module.float32, SEQUENCES.shape)
+    outputs, _ = module.nn.dynamic_rnn(cell, sequences, dtype=module.float32)
+    loss = module.reduce_mean(module.square(outputs))
+    return sequences, loss, module.train.GradientDescentOptimizer(RATE).minimize(loss)
+
+
+class Cell:
+    """What TensorFlow's LSTMCell did, in the form in which its dynamic_rnn takes a cell."""
+
+    state_size = (UNITS, UNITS)
+    output_size = UNITS
+
+    def __init__(self, tf: Any) -> None:
+        self._tf = tf
+        self._kernel = tf.Variable(KERNEL).read_value()
+        self._bias = tf.Variable(tf.zeros([4 * UNITS])).read_value()
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """The state before the first step."""
+        return (self._tf.zeros([batch_size, UNITS], dtype),) * 2
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+        """The output and the state after one step."""
+        tf, (memory, output) = self._tf, state
+        gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, output], 1), self._kernel), self._bias)
+        write, candidate, keep, show = tf.split(gates, 4, axis=1)
+        memory = tf.sigmoid(keep + 1.0) * memory + tf.sigmoid(write) * tf.tanh(candidate)
+        output = tf.sigmoid(show) * tf.tanh(memory)
+        return output, (memory, output)
+
+
+@asynccontextmanager
+async def torch() -> AsyncIterator[Step]:
+    """A step that trains PyTorch's LSTM once on the sequences and gives its loss."""
+    module = peers.torch()
+    lstm = torch_lstm(module)
+    optimizer = module.optim.SGD([each for each in lstm.parameters() if each.requires_grad], lr=RATE)
+    sequences = module.from_numpy(SEQUENCES)
+
+    def step() -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        outputs, _ = lstm(sequences)
+        loss = outputs.square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    yield step
+
+
+def torch_lstm(module: Any) -> Any:
+    """nn.LSTM, holding the kernel. Of its two biases the second stays as it is: at 1 where a cell is to forget less."""
+    lstm = module.nn.LSTM(INPUTS, UNITS, batch_first=True)
+    write, candidate, keep, show = np.split(KERNEL, 4, axis=1)
+    weights = np.concatenate([write, keep, candidate, show], axis=1).T
+    with module.no_grad():
+        lstm.weight_ih_l0.copy_(module.from_numpy(weights[:, :INPUTS]))
+        lstm.weight_hh_l0.copy_(module.from_numpy(weights[:, INPUTS:]))
+        lstm.bias_ih_l0.zero_()
+        lstm.bias_hh_l0.zero_()
+        lstm.bias_hh_l0[UNITS : 2 * UNITS] = 1
+    lstm.bias_hh_l0.requires_grad_(False)
+    return lstm
