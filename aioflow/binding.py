@@ -27,10 +27,18 @@ class Binder:
         for node in nodes:
             for block in node.blocks:
                 self.find_literals(block.flow.nodes)
-            handle = not node.inputs and len(node.output_specs) == 1 and node.definition.name == "variable"
-            if (node.definition.name == "constant" or handle) and not node.controls:
-                bound = self._kernel(node)
-                self.literals[Value(node, 0)] = bound.call(self._context) if bound.kernel.context else bound.call()
+            if (node.definition.name == "constant" or node.definition.handle) and not node.controls:
+                self.literals[Value(node, 0)] = self._literal(node)
+
+    def _literal(self, node: Node) -> Array:
+        """The value of a node without inputs. What is wrong with a handle is said with its place."""
+        bound = self._kernel(node)
+        try:
+            return bound.call(self._context) if bound.kernel.context else bound.call()
+        except errors.OpError as error:
+            raise error.at(
+                node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=()
+            ) from None
 
     def bind(self, node: Node) -> Statement:
         """The statement that runs the node. UnimplementedError if there is no kernel for it."""

@@ -40,6 +40,7 @@ class BodyGraph(Graph):
     Attributes:
         outer: the graph around.
         captures: for each tensor used from outside, the argument that stands for it here.
+        starts: for each loop variable, the tensor that is its first value.
         exposed: for each tensor of this graph that a gradient uses, the output by which its operation hands it out.
         waits_for: operations outside that operations here were told to run after; the whole body does.
     """
@@ -51,6 +52,7 @@ class BodyGraph(Graph):
         self._seeds = outer.next_seed() * 1_000_003
         self.seed = outer.seed
         self.captures: Final[dict[Tensor, Tensor]] = {}
+        self.starts: Final[dict[Tensor, Tensor]] = {}
         self.exposed: Final[dict[Tensor, Tensor]] = {}
         self.waits_for: Final[dict[Operation, None]] = {}
 

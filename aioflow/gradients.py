@@ -4,7 +4,7 @@ Here is what users call, and what becomes of their arguments; the walk from ys b
 """
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from aioflow import backward
@@ -114,14 +114,34 @@ def _starts(
     levels: Sequence[Graph], ys: Sequence[Tensor], xs: Sequence[Tensor], stopped: Any
 ) -> dict[Graph, dict[Tensor, Tensor | None]]:
     """At each level what to differentiate with respect to: the xs there, and captures, each with what it captures."""
-    ends = [*ys, *[tensor for level in levels for tensor in _captures(level)]]
+    ends = [*ys, *[tensor for level in levels for tensor in (*_captures(level), *_first_values(level).values())]]
     reached: set[Tensor] = set()
     found: dict[Graph, dict[Tensor, Tensor | None]] = {}
     for level in reversed(levels):
         inside = {made: outside for outside, made in _captures(level).items() if outside in reached}
         found[level] = {**inside, **dict.fromkeys(x for x in xs if x.graph is level)}
-        reached |= backward.reached_from(list(found[level]), [end for end in ends if end.graph is level], stopped)
+        here = [end for end in ends if end.graph is level]
+        _check_variables(level, here, reached, stopped)
+        reached |= backward.reached_from(list(found[level]), here, stopped)
     return found
+
+
+def _check_variables(
+    level: Graph, ys: Sequence[Tensor], reached: Collection[Tensor], stopped: Collection[Tensor]
+) -> None:
+    """ValueError if, inside a loop, a gradient would have to flow through the iterations before."""
+    carried = [made for made, first in _first_values(level).items() if first in reached and made not in stopped]
+    through = backward.reached_from(carried, ys, stopped)
+    for y in ys:
+        if carried and y in through:
+            raise ValueError(
+                f"inside a loop {y.name!r} depends by a loop variable, and so by the iterations before, on what it is "
+                "differentiated by: take the gradient outside of the loop, or put the variable in stop_gradients"
+            )
+
+
+def _first_values(graph: Graph) -> dict[Tensor, Tensor]:
+    return graph.starts if isinstance(graph, BodyGraph) else {}
 
 
 def hessians(

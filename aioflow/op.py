@@ -107,6 +107,7 @@ class Flags:
     waits: bool = False
     commutative: bool = False
     elementwise: bool = False
+    handle: bool = False
 
 
 class Op(Generic[R]):
@@ -121,6 +122,7 @@ class Op(Generic[R]):
         self.counted: Final = flags.counted
         self.commutative: Final = flags.commutative
         self.elementwise: Final = flags.elementwise
+        self.handle: Final = flags.handle
         self.__doc__ = rule.__doc__
         self.__name__ = self.__qualname__ = name
         self.__module__ = rule.__module__
@@ -389,6 +391,7 @@ def op(
     waits: bool = ...,
     commutative: bool = ...,
     elementwise: bool = ...,
+    handle: bool = ...,
 ) -> "_Declare": ...
 def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **flags: bool) -> Any:
     """Declare an op from its shape rule.
@@ -400,6 +403,7 @@ def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **fla
             it changes nothing: two in a row may change places. `counted`: stateful, it asks how often it ran.
             `waits`: it may suspend. `commutative`: its two inputs may be swapped. `elementwise`: an element of the
             result depends on the elements at its place alone, so that kernels may work on flat parts of the arrays.
+            `handle`: without inputs, it gives the same live object in every step of a session, which a plan keeps.
     """
 
     def declare(rule: Callable[..., Any]) -> Op[Any]:

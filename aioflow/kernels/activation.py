@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, TensorShape, float32, float64
+from aioflow.kernels import onednn_activation
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, Unary, costs, elements
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import NodeView, Op, T, op
@@ -126,9 +127,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @relu_grad.kernel(CPU, GPU, out=True, binds=True)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _relu_grad_of(xp: Namespace, node: NodeView) -> Function:
     multiply, greater, zero = xp.multiply, xp.greater, xp.zeros((), node.output_specs[0].dtype.np)
     return lambda dy, y, out=None: multiply(dy, greater(y, zero), out=out)
+
+
+onednn_activation.declare(relu_grad, _relu_grad_of)
 
 
 @relu6_grad.kernel(CPU, GPU, out=True)

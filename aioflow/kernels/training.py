@@ -37,7 +37,7 @@ def _(ctx: Context, state: VariableState, alpha: Array, delta: Array) -> None:
     try:
         var = state.writable()
         if var.size > LARGE or var.shape != delta.shape:
-            run_dense((state,), (var,), ctx.xp, _descend, delta, (alpha,))
+            run_dense((state,), (var,), ctx, _descend, delta, (alpha,))
         else:
             ctx.xp.subtract(var, ctx.xp.multiply(delta, alpha), var)
     finally:

@@ -17,7 +17,7 @@ import numpy as np
 
 from aioflow import dtypes, errors
 from aioflow.context import Context
-from aioflow.dtypes import FLOAT, Array, DType, Namespace, Spec
+from aioflow.dtypes import FLOAT, Array, DType, Spec
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.variables import checked_rows, held
 from aioflow.node import Operation
@@ -107,13 +107,13 @@ def _kernel(formula: Formula, places: _Places, attr: str | None, whole: bool) ->
     def kernel(ctx: Context, *inputs: Any) -> None:
         ctx.step.check()
         indices = () if rows is None else (inputs[rows],)
-        exclusively(inputs[:count], run, ctx.xp, formula, inputs[grad], [inputs[place] for place in numbers], *indices)
+        exclusively(inputs[:count], run, ctx, formula, inputs[grad], [inputs[place] for place in numbers], *indices)
 
     def kernel_with_attribute(ctx: Context, *inputs: Any, node: NodeView) -> None:
         ctx.step.check()
         indices = () if rows is None else (inputs[rows],)
         given = [*[inputs[place] for place in numbers], node.attrs[attr or ""]]
-        exclusively(inputs[:count], run, ctx.xp, formula, inputs[grad], given, *indices)
+        exclusively(inputs[:count], run, ctx, formula, inputs[grad], given, *indices)
 
     return kernel if attr is None else kernel_with_attribute
 
@@ -153,17 +153,17 @@ def _acquire_in_order(states: States) -> None:
 
 
 def run_dense(
-    states: States, arrays: Sequence[Array], xp: Namespace, formula: Formula, grad: Array, numbers: Sequence[Array]
+    states: States, arrays: Sequence[Array], ctx: Context, formula: Formula, grad: Array, numbers: Sequence[Array]
 ) -> None:
     """Update all elements."""
     check_shapes(states, arrays, grad.shape)
-    compute(xp, formula, grad, arrays, numbers)
+    compute(ctx, formula, grad, arrays, numbers)
 
 
 def run_sparse(
     states: States,
     arrays: Sequence[Array],
-    xp: Namespace,
+    ctx: Context,
     formula: Formula,
     grad: Array,
     numbers: Sequence[Array],
@@ -173,7 +173,7 @@ def run_sparse(
     rows = checked_rows(indices, arrays[0], states[0].name)
     parts = [array[rows] for array in arrays]
     check_shapes(states, parts, grad.shape)
-    compute(xp, formula, grad, parts, numbers)
+    compute(ctx, formula, grad, parts, numbers)
     for array, part in zip(arrays, parts, strict=True):
         array[rows] = part
 
@@ -181,7 +181,7 @@ def run_sparse(
 def run_whole(
     states: States,
     arrays: Sequence[Array],
-    xp: Namespace,
+    ctx: Context,
     formula: Formula,
     grad: Array,
     numbers: Sequence[Array],
@@ -193,7 +193,7 @@ def run_whole(
     if grad.shape != rows.shape + var.shape[1:]:
         raise _misfit(states[0], grad.shape, rows.shape + var.shape[1:])
     check_shapes(states, arrays, var.shape)
-    formula(xp, grad, arrays, [rows, *numbers])
+    formula(ctx.xp, grad, arrays, [rows, *numbers])
 
 
 def check_shapes(states: States, arrays: Sequence[Array], shape: tuple[int, ...]) -> None:
@@ -209,13 +209,20 @@ def _misfit(state: VariableState, given: tuple[int, ...], needed: tuple[int, ...
     )
 
 
-def compute(xp: Namespace, formula: Formula, grad: Array, arrays: Sequence[Array], numbers: Sequence[Array]) -> None:
-    """Run the formula, on views of some elements at a time where there are many, and never on arrays of rank 0."""
-    var = arrays[0]
+def compute(ctx: Context, formula: Formula, grad: Array, arrays: Sequence[Array], numbers: Sequence[Array]) -> None:
+    """Run the formula, on views of some elements at a time and on all cores where there are many; never on rank 0."""
+    var, xp = arrays[0], ctx.xp
     if (var.ndim and var.size <= LARGE) or xp is not np or not all(array.flags.c_contiguous for array in arrays):
         formula(xp, grad, arrays, numbers)
         return
     flat_grad, *flat = [array.reshape(-1) for array in (grad, *arrays)]
-    for start in range(0, var.size, BLOCK):
-        block = slice(start, start + BLOCK)
-        formula(xp, flat_grad[block], [array[block] for array in flat], numbers)
+
+    def work(begin: int, end: int) -> None:
+        for start in range(begin, end, BLOCK):
+            block = slice(start, min(start + BLOCK, end))
+            formula(xp, flat_grad[block], [array[block] for array in flat], numbers)
+
+    if var.size <= LARGE:
+        work(0, var.size)
+    else:
+        ctx.step.share_out(work, var.size)

@@ -31,7 +31,7 @@ def _value_of(handle: Spec) -> Spec:
     return item if item.shape.is_fully_defined() else Spec(item.dtype, TensorShape(item.shape.sizes))
 
 
-@op(stateful=True, observes=True)
+@op(stateful=True, observes=True, handle=True)
 def variable(dtype: DType, shape: TensorShape, container: str = "", shared_name: str = "") -> Spec:
     """A handle to a variable: the same one for every operation with that container and name."""
     return ResourceSpec((Spec(dtype, TensorShape(shape)),))

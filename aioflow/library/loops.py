@@ -120,6 +120,7 @@ def _outlined(
 
     def inside(graph: BodyGraph) -> Any:
         arguments = [graph.argument(spec) for spec in specs]
+        graph.starts.update(zip(arguments, first.tensors, strict=True))
         return arguments, describe(first.rebuilt(arguments))
 
     graph, (arguments, result) = outline(get_default_graph(), name, inside)
