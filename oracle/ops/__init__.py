@@ -1,0 +1,1 @@
+"""The table, a family per file."""

@@ -1,0 +1,62 @@
+"""What is not compared, and why."""
+
+from oracle.table import excuse
+
+MACHINERY = "it is a part of loops and branches, which are compared as a whole"
+
+excuse(
+    "its numbers are Philox's; the tests compare distributions",
+    "random_*",
+    "truncated_normal",
+    "multinomial",
+    "uniform_candidate_sampler",
+    "log_uniform_candidate_sampler",
+)
+excuse(
+    "TensorFlow has no such op",
+    "per_row",
+    "acquire_variable_lock",
+    "release_variable_lock",
+    "keep_variable_lock",
+    "variable_lock_ticket",
+)
+excuse("TensorFlow multiplies no variable", "assign_mul_variable")
+excuse("it reads what may not be there yet: for initial values only", "read_variable_or")
+excuse("made by plans only", "feed")
+excuse("every line feeds it", "placeholder")
+excuse("it has no result to compare", "no_op", "print")
+excuse("it calls Python", "py_func")
+excuse("its tests show when it fails; it has no other result", "assert*")
+excuse(
+    MACHINERY,
+    "absent",
+    "argument",
+    "completed",
+    "no_records",
+    "recorded",
+    "replayed",
+    "tensor_list_*",
+    "tensor_array_clear",
+)
+excuse(
+    MACHINERY,
+    "control_trigger",
+    "enter",
+    "exit",
+    "loop_cond",
+    "merge",
+    "next_iteration",
+    "switch",
+    "stack_*_v2",
+    "stack_v2",
+)
+excuse("a pass makes it of conv2d and bias_add", "conv2d_with_bias")
+WAITING = "it waits, or holds what outlives a step: its tests compare it with a model"
+excuse(
+    WAITING, "*accumulator*", "barrier*", "*queue", "queue_*", "stage", "stage_*", "staging_area", "unstage", "map_*"
+)
+excuse(WAITING, "*_reader", "reader_*")
+FILES = "files and their formats are not compared yet"
+excuse(FILES, "decode_and_crop_jpeg", "decode_bmp", "decode_compressed", "decode_csv", "decode_gif", "decode_image")
+excuse(FILES, "decode_jpeg", "decode_json_example", "decode_npy", "decode_png", "encode_jpeg", "encode_png")
+excuse(FILES, "extract_jpeg_shape", "is_jpeg", "matching_files", "parse_*", "*serialize_*", "read_file", "write_file")

@@ -1,0 +1,138 @@
+"""Strings."""
+
+from typing import Any
+
+import numpy as np
+
+from oracle.draw import BOOL, COMPLEX, FLOAT, FLOATS, INTS, NO_TEXT, STRING, Call, Draw, call, one
+from oracle.table import compare, differs, excuse
+
+TEXT = one(*STRING)
+
+
+def printed(d: Draw) -> Call:
+    dtype = d.dtype(*FLOATS, *INTS, *BOOL, *COMPLEX)
+    attrs = {"width": d.pick(-1, 8), "fill": d.pick("", "0")}
+    if dtype in (*FLOATS, *COMPLEX):
+        attrs |= {"precision": d.pick(-1, 3), "scientific": d.pick(False, True)}
+    return call(d.array(dtype, d.shape(0, 2)), **{k: v for k, v in attrs.items() if k != "fill" or attrs["width"] > 0})
+
+
+compare("as_string", printed)
+NUMERALS = (
+    b"1",
+    b"-2.5",
+    b" 7 ",
+    b"1e3",
+    b"nan",
+    b"inf",
+    b"-inf",
+    b"12abc",
+    b"",
+    b"0x10",
+    b"+3",
+    b"99999999999",
+    b".5",
+)
+
+
+def numerals(d: Draw) -> Call:
+    return call(np.array(d.pick(*NUMERALS), object), out_type=d.pick(*FLOAT, "int32", "int64"))
+
+
+compare(
+    "string_to_number",
+    numerals,
+    differs=differs("Python's float spells no hexadecimal", lambda x, out_type: x == b"0x10"),
+)
+for name in ("string_strip", "string_lower", "string_upper"):
+    compare(name, TEXT, theirs=f"strings.{name.removeprefix('string_')}")
+
+
+def measured(d: Draw) -> Call:
+    return call(d.array("str", d.shape()), unit=d.pick("BYTE", "UTF8_CHAR"))
+
+
+compare("strings.length", measured, ops="string_length")
+
+
+def parts(d: Draw) -> Call:
+    texts = d.array("str", d.shape(0, 2))
+    shape = d.pick((), texts.shape)
+    return call(texts, d.array("int32", shape, -2, 3), d.array("int32", shape, 0, 3), unit=d.pick("BYTE", "UTF8_CHAR"))
+
+
+compare("substr", parts)
+compare(
+    "regex_replace",
+    lambda d: call(
+        d.array("str", d.shape()),
+        pattern=d.pick("a", "[ab]+", "(a)(b)", "^", "x*"),
+        rewrite=d.pick("", "<\\0>", "q"),
+        replace_global=d.pick(True, False),
+    ),
+)
+compare(
+    "regex_full_match",
+    lambda d: call(d.array("str", d.shape()), pattern=d.pick("a", "[ab]*", ".*", "-?[0-9.]+")),
+    theirs="strings.regex_full_match",
+    differs=differs("a dot is any byte, also one that is no UTF-8", lambda x, pattern: x == np.array(NO_TEXT, object)),
+)
+
+
+def several_texts(d: Draw) -> Call:
+    shape = d.shape(0, 2)
+    return call(*[d.array("str", d.pick(shape, ())) for _ in range(d.integer(1, 3))], separator=d.pick("", ", "))
+
+
+compare("string_join", several_texts, lambda lib, *xs, separator: lib.string_join(list(xs), separator))
+
+
+def joined(d: Draw) -> Call:
+    shape = d.shape()
+    return call(d.array("str", shape), axis=d.axes(shape), keep_dims=d.pick(False, True), separator=d.pick("", "-"))
+
+
+compare("reduce_join", joined)
+
+
+def split_texts(lib: Any, x: Any, **attrs: Any) -> Any:
+    return lib.string_split(x, **attrs)
+
+
+compare(
+    "string_split",
+    lambda d: call(d.array("str", d.shape(1, 1)), sep=d.pick(" ", "", "b", "az"), skip_empty=d.pick(True, False)),
+    split_texts,
+    differs=differs(
+        "Python splits so: an empty text has one empty part",
+        lambda x, sep, skip_empty: not skip_empty and b"" in x.tolist(),
+    ),
+)
+compare(
+    "strings.split",
+    lambda d: call(d.array("str", d.shape(1, 1)), sep=d.pick("", "b", " "), maxsplit=d.pick(-1, 1)),
+    lambda lib, x, sep, maxsplit: lib.strings.split(x, sep, maxsplit, result_type="SparseTensor"),
+    ops="string_split_v2",
+    differs=differs(
+        "Python's split gives no empty part after the last blank", lambda x, sep, maxsplit: not sep and maxsplit == 1
+    ),
+)
+
+
+def packed(d: Draw) -> Call:
+    texts = [d.rng().bytes(8) for _ in range(d.integer(0, 3))]
+    return call(np.array(texts, object), out_type=d.pick(*FLOATS, *INTS), little_endian=d.pick(True, False))
+
+
+compare("decode_raw", packed, lambda lib, x, out_type, **attrs: lib.decode_raw(x, getattr(lib, out_type), **attrs))
+excuse("buckets come from BLAKE2b, not from FarmHash and SipHash", "string_to_hash_bucket*")
+compare("encode_base64", lambda d: call(d.array("str", d.shape()), pad=d.pick(False, True)))
+
+
+def decoded(lib: Any, x: Any, pad: bool) -> Any:
+    return lib.decode_base64(lib.encode_base64(x, pad=pad))
+
+
+compare("decode_base64", lambda d: call(d.array("str", d.shape()), pad=d.pick(False, True)), decoded)
+compare("decode_base64 of any text", TEXT, lambda lib, x: lib.decode_base64(x))
