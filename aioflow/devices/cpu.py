@@ -2,16 +2,17 @@
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
 R = TypeVar("R")
+_PARTS: Final = 4
+"""Parts for each core that work is shared out in."""
 _log = logging.getLogger("aioflow.devices")
 
 
@@ -45,15 +46,20 @@ class Cores:
         self._lock = threading.Lock()
 
     def share_out(self, work: Callable[[int, int], object], size: int) -> None:
-        """Run work(begin, end) for parts that make up range(size), on this thread and the others; wait for all."""
-        bounds = [size * part // self._count for part in range(self._count + 1)]
-        parts = list(itertools.pairwise(bounds))
-        futures = [self._threads().submit(self._quietly, work, part) for part in parts[1:]]
+        """Run work(begin, end) for parts that make up range(size), on this thread and the others; wait for all.
+
+        There are more parts than cores, and each takes the next when it is done with one: a core that others use, too,
+        does not hold up the rest.
+        """
+        count = min(_PARTS * self._count, max(1, size))
+        parts = iter([(size * part // count, size * (part + 1) // count) for part in range(count)])
+        futures = [self._threads().submit(self._quietly, work, parts) for _ in range(self._count - 1)]
         try:
-            work(*parts[0])
+            _take_parts(work, parts)
         finally:
             for future in futures:
-                future.result()
+                if not future.cancel():
+                    future.result()
 
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:
@@ -62,9 +68,9 @@ class Cores:
             return self._pool
 
     @staticmethod
-    def _quietly(work: Callable[[int, int], object], part: tuple[int, int]) -> None:
+    def _quietly(work: Callable[[int, int], object], parts: Iterator[tuple[int, int]]) -> None:
         with np.errstate(all="ignore"):
-            work(*part)
+            _take_parts(work, parts)
 
     def close(self) -> None:
         """End the threads."""
@@ -72,6 +78,12 @@ class Cores:
             if self._pool is not None:
                 self._pool.shutdown()
                 self._pool = None
+
+
+def _take_parts(work: Callable[[int, int], object], parts: Iterator[tuple[int, int]]) -> None:
+    """Work on parts that nobody else has taken, until there are none. A list's iterator gives each to one thread."""
+    for begin, end in parts:
+        work(begin, end)
 
 
 class Threads:
