@@ -14,13 +14,14 @@ from aioflow.binding import Binder, read_inside
 from aioflow.blame import Finder, Found
 from aioflow.context import Context
 from aioflow.dtypes import Array
-from aioflow.estimates import count_of, estimate_for
+from aioflow.estimates import count_of, estimate_for, numbers_among
 from aioflow.fusion import Bound
 from aioflow.levels import Levels, deciders, role_of
 from aioflow.linking import Links
 from aioflow.nested import Statement, chained
-from aioflow.passes import lower, verify
 from aioflow.passes.flow import Flow, Node, Value, has_primitives
+from aioflow.passes.lower import lower
+from aioflow.passes.verify import verify
 from aioflow.program import ROOT, Level, Outputs, Program, Route, Unit
 from aioflow.regions import Region, compile_region
 
@@ -165,7 +166,8 @@ class _Assembly:
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
         fused = not group.waits and (self._fused or bool(group.nodes[0].blocks))
         inputs = [v for v in (dict.fromkeys(reads) if fused else reads) if v not in self._literals]
-        cost = costs.RegionCost(estimate_for(group.nodes, inputs), count_of(group.nodes))
+        numbers = numbers_among(group.nodes, inputs)
+        cost = costs.RegionCost(estimate_for(group.nodes, inputs), count_of(group.nodes), numbers)
         places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
         bound = [self._bound[node] for node in group.nodes]
         if not fused:

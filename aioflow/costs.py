@@ -1,5 +1,6 @@
 """What a node costs, estimated from shapes; measurements of earlier runs replace the estimate where they exist."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
@@ -66,22 +67,33 @@ _FAR_STEP: Final = 1.5
 class RegionCost:
     """What a group of nodes costs, by the size of its inputs: estimated at first, then measured.
 
+    Of inputs that may be sizes of what is made inside, `numbers` by their place, the value counts as a size, too.
+
     Measurements move the figure by a fixed fraction towards themselves, which makes it follow their median: one run
     that the machine interrupted counts little.
     """
 
-    __slots__ = ("_count", "_estimate", "_known")
+    __slots__ = ("_count", "_estimate", "_known", "_numbers")
 
-    def __init__(self, estimate: Estimate, count: float) -> None:
+    def __init__(self, estimate: Estimate, count: float, numbers: Sequence[int] = ()) -> None:
+        self._numbers = numbers
         self._estimate = estimate
         self._count = count
         self._known: dict[int, tuple[float, bool]] = {}
+
+    @property
+    def endless(self) -> bool:
+        """Whether no measurement tells how long it takes the next time: it has a loop."""
+        return math.isinf(self._count)
 
     def bucket(self, inputs: Sequence[Array]) -> int:
         """The size class of these inputs."""
         size = 0
         for value in inputs:
             size += getattr(value, "size", 1)
+        for place in self._numbers:
+            value = inputs[place]
+            size += int(abs(value) if value.ndim == 0 else abs(value).max(initial=0))
         return size.bit_length()
 
     def light(self, bucket: int, inputs: Sequence[Array]) -> bool:

@@ -4,17 +4,19 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aioflow import costs, dtypes
-from aioflow.dtypes import Array, Spec, spec_of
+from aioflow.dtypes import Array, Spec
+from aioflow.kernels import known
 from aioflow.passes.flow import Node, Value
 
+_FEW: Final = 8
 _ITERATIONS: Final = 16
 """How often a loop is assumed to run."""
 
 
 def estimate_for(nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
     """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""
-    known = all(spec.shape.is_fully_defined() for node in _leaves(nodes) for spec in node.output_specs)
-    fixed = costs.total(_each(nodes, {}, infer=False)) if known else None
+    settled = all(spec.shape.is_fully_defined() for node in _leaves(nodes) for spec in node.output_specs)
+    fixed = costs.total(_each(nodes, {}, infer=False)) if settled else None
 
     def estimate(arrays: Sequence[Array]) -> tuple[float, bool]:
         if fixed is not None:
@@ -23,6 +25,20 @@ def estimate_for(nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estima
         return costs.total(_each(nodes, specs, infer=True))
 
     return estimate
+
+
+def numbers_among(nodes: Sequence[Node], inputs: Sequence[Value]) -> tuple[int, ...]:
+    """The places of inputs on whose values it may depend how much there is to do: what is made, how often is looped."""
+    open_ended = any(node.definition.name == "while_loop" for each in nodes for node in each.everything())
+    if not open_ended and all(s.shape.is_fully_defined() for node in _leaves(nodes) for s in node.output_specs):
+        return ()
+    return tuple([place for place, value in enumerate(inputs) if _is_number(value.spec)])
+
+
+def _is_number(spec: Spec) -> bool:
+    """Whether it is an integer, or a few."""
+    count = spec.shape.num_elements()
+    return spec.dtype.is_integer and count is not None and count <= _FEW
 
 
 def count_of(nodes: Sequence[Node]) -> float:
@@ -70,7 +86,7 @@ def _seconds(node: Node, specs: dict[Value, Spec]) -> float:
 
 
 def _spec(array: Array, value: Value) -> Spec:
-    return value.spec if value.spec.dtype in (dtypes.resource, dtypes.string) else spec_of(array)
+    return value.spec if value.spec.dtype in (dtypes.resource, dtypes.string) else known.of(array)
 
 
 __all__ = ["count_of", "estimate_for"]

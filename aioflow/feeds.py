@@ -78,9 +78,23 @@ def feed_key(graph: Graph, key: Any) -> Key:
     if type(key) is Tensor:
         return Key(key, (_feedable(graph, key),))
     composite = composite_of(key)
+    if composite is None and isinstance(key, tuple):
+        return _tuple_key([feed_key(graph, item) for item in key], key)
     if composite is None:
         return Key(key, (_feedable(graph, key),))
     return Key(key, [_feedable(graph, tensor) for tensor in composite.tensors(key)], composite)
+
+
+def _tuple_key(items: Sequence[Key], key: Any) -> Key:
+    """A tuple, such as the state of a recurrent cell, stands for what its items do, in the structure it has."""
+    tensors = [tensor for item in items for tensor in item.tensors]
+
+    def split(key: Any, value: Any) -> Sequence[Any]:
+        if not isinstance(value, (tuple, list)) or len(value) != len(items):
+            raise TypeError(f"it takes a tuple or list of {len(items)} values")
+        return [part for item, given in zip(items, value, strict=True) for part in item.split(given)]
+
+    return Key(key, tensors, Composite(lambda key: tensors, lambda key, values: values, split))
 
 
 def _feedable(graph: Graph, key: Any) -> Tensor:

@@ -475,18 +475,19 @@ def same_graph(*values: object) -> Graph:
     """The graph to build in: that of the first tensor or operation among the values, else the default one."""
     for value in values:
         if isinstance(value, (Tensor, Operation)):
-            return building_in(value.graph)
+            return building_in(value.graph, value)
     return get_default_graph()
 
 
-def building_in(graph: Graph) -> Graph:
+def building_in(graph: Graph, used: Tensor | Operation | None = None) -> Graph:
     """Where what uses tensors of `graph` is built: there, or in the branch or loop that is being described.
 
-    ValueError if `graph` itself is a branch or loop, and not being described.
+    ValueError, naming `used`, if `graph` itself is a branch or loop, and not being described.
     """
     inner = scopes.innermost_graph.get()
     if inner is not None and inner.sees(graph):
         return inner
     if graph.root is not graph:
-        raise ValueError("what is inside a branch or loop is used outside of it: the branch or loop must return it")
+        what = "a tensor" if used is None else repr(used.name)
+        raise ValueError(f"{what} is inside a branch or loop and used outside of it: the branch or loop must return it")
     return graph

@@ -28,7 +28,7 @@ class Planned:
         self.streamed: Program | None = None
         self.unchanged: Program | None = None
         self.lone: Unit | None = None
-        """The only unit of the fused program, if it never waits and its inputs and outputs are the call's."""
+        """The only unit of the fused program, if its inputs and outputs are the call's."""
 
 
 class Plans:
@@ -112,7 +112,10 @@ class Plans:
 
 
 def _lone_unit(program: Program) -> Unit | None:
+    """The only unit, if it takes the feeds, makes the fetches, and has no loop: only in a step can a loop be ended."""
     if len(program.units) != 1 or program.flows:
         return None
     unit = program.units[0]
-    return unit if not unit.waits and unit.inputs == program.feeds and unit.outputs == program.fetches else None
+    if unit.cost.endless:
+        return None
+    return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None

@@ -373,7 +373,9 @@ def test_a_branch_that_raises_half_way_leaves_the_graph_as_it_was(graph, pred):
 
 
 @pytest.mark.parametrize(
-    "use", [lambda t: t + 1.0, af.exp, lambda t: af.stack([t, t]), lambda t: af.gradients(t, t)], ids=str
+    "use",
+    [lambda t: t + 1.0, af.exp, lambda t: af.stack([t, t]), lambda t: af.gradients(t, t)],
+    ids=["operator", "op", "list", "gradient"],
 )
 def test_a_tensor_of_a_branch_cannot_be_used_outside(use, pred):
     kept = []

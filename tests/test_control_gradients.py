@@ -280,6 +280,25 @@ def gathered_in_a_branch(m):
     return af.cond(pick(1), lambda: af.gather(m, [0, 2]) * 2.0, lambda: af.gather(m, [1, 1]))
 
 
+def rows_looked_up(m):
+    return times(3, lambda i, v: v * af.reduce_sum(af.gather(m, [i, 1])) ** 2, m[0])
+
+
+def more_rows_each_time(m):
+    return times(3, lambda i, v: v + af.reduce_sum(af.sin(af.gather(m, af.range(i))), 0), m[0])
+
+
+def rows_looked_up_in_a_loop_in_a_loop(m):
+    def more(i, v):
+        return times(2, lambda j, u: u * 0.5 + u * af.reduce_sum(af.gather(m, [i - j]) ** 2), v)
+
+    return times(2, lambda i, v: more(i + 1, v), m[0])
+
+
+def rows_looked_up_in_a_computed_table(m):
+    return af.map_fn(lambda i: af.gather(af.sin(m) * m, [i]) * af.gather(m, [i]), af.constant([2, 0, 2]), m.dtype)
+
+
 def used_before_and_after(x):
     y = x * x
     return times(2, lambda i, v: v * y, y) + y
@@ -388,6 +407,10 @@ CASES = {
     array_read_in_a_loop_from_outside: ONE,
     gathered: [MATRIX],
     gathered_in_a_branch: [MATRIX],
+    rows_looked_up: [MATRIX],
+    more_rows_each_time: [MATRIX],
+    rows_looked_up_in_a_loop_in_a_loop: [MATRIX],
+    rows_looked_up_in_a_computed_table: [MATRIX],
     used_before_and_after: ONE,
     gradient_inside_a_loop: ONE,
     gradient_inside_a_branch: ONE,
@@ -410,6 +433,28 @@ async def test_gradients_are_right_to_second_order(build, compute):
 )  # fmt: skip
 async def test_gradients_are_right_to_third_order(build, compute):
     await check_gradients(build, CASES[build], 3, compute=compute, rtol=1e-3, atol=1e-4)
+
+
+async def test_the_gradient_of_rows_looked_up_in_a_loop_is_slices(compute):
+    table, indices = af.get_variable("table", initializer=np.eye(9, 2)), af.placeholder(af.int32, [None, None])
+    total = af.foldl(lambda v, places: v + af.nn.embedding_lookup(table, places), indices, af.zeros([3, 2], af.float64))
+    (gradient,) = af.gradients(total**2, table)
+    assert isinstance(gradient, af.IndexedSlices)
+    assert gradient.shape.as_list() == [9, 2]
+    found = await compute([gradient], {indices: [[0, 0, 1], [1, 8, 0]]})
+    assert sorted(found[0].indices.tolist()) == [0, 0, 0, 1, 1, 8]
+    assert found[0].dense_shape.tolist() == [9, 2]
+    (whole,) = await compute([af.convert_to_tensor(gradient)], {indices: [[0, 0, 1], [1, 8, 0]]})
+    assert whole[[0, 1, 2, 8]].tolist() == [[6, 4], [4, 4], [0, 0], [2, 0]]
+    assert (await compute([gradient], {indices: np.zeros([0, 3])}))[0].values.shape == (0, 2)
+
+
+async def test_what_takes_as_much_as_the_table_is_summed_in_the_loop():
+    table = af.placeholder(af.float64, [2, 3])
+    (gradient,) = af.gradients(
+        times(4, lambda i, v: v * af.gather(table, [0, 1, 0]), af.ones([3, 3], af.float64)), table
+    )
+    assert isinstance(gradient, af.Tensor)
 
 
 async def test_gradients_with_respect_to_constants_and_with_their_sizes_open(compute):

@@ -112,6 +112,21 @@ async def test_a_read_may_be_fed(graph):
         assert (await session.run(doubled, {read: [5.0, 6.0]})).tolist() == [10.0, 12.0]
 
 
+async def test_a_tuple_of_tensors_is_fed_as_one(run, graph):
+    state = af.nn.rnn_cell.BasicLSTMCell(2).zero_state(1, af.float32)
+    depth = af.placeholder(af.float32, [])
+    sums = [af.reduce_sum(part) + depth for part in state]
+    assert await run(sums, {(state, depth): [([[1.0, 2.0]], [[3.0, 4.0]]), 0.5]}) == [3.5, 7.5]
+    fetched = await run(state)
+    assert await run(sums, {state: fetched, depth: 1.0}) == [1.0, 1.0]
+    async with af.Session(graph=graph) as session:
+        assert await session.make_callable(sums, [depth, state])(2.0, fetched) == [2.0, 2.0]
+    with pytest.raises(TypeError, match="a tuple or list of 2 values"):
+        await run(sums, {state: 1.0, depth: 1.0})
+    with pytest.raises(ValueError, match="fed twice"):
+        await run(sums, {state: fetched, state.c: fetched.c, depth: 1.0})
+
+
 async def test_indexed_slices_are_fed_as_one(run):
     slices = af.IndexedSlices(
         af.placeholder(af.float32, [None, 1]), af.placeholder(af.int32, [None]), af.placeholder(af.int32, [2])

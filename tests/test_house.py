@@ -17,7 +17,9 @@ FILES = sorted(HOUSE.rglob("*.py"))
 # Where each third-party package may be imported: in a folder, in a file, or, as NumPy, everywhere.
 MAY_IMPORT = {
     "aiohttp": ("net", "serving"),
+    "PIL": ("kernels/pictures.py",),
     "cupy": ("devices",),
+    "fsspec": ("files.py",),
     "ml_dtypes": (".",),
     "msgpack": ("net", "serving", "graphdef.py"),
     "numpy": (".",),

@@ -13,7 +13,14 @@ from aioflow.devices import onednn
 from aioflow.dtypes import DeviceKind, as_dtype
 from aioflow.gradients import gradients
 from aioflow.graph import Graph
-from aioflow.kernels.activation import column_sums
+from aioflow.kernels import (
+    onednn_activation,
+    onednn_convolution,
+    onednn_normalisation,
+    onednn_pooling,
+    onednn_softmax,
+)
+from aioflow.kernels.activation import column_sums, relu
 from aioflow.kernels.constants import constant, placeholder
 from aioflow.kernels.convolution import conv2d
 from aioflow.kernels.convolution_bias import conv2d_with_bias
@@ -73,6 +80,13 @@ def chosen(name, dtype):
     """Whether the kernel chosen for that op and dtype is oneDNN's."""
     spec = constant(np.zeros(1, dtype)).spec
     return REGISTRY[name].kernel_for(DeviceKind.CPU, [spec, spec]).when is not None
+
+
+@pytest.fixture(autouse=True)
+def even_for_small_arrays(monkeypatch):
+    for module in (onednn_activation, onednn_convolution, onednn_normalisation, onednn_pooling, onednn_softmax):
+        monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(onednn_convolution, "SLOW_SMALL", 0)
 
 
 # Which kernel is chosen
@@ -287,6 +301,15 @@ def test_a_product_may_be_written_over_one_of_its_factors():
 @needs_library
 def test_a_batch_of_matrices_and_one_matrix_are_one_product():
     agree(matmul, numbers(4, 30, 200), numbers(200, 90, seed=1))
+
+
+# Rectified linear units
+
+
+@needs_library
+@pytest.mark.parametrize("shape", [(1,), (7, 1, 5), (0, 3)])
+def test_rectified_linear_units(shape):
+    agree(lambda x: relu(relu(x) - 0.5), numbers(*shape))
 
 
 # Softmax

@@ -219,6 +219,16 @@ def test_parts_that_do_not_fit_are_refused(build, message):
         build(constant(np.ones((5, 6, 2))))
 
 
+def test_a_part_that_turns_out_not_to_fit_is_refused():
+    x, size = placeholder("float64", [None, None, 1]), placeholder("int64", [])
+    for part, expected in ((image.crop_to_bounding_box(x, 1, 0, size, 2), [None, 2, 1]),
+                           (image.crop_to_bounding_box(x[None], size, 0, 2, 2), [1, 2, 2, 1])):  # fmt: skip
+        assert part.shape.as_list() == expected
+        assert evaluate(part, {x: normal(4, 3, 1), size: np.int64(2)}).size == 4
+        with pytest.raises(ValueError, match="has 4 elements, and begin"):
+            evaluate(part, {x: normal(4, 3, 1), size: np.int64(4)})
+
+
 def test_a_single_image_is_resized_and_may_keep_its_ratio():
     x = np.arange(24, dtype=np.uint8).reshape(4, 6, 1)
     assert image.resize_images(x, [8, 6]).shape.as_list() == [8, 6, 1]

@@ -119,6 +119,38 @@ def test_loading_leaves_the_environment_as_it_was(switch):
     assert dict(os.environ) == before
 
 
+FORKING = """
+import os
+import numpy as np
+from aioflow.devices import onednn
+from aioflow.dtypes import DeviceKind
+from aioflow.kernels.constants import constant
+from aioflow.kernels.matmul import matmul
+
+a = np.ones((512, 512), np.float32)
+y = matmul(constant(a), constant(a))
+
+def product():
+    kernel = matmul.kernel_for(DeviceKind.CPU, [t.spec for t in y.op.inputs])
+    class View:
+        attrs, input_specs, output_specs = y.op.attrs, [t.spec for t in y.op.inputs], [y.spec]
+    return kernel.bind(matmul, View, np)(a, a)[0, 0]
+
+assert onednn.available() and product() == 512
+child = os.fork()
+if not child:
+    os._exit(0 if not onednn.available() and product() == 512 else 1)
+print(os.waitpid(child, 0)[1], onednn.available())
+"""
+
+
+@needs_library
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_in_a_forked_process_it_is_switched_off():
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, text=True)
+    assert run.stdout == "0 True\n", run.stderr
+
+
 # Failures
 
 

@@ -475,6 +475,21 @@ async def test_an_endless_loop_leaves_the_event_loop_responsive_and_is_cancelled
         assert await session.run(af.constant(1.0)) == 1.0
 
 
+async def test_a_loop_that_was_short_before_leaves_the_event_loop_responsive(graph):
+    limit = af.placeholder(af.int32, [])
+    last = af.while_loop(lambda i, x: i < limit, lambda i, x: (i + 1, af.sin(x) + 1.0), [0, 0.0])[1]
+    async with af.Session(graph=graph) as session:
+        for _ in range(10):
+            await session.run(last, {limit: 3})
+        step = asyncio.create_task(session.run(last, {limit: 1_000_000}))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        assert await session.run(last, {limit: 1}) == 1.0
+
+
 @pytest.mark.parametrize("waits", [False, True])
 async def test_an_error_in_some_iteration_names_its_operation_line_and_shapes(run, waits):
     table = af.constant([1.0, 2.0, 3.0])
@@ -636,11 +651,11 @@ async def test_a_gradient_that_fails_leaves_the_forward_loop_as_it_was(run, grap
     assert np.isfinite(await run(gradient))
 
 
-@pytest.mark.parametrize("use", [lambda t: t + 1.0, af.exp, lambda t: af.stack([t, t])], ids=str)
+@pytest.mark.parametrize("use", [lambda t: t + 1.0, af.exp, lambda t: af.stack([t, t])], ids=["operator", "op", "list"])
 def test_a_tensor_of_a_body_cannot_be_used_outside(use):
     kept = []
     times(2, lambda i, v: kept.append(af.exp(v)) or kept[0], 1.0)
-    with pytest.raises(ValueError, match="must return it"):
+    with pytest.raises(ValueError, match="'while/body/exp:0' is inside a branch or loop and used outside of it"):
         use(kept[0])
 
 

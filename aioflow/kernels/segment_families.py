@@ -128,7 +128,8 @@ def divided(rows: Array, sizes: Array) -> Array:
     """Each row divided by its number, integers without the fraction."""
     numbers = sizes.reshape(-1, *[1] * (rows.ndim - 1))
     if rows.dtype.kind in "iu":
-        return np.sign(rows) * (np.abs(rows) // numbers.astype(rows.dtype))
+        numbers = numbers.astype(rows.dtype)
+        return (rows - np.fmod(rows, numbers)) // numbers
     return rows / numbers.astype(rows.real.dtype)
 
 

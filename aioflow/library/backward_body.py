@@ -7,7 +7,7 @@ that was computed inside has to be handed out by the forward operation, which ge
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aioflow import scopes
 from aioflow.backward import expected_of
@@ -15,6 +15,7 @@ from aioflow.body import Body, BodyGraph
 from aioflow.dtypes import ListSpec
 from aioflow.graph import Graph
 from aioflow.kernels.filling import zeros, zeros_like
+from aioflow.kernels.shapes import shape
 from aioflow.kernels.tensor_lists import zero_list_like
 from aioflow.kernels.variables import read_variable
 from aioflow.node import Operation, Tensor
@@ -114,4 +115,12 @@ def zeros_for(tensor: Tensor) -> Tensor:
     return zeros(sizes.as_list(), expected.dtype) if sizes.is_fully_defined() else zeros_like(read_variable(tensor))
 
 
-__all__ = ["BackwardGraph", "backward_outline", "zeros_for"]
+def sizes_of(tensor: Tensor) -> Any:
+    """The shape of `tensor`, for a handle of what it holds: a list if it is known, else a vector."""
+    expected = expected_of(tensor)
+    if expected is not None and expected.shape.is_fully_defined():
+        return expected.shape.as_list()
+    return shape(tensor if expected is None or expected is tensor.spec else read_variable(tensor))
+
+
+__all__ = ["BackwardGraph", "backward_outline", "sizes_of", "zeros_for"]

@@ -14,6 +14,17 @@ from aioflow.kernels.arrays import reverse
 from aioflow.kernels.arrays import transpose as permuted
 from aioflow.kernels.casting import cast
 from aioflow.kernels.constants import identity
+from aioflow.kernels.decoding_images import (
+    decode_and_crop_jpeg,
+    decode_bmp,
+    decode_gif,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
 from aioflow.kernels.image import resize_area, resize_bicubic, resize_bilinear, resize_nearest_neighbor
 from aioflow.kernels.joining import concat, stack
 from aioflow.kernels.math import sqrt
@@ -22,8 +33,10 @@ from aioflow.kernels.patches import extract_image_patches
 from aioflow.kernels.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.rounding import floor
 from aioflow.kernels.shapes import expand_dims, shape, squeeze
+from aioflow.kernels.slicing import slice as part_of
 from aioflow.library.control import name_scope
 from aioflow.library.crops import crop_and_resize
+from aioflow.library.decoding import decode_image
 from aioflow.library.image_basics import adjust_brightness, adjust_contrast, an_image, as_floats, convert_image_dtype
 from aioflow.library.image_color import (
     adjust_gamma,
@@ -133,14 +146,25 @@ def _kept_ratio(images: Tensor, size: Any) -> list[int]:
 def crop_to_bounding_box(
     image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
-    """The part of that height and width whose upper left pixel is at the offset. ValueError if it sticks out."""
+    """The part of that height and width whose upper left pixel is at the offset.
+
+    ValueError if it sticks out; if that shows when it runs, and the rank of the image is known, InvalidArgumentError.
+    """
     tensor = an_image(image)
     for offset, target, size in zip((offset_height, offset_width), (target_height, target_width), _plane(tensor),
                                     strict=True):  # fmt: skip
         _check_part(offset, target, size)
-    rows = slice(offset_height, offset_height + target_height)
-    part: Tensor = tensor[..., rows, slice(offset_width, offset_width + target_width), :]
-    return part
+    if tensor.shape.ndims is None:
+        rows = slice(offset_height, offset_height + target_height)
+        part: Tensor = tensor[..., rows, slice(offset_width, offset_width + target_width), :]
+        return part
+    batch = tensor.shape.ndims - 3
+    begin = [*[0] * batch, _as_int32(offset_height), _as_int32(offset_width), 0]
+    return part_of(tensor, begin, [*[-1] * batch, _as_int32(target_height), _as_int32(target_width), -1])
+
+
+def _as_int32(size: Size) -> Size:
+    return size if isinstance(size, int) else cast(size, int32)
 
 
 def _check_part(offset: Size, part: Size, whole: Size) -> None:
@@ -322,8 +346,10 @@ transpose = transpose_image
 
 __all__ = [
     "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
-    "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "extract_image_patches",
-    "extract_patches", "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients",
+    "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_and_crop_jpeg",
+    "decode_bmp", "decode_gif", "decode_image", "decode_jpeg", "decode_png", "encode_jpeg", "encode_png",
+    "extract_image_patches", "extract_jpeg_shape", "extract_patches", "flip_left_right", "flip_up_down",
+    "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "is_jpeg",
     "pad_to_bounding_box", "per_image_standardization", "psnr", "random_brightness", "random_contrast", "random_crop",
     "random_flip_left_right", "random_flip_up_down", "random_hue", "random_saturation", "resize", "resize_area",
     "resize_bicubic", "resize_bilinear", "resize_image_with_crop_or_pad", "resize_image_with_pad", "resize_images",

@@ -2,8 +2,8 @@
 
 The gradient of a loop is a loop that runs as often, backwards. What it needs of each forward iteration the forward
 loop records, one element per iteration, and the backward loop replays from the end. The gradient of a capture is summed
-over the iterations. A replayed list's gradient is in turn a record of the backward loop, so gradients of any order are
-taken the same way.
+over the iterations, or where it is some rows of a table, put together of the rows of all iterations. A replayed list's
+gradient is in turn a record of the backward loop, so gradients of any order are taken the same way.
 """
 
 import functools
@@ -16,12 +16,13 @@ from aioflow.body import Body, BodyGraph, captured, close, fresh, outline
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import ListSpec, ResourceSpec, Spec, int32
 from aioflow.graph import get_default_graph, transactional
-from aioflow.indexed_slices import dense
+from aioflow.indexed_slices import IndexedSlices, dense
 from aioflow.kernels.arithmetic import add
 from aioflow.kernels.casting import cast
 from aioflow.kernels.structured import completed, either_resource, loop, predicate
+from aioflow.kernels.tensor_array import tensor_array_concat
 from aioflow.kernels.tensor_lists import add_lists
-from aioflow.library.backward_body import BackwardGraph, backward_outline, zeros_for
+from aioflow.library.backward_body import BackwardGraph, backward_outline, sizes_of, zeros_for
 from aioflow.library.leaves import Leaf, Leaves, taken_apart
 from aioflow.node import Operation, Tensor
 from aioflow.tensor_shape import TensorShape, as_shape
@@ -215,7 +216,7 @@ loop.gradient_takes_none = True
 
 
 @loop.gradient
-def _(op: Operation, *dys: Tensor | None) -> list[Tensor | None]:
+def _(op: Operation, *dys: Tensor | None) -> "list[Tensor | IndexedSlices | None]":
     if not op.attrs["back_prop"]:
         return [None] * len(op.inputs)
     return _Backward(op, dys).gradients()
@@ -236,7 +237,7 @@ class _Backward:
         given = zip(dys[self._count + 1 :], records, strict=False)
         self._records = {index: completed(dy, record) for index, (dy, record) in enumerate(given) if dy is not None}
 
-    def gradients(self) -> list[Tensor | None]:
+    def gradients(self) -> list[Tensor | IndexedSlices | None]:
         """One gradient or None for each input of the loop."""
         self._active = self._find_active()
         expose = functools.partial(_record, self._op)
@@ -279,7 +280,12 @@ class _Backward:
             ys.append(end)
             seeds.append(inner.replayed(dy, end))
         found = differentiate(inner, ys, self._body.arguments, seeds)
-        dxs = {i: dense(dx) for i, dx in zip(self._body.takes, found, strict=True) if dx is not None}
+        arrived = {i: dx for i, dx in zip(self._body.takes, found, strict=True) if dx is not None}
+        captures = self._first + self._count + self._replays
+        self._rows = {
+            i: dx for i, dx in arrived.items() if i >= captures and isinstance(dx, IndexedSlices) and _is_part(dx)
+        }
+        dxs = {i: dense(dx) for i, dx in arrived.items() if i not in self._rows}
         return self._outputs(inner, given, dxs)
 
     def _outputs(self, inner: BackwardGraph, given: list[Tensor], dxs: dict[int, Tensor]) -> list[Tensor]:
@@ -291,7 +297,9 @@ class _Backward:
         sums = [inner.argument(_unknowing(dxs[i].spec)) for i in self._summed]
         made += [_added(total, dxs[i]) for total, i in zip(sums, self._summed, strict=True)]
         self._given = [*given, *sums]
-        return [inner.adopt(tensor) for tensor in [*made, *[dxs[i] for i in self._listed]]]
+        recorded = [dxs[i] for i in self._listed]
+        recorded += [part for rows in self._rows.values() for part in (rows.values, rows.indices)]
+        return [inner.adopt(tensor) for tensor in [*made, *recorded]]
 
     def _spec_of(self, index: int) -> Spec:
         """What the gradient of a loop variable is in every iteration."""
@@ -317,15 +325,24 @@ class _Backward:
         )
         return made
 
-    def _placed(self, made: Sequence[Tensor]) -> list[Tensor | None]:
-        results: list[Tensor | None] = [None] * len(self._op.inputs)
+    def _placed(self, made: Sequence[Tensor]) -> list[Tensor | IndexedSlices | None]:
+        results: list[Tensor | IndexedSlices | None] = [None] * len(self._op.inputs)
         for place, index in enumerate(self._active):
             results[self._first + index] = made[place]
         for place, index in enumerate(self._summed, len(self._active)):
             results[index] = made[place]
         for place, index in enumerate(self._listed, len(self._active) + len(self._summed) + 1):
             results[index] = made[place]
+        gathered = [tensor_array_concat(each)[0] for each in made[len(made) - 2 * len(self._rows) :]]
+        for index, values, indices in zip(self._rows, gathered[::2], gathered[1::2], strict=True):
+            results[index] = IndexedSlices(values, indices, sizes_of(self._op.inputs[index]))
         return results
+
+
+def _is_part(rows: IndexedSlices) -> bool:
+    """Whether rows are worth keeping as such: they may be fewer than the table has, and what a row is like is known."""
+    count, whole = rows.values.shape[0].value, rows.shape[0].value
+    return rows.values.shape[1:].is_fully_defined() and (count is None or whole is None or count < whole)
 
 
 def _added(total: Tensor, part: Tensor) -> Tensor:
