@@ -19,8 +19,8 @@ from aioflow import errors as errors
 from aioflow import nest as nest
 from aioflow import train as train
 from aioflow.library import (
-    bitwise as bitwise, image as image, initializers as initializers, linalg as linalg, math as math, nn as nn,
-    random as random, sets as sets, sparse_names as sparse_names, strings as strings,
+    bitwise as bitwise, image as image, initializers as initializers, io as io, linalg as linalg, math as math,
+    nn as nn, python_io as python_io, random as random, sets as sets, sparse_names as sparse_names, strings as strings,
 )
 from aioflow.aggregation import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions
@@ -108,6 +108,9 @@ from aioflow.kernels.debugging import (
     check_numerics as check_numerics, summarize_value as summarize_value,
     verify_tensor_all_finite as verify_tensor_all_finite,
 )
+from aioflow.kernels.decoding import decode_csv as decode_csv
+from aioflow.kernels.decoding_json import decode_json_example as decode_json_example
+from aioflow.kernels.decoding_npy import decode_compressed as decode_compressed, decode_npy as decode_npy
 from aioflow.kernels.decompositions import cholesky as cholesky, qr as qr
 from aioflow.kernels.determinants import (
     log_matrix_determinant as log_matrix_determinant, matrix_determinant as matrix_determinant,
@@ -170,6 +173,9 @@ from aioflow.kernels.random_laws import (
     random_bernoulli as random_bernoulli, random_gamma as random_gamma, random_poisson as random_poisson,
 )
 from aioflow.kernels.raw import decode_raw as decode_raw
+from aioflow.kernels.readers import (
+    matching_files as matching_files, read_file as read_file, write_file as write_file,
+)
 from aioflow.kernels.reduction import (
     count_nonzero as count_nonzero, reduce_all as reduce_all, reduce_any as reduce_any,
     reduce_logsumexp as reduce_logsumexp, reduce_max as reduce_max, reduce_mean as reduce_mean,
@@ -241,12 +247,17 @@ from aioflow.kernels.unsorted_segments import (
     unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
 )
 from aioflow.kernels.zeta import polygamma as polygamma, zeta as zeta
+from aioflow.library.accumulators import (
+    ConditionalAccumulator as ConditionalAccumulator, ConditionalAccumulatorBase as ConditionalAccumulatorBase,
+    SparseConditionalAccumulator as SparseConditionalAccumulator,
+)
 from aioflow.library.arrays import (
     arg_max as arg_max, arg_min as arg_min, gather_nd as gather_nd, is_numeric_tensor as is_numeric_tensor,
     lin_space as lin_space, newaxis as newaxis, parallel_stack as parallel_stack, repeat as repeat,
     reverse_v2 as reverse_v2, to_complex128 as to_complex128, to_complex64 as to_complex64,
     where_v2 as where_v2,
 )
+from aioflow.library.barrier import Barrier as Barrier
 from aioflow.library.branches import cond as cond
 from aioflow.library.cases import case as case, switch_case as switch_case
 from aioflow.library.clip import (
@@ -263,6 +274,10 @@ from aioflow.library.control import (
 )
 from aioflow.library.critical_section import CriticalSection as CriticalSection
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
+from aioflow.library.data_flow import (
+    FIFOQueue as FIFOQueue, PaddingFIFOQueue as PaddingFIFOQueue, PriorityQueue as PriorityQueue,
+    QueueBase as QueueBase, RandomShuffleQueue as RandomShuffleQueue,
+)
 from aioflow.library.functional import foldl as foldl, foldr as foldr, map_fn as map_fn, scan as scan
 from aioflow.library.image import extract_image_patches as extract_image_patches
 from aioflow.library.initializers import (
@@ -279,7 +294,16 @@ from aioflow.library.initializers import (
 from aioflow.library.loops import while_loop as while_loop
 from aioflow.library.math import realdiv as realdiv, scalar_mul as scalar_mul
 from aioflow.library.nn_windows import required_space_to_batch_paddings as required_space_to_batch_paddings
+from aioflow.library.parsing import (
+    FixedLenFeature as FixedLenFeature, FixedLenSequenceFeature as FixedLenSequenceFeature,
+    SparseFeature as SparseFeature, VarLenFeature as VarLenFeature, parse_example as parse_example,
+    parse_single_example as parse_single_example, parse_single_sequence_example as parse_single_sequence_example,
+)
 from aioflow.library.random import random_crop as random_crop
+from aioflow.library.readers import (
+    FixedLengthRecordReader as FixedLengthRecordReader, IdentityReader as IdentityReader, ReaderBase as ReaderBase,
+    TFRecordReader as TFRecordReader, TextLineReader as TextLineReader, WholeFileReader as WholeFileReader,
+)
 from aioflow.library.scattering import (
     assign_mul as assign_mul, batch_scatter_update as batch_scatter_update, count_up_to as count_up_to,
     scatter_div as scatter_div,
@@ -303,6 +327,11 @@ from aioflow.library.sparse_reduction import (
     sparse_reset_shape as sparse_reset_shape, sparse_split as sparse_split,
     sparse_to_indicator as sparse_to_indicator,
 )
+from aioflow.library.sparse_strings import (
+    deserialize_many_sparse as deserialize_many_sparse, serialize_many_sparse as serialize_many_sparse,
+    serialize_sparse as serialize_sparse,
+)
+from aioflow.library.staging import MapStagingArea as MapStagingArea, StagingArea as StagingArea
 from aioflow.library.state import (
     Template as Template, all_variables as all_variables,
     assert_variables_initialized as assert_variables_initialized, assign as assign, assign_add as assign_add,

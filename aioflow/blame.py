@@ -61,7 +61,7 @@ def _specs(node: Node, inputs: Sequence[Array]) -> list[Spec]:
     whole = len(inputs) == len(node.inputs)
     specs = []
     for value in node.inputs:
-        present = whole or value.node.definition.name not in ("constant", "variable")
+        present = whole or not _is_literal(value.node)
         array = next(given) if present else None
         specs.append(value.spec if array is None or value.spec.dtype is dtypes.resource else known.of(array))
     return specs
@@ -86,10 +86,12 @@ def _shapes(node: Node, inputs: Sequence[Array]) -> list[str]:
     if len(inputs) == len(node.inputs):
         return [_describe(value) for value in inputs]
     given = iter(inputs)
-    return [
-        str(value.spec) if value.node.definition.name in ("constant", "variable") else _describe(next(given, None))
-        for value in node.inputs
-    ]
+    return [str(value.spec) if _is_literal(value.node) else _describe(next(given, None)) for value in node.inputs]
+
+
+def _is_literal(node: Node) -> bool:
+    """Whether the plan knows its value: a constant, or a handle."""
+    return node.definition.name == "constant" or node.definition.handle
 
 
 def _describe(value: Any) -> str:

@@ -16,6 +16,8 @@ class Config:
         compute_threads: threads on which heavy kernels run; started when first needed.
         fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
             are the same.
+        stall_report: seconds after which a session whose steps do not go on says in the log who waits for what; None
+            for never.
         close_timeout: seconds that `close()` waits for kernels which a cancelled run left behind in C code.
     """
 
@@ -25,6 +27,7 @@ class Config:
     optimize: bool = True
     compute_threads: int = 1
     fuse_elementwise: bool = True
+    stall_report: float | None = 60.0
     close_timeout: float = 5.0
 
     def __post_init__(self) -> None:
@@ -35,6 +38,7 @@ class Config:
         if self.executor not in ("regions", "tokens"):
             raise ValueError(f"executor must be 'regions' or 'tokens', not {self.executor!r}")
         _check_seconds("operation_timeout", self.operation_timeout)
+        _check_seconds("stall_report", self.stall_report)
         _check_seconds("close_timeout", self.close_timeout)
 
 

@@ -27,6 +27,9 @@ class StepView(Protocol):
     async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of `function`, run on a thread of its own with the caller's context variables."""
 
+    async def with_files(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of function(files, *args), run on one of the threads that read and write files."""
+
 
 class Context:
     """The device's array namespace, the named state of the device, and the step; `due` ends the slice of time.

@@ -65,7 +65,7 @@ class Execution:
         self._tasks: dict[asyncio.Task[Outputs], Begun] = {}
         self._done: list[asyncio.Task[Outputs]] = []
         self._wake: asyncio.Future[None] | None = None
-        self._lone: Unit | None = None
+        self._lone: tuple[Unit, float] | None = None
         self._flown = 0
 
     async def run(self, feeds: Outputs) -> list[Array]:
@@ -90,17 +90,17 @@ class Execution:
                     await self._collect()
             return self._fetched(slots)
         except BaseException as error:
-            _note(error, self.waiting())
+            note_waiting(error, [unit for unit, _ in self.under_way()])
             cancelled = await self._stop()
             frames.drop()
             if cancelled is not None and not isinstance(error, asyncio.CancelledError):
                 raise cancelled from error
             raise
 
-    def waiting(self) -> list[Unit]:
-        """The units that have begun and not ended."""
+    def under_way(self) -> list[tuple[Unit, float]]:
+        """The units that have begun and not ended, and when each did."""
         lone = [] if self._lone is None else [self._lone]
-        return lone + [unit for unit, _, _, _ in self._tasks.values()]
+        return lone + [(unit, start) for unit, _, _, start in self._tasks.values()]
 
     def _fetched(self, slots: list[Array]) -> list[Array]:
         values = [slots[slot] for slot in self._program.fetches]
@@ -133,7 +133,7 @@ class Execution:
         if waits and (self._frames.open or self._tasks):
             self._spawn((unit, activation, inputs, start), coroutine)
             return
-        self._lone = unit if waits else None
+        self._lone = (unit, start) if waits else None
         try:
             outputs = await coroutine
         except BaseException as error:
@@ -243,7 +243,8 @@ def _driven(coroutine: UnitCoroutine, waiting_on: Any) -> Generator[Any, Any, Ou
         return outputs
 
 
-def _note(error: BaseException, units: list[Unit]) -> None:
+def note_waiting(error: BaseException, units: list[Unit]) -> None:
+    """Have a cancellation say what the run was waiting for."""
     if isinstance(error, asyncio.CancelledError) and units:
         names = ", ".join(f"{node.name!r} ({node.definition.name})" for unit in units for node in unit.nodes[:1])
         error.add_note(f"aioflow: the run was waiting for {names}")
@@ -278,4 +279,4 @@ def _endless(stalled: Activation) -> errors.InvalidArgumentError:
     )
 
 
-__all__ = ["Execution", "Host", "Outputs", "Program", "Unit", "UnitCoroutine"]
+__all__ = ["Execution", "Host", "Outputs", "Program", "Unit", "UnitCoroutine", "note_waiting"]

@@ -442,11 +442,11 @@ def _built_at() -> str:
 def _graph_of(values: list[Any]) -> Graph:
     for value in values:
         if type(value) is Tensor:
-            return building_in(value.op.graph)
+            return building_in(value.op.graph, value)
         if type(value) is list or type(value) is tuple:
             for item in value:
                 if type(item) is Tensor:
-                    return building_in(item.op.graph)
+                    return building_in(item.op.graph, item)
     found = next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), None)
     return get_default_graph() if found is None else building_in(found)
 

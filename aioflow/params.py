@@ -1,6 +1,7 @@
 """The parameters of an op, as its shape rule declares them: data, lists of data, attributes."""
 
 import dataclasses
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Sequence
@@ -73,7 +74,15 @@ def _param(name: str, hint: Any) -> Param:
     base, *markers = typing.get_args(inner) if typing.get_origin(inner) is Annotated else (inner,)
     if base is Spec:
         return Param(name, "list" if role == "list" else "tensor", markers[0] if markers else None)
-    return Param(name, "attr", convert={DType: as_dtype, TensorShape: as_shape}.get(hint))
+    convert = _CONVERT.get(inner)
+    return Param(name, "attr", convert=functools.partial(_each, convert) if convert and role == "list" else convert)
+
+
+_CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {DType: as_dtype, TensorShape: as_shape}
+
+
+def _each(convert: Callable[[Any], Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([convert(value) for value in values])
 
 
 def attribute_of(param: Param, value: Any) -> Any:

@@ -98,6 +98,10 @@ class Resources:
             found = self._used[name] = shared_container(name)
         return found
 
+    def alive(self) -> list[Any]:
+        """All live objects in the containers that the session has reached."""
+        return [thing for container in (self._own, *self._used.values()) for thing in container.objects().values()]
+
     def uses(self, container: Container) -> bool:
         """Whether the session has reached that container."""
         return any(container is used for used in self._used.values())

@@ -7,7 +7,7 @@ import functools
 import threading
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -16,16 +16,20 @@ import numpy as np
 from aioflow import errors, scopes
 from aioflow.config import Config, RunOptions, expect
 from aioflow.dtypes import Array, DeviceKind
+from aioflow.explain import Report, explain, report_stall
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
+from aioflow.kernels.queue_handles import live_queue
 from aioflow.node import Operation, Tensor
 from aioflow.partial import PartialRun
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT, Planned
+from aioflow.queues import Queue
 from aioflow.resources import Container, drop_shared
 from aioflow.slices import slice_of
-from aioflow.step import CPU_NAME, Local, run_light, run_step
+from aioflow.step import CPU_NAME, Local, Step, run_light, run_step
+from aioflow.streaming import stream
 from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
 
@@ -65,14 +69,17 @@ class _Call:
         planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
         if planned is not self.planned:
             self.prepare(planned)
-        lone = planned.lone
+        lone = planned.lone if options is DEFAULT and metadata is None else None
         outputs = None
-        if lone is not None and options is DEFAULT and metadata is None:
+        if lone is not None and not lone.waits:
             outputs = run_light(local, planned, lone, given)
+            if outputs is not None:
+                await local.pause()
+        elif lone is not None and local.config.operation_timeout is None:
+            await local.pause()
+            outputs = await Step(local, planned.plan.counted).run_alone(lone, given)
         if outputs is None:
             outputs = await run_step(local, planned, given, options, metadata)
-        else:
-            await local.pause()
         if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
             results = await local.compute.run(
                 functools.partial(_each, self.finish, outputs), "copying what was fetched"
@@ -158,6 +165,7 @@ class Session:
         self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
         self._local = Local(self.config)
+        self._local.on_stall = functools.partial(_report_stall, weakref.ref(self))
         self._calls: dict[Any, _Call] = {}
         self._partial: set[PartialRun] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -198,7 +206,8 @@ class Session:
         Args:
             fetches: a tensor, an operation, a variable, the name of one, or any nesting of lists, tuples, dicts and
                 dataclasses of these.
-            feeds: values for tensors, by tensor or name. They are not copied if dtype and layout fit.
+            feeds: values for tensors, by tensor, name, or a tuple of these that gets a tuple of values. They are not
+                copied if dtype and layout fit.
             options: a time limit, tracing, checks.
             metadata: filled with what was traced.
 
@@ -290,6 +299,35 @@ class Session:
         values = await handle.call([*parsed.operations, *parsed.tensors], given)
         return parsed.build([_copied(value) for value in values])
 
+    async def explain(self) -> Report:
+        """What is under way, what each operation waits for, since when, and where the user built it.
+
+        Also which queue runners of the graph were never started. `str` of it is the text.
+        """
+        self._check()
+        return explain(self, self._local, self.graph)
+
+    async def stream(
+        self,
+        fetches: Any,
+        feeds: Mapping[Any, Any] | None = None,
+        read_ahead: int = 1,
+        options: RunOptions | None = None,
+    ) -> AsyncIterator[Any]:
+        """The values of step after step until the input ends, which is when a step raises OutOfRangeError.
+
+            async for loss, _ in session.stream([loss, train]):
+                ...
+
+        Up to `read_ahead` further steps are under way while the caller looks at a result, so that they overlap. Leaving
+        the loop early leaves them to be cancelled with the iterator: close it by `contextlib.aclosing`.
+
+        Raises as `run` does, and ValueError if `read_ahead` is negative.
+        """
+        async with contextlib.aclosing(stream(lambda: self.run(fetches, feeds, options), read_ahead)) as values:
+            async for value in values:
+                yield value
+
     async def close(self) -> None:
         """End all runs with `af.errors.CancelledError`, release state and threads. Closing twice is allowed.
 
@@ -306,6 +344,32 @@ class Session:
             self._calls.clear()
             await self._local.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def queue(self, handle: Any) -> Queue:
+        """The live queue behind a handle: what steps of this session put elements into and take them off.
+
+            await session.queue(images).put(image)
+            async for loss in session.queue(losses): ...
+
+        It is made now if no step has made it. What is put is converted as feeds are: TypeError or ValueError if an
+        element cannot be so.
+
+        Args:
+            handle: the queue in the graph, or the tensor that is its handle.
+
+        Raises:
+            TypeError, ValueError: it is no handle of a queue, or of another graph.
+            af.errors.InvalidArgumentError: it is shared, and was made with other attributes.
+        """
+        self._check()
+        tensor = self.graph.as_graph_element(getattr(handle, "queue_ref", handle), allow_operation=False)
+        assert isinstance(tensor, Tensor)
+        return live_queue(self._local.resources, tensor)
+
     def list_devices(self) -> list[str]:
         """The names of the devices it can use."""
         return [CPU_NAME]
@@ -318,7 +382,7 @@ class Session:
     @property
     def detached_kernels(self) -> list[str]:
         """Kernels that still run in C code although their run was cancelled."""
-        return [*self._local.compute.detached, *self._local.python.detached]
+        return [name for threads in self._local.threads for name in threads.detached]
 
     async def _leave(self, containers: Iterable[Container]) -> None:
         """Close it if it uses one of the containers, on its own loop if that runs."""
@@ -362,6 +426,13 @@ class Session:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._local.steps)} steps running"
         return f"<af.Session of {self.graph!r}, {state}>"
+
+
+def _report_stall(session: "weakref.ref[Session]") -> None:
+    """Say in the log why a session does not go on."""
+    found = session()
+    if found is not None and not found._closed:
+        report_stall(found, found._local, found.graph, found.config.stall_report or 0.0)
 
 
 def get_default_session() -> Session | None:

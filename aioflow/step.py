@@ -22,7 +22,8 @@ from aioflow.config import Config, RunOptions
 from aioflow.context import Context
 from aioflow.devices.cpu import Cores, Threads
 from aioflow.dtypes import Array
-from aioflow.executor import Execution, Outputs, Program, Unit, UnitCoroutine
+from aioflow.executor import Execution, Outputs, Program, Unit, UnitCoroutine, note_waiting
+from aioflow.files import FILES
 from aioflow.numerics import check_feeds, check_finite
 from aioflow.plan_cache import DEFAULT, Planned, Plans
 from aioflow.resources import Resources
@@ -42,8 +43,15 @@ class Local:
         self.compute: Final = Threads("aioflow-compute", config.compute_threads)
         self.cores: Final = Cores("aioflow-cores", os.cpu_count() or 1)
         self.python: Final = Threads("aioflow-py_func", 32)
+        self.reading: Final = Threads("aioflow-files", 16)
+        self.files = FILES
         self.steps: set[Step] = set()
         self.step_count = 0
+        self.progress = 0
+        """How many units have ended, in all steps."""
+        self.on_stall: Callable[[], object] = lambda: None
+        self._watch: asyncio.TimerHandle | None = None
+        self._seen = 0
         self._counts: dict[str, int] = {}
         self.slice = Slice()
         self.quiet: Final = _quiet_context()
@@ -51,6 +59,11 @@ class Local:
         self._drained: asyncio.Future[None] | None = None
         unbound = Context(np, self.resources, None)  # type: ignore[arg-type]  # no step: for handles alone
         self.plans: Final = Plans(config, unbound, self.compute)
+
+    @property
+    def threads(self) -> tuple[Threads, ...]:
+        """All its threads but those of the cores, by what they are for."""
+        return self.compute, self.python, self.reading
 
     def take_counts(self, names: Sequence[str]) -> dict[str, int]:
         """How often these operations ran before; from here on they ran once more."""
@@ -73,6 +86,22 @@ class Local:
                 async with asyncio.timeout(self.config.close_timeout):
                     await self._drained
 
+    def begins(self, step: "Step") -> None:
+        """A step has begun. If nothing ends for `Config(stall_report=)` seconds from then on, `on_stall` is called."""
+        self.steps.add(step)
+        if self._watch is None and self.config.stall_report is not None:
+            self._seen = self.progress
+            self._watch = asyncio.get_running_loop().call_later(self.config.stall_report, self._look)
+
+    def _look(self) -> None:
+        self._watch = None
+        if not self.steps:
+            return
+        if self.progress == self._seen:
+            self.on_stall()
+        else:
+            self.begins(next(iter(self.steps)))
+
     def ended(self, step: "Step") -> None:
         """A step is over."""
         self.steps.discard(step)
@@ -82,7 +111,9 @@ class Local:
     async def close(self) -> list[str]:
         """Release state and threads. Returns what still runs in C code after the limit."""
         limit = self.config.close_timeout
-        left = [*await self.compute.close(limit), *await self.python.close(limit)]
+        left = [name for threads in self.threads for name in await threads.close(limit)]
+        if self._watch is not None:
+            self._watch.cancel()
         self.cores.close()
         self.resources.clear()
         self.plans.clear()
@@ -92,7 +123,10 @@ class Local:
 class Step:
     """One run. It is the `Host` of its execution and the `StepView` of its kernels."""
 
-    __slots__ = ("_counts", "_local", "_numerics", "_task", "_trace", "context", "ended", "error", "id")
+    __slots__ = (
+        "_cancelling", "_counts", "_execution", "_local", "_lone", "_numerics", "_task", "_trace", "context", "ended",
+        "error", "id",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -106,6 +140,9 @@ class Step:
         self._trace = trace
         self._numerics = numerics
         self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._lone: tuple[Unit, float] | None = None
+        self._execution: Execution | None = None
         self.id = local.step_count = local.step_count + 1
         self.context = Context(np, local.resources, self, local.slice.due if due is None else due)
         self.ended = False
@@ -141,6 +178,11 @@ class Step:
         """The result of `function`, run on a thread with the caller's context variables."""
         call = functools.partial(contextvars.copy_context().run, function, *args)
         return await self._local.python.run(call, getattr(function, "__qualname__", repr(function)))
+
+    async def with_files(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of function(files, *args), run on one of the threads that read and write files."""
+        call = functools.partial(function, self._local.files, *args)
+        return await self._local.reading.run(call, getattr(function, "__qualname__", repr(function)))
 
     # What the executor needs
 
@@ -187,11 +229,34 @@ class Step:
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Trace the unit and look at its outputs, if the run asked for it."""
+        self._local.progress += 1
         node = unit.nodes[0] if unit.nodes else None
         if self._trace is not None and node is not None:
             self._trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
         if self._numerics and node is not None:
             check_finite(node, inputs, outputs)
+
+    def under_way(self) -> list[tuple[Unit, float]]:
+        """What has begun and not ended, and when each did, on its clock."""
+        if self._execution is not None:
+            return self._execution.under_way()
+        return [] if self._lone is None else [self._lone]
+
+    async def run_alone(self, unit: Unit, feeds: Outputs) -> Outputs:
+        """Drive the only unit of a run, which may wait, in the caller's own task.
+
+        Nothing is awaited after it: whoever is cancelled has not had what it waited for.
+        """
+        self._lone = unit, _clock()
+        with self:
+            try:
+                outputs = await unit.begin(self.context, *feeds)
+            except BaseException as error:
+                note_waiting(error, [unit])
+                made = located(error, unit.find, unit.nodes[0], feeds)
+                raise made from made.__cause__
+        self._local.progress += 1
+        return outputs
 
     # Its life
 
@@ -201,27 +266,37 @@ class Step:
             self.error = error
             self._task.cancel()
 
-    async def run(self, program: Program, feeds: Outputs, limit: float | None) -> list[Array]:
-        """Execute the program. Cancelling the caller's task ends the step and leaves nothing of it."""
+    def __enter__(self) -> None:
+        """The caller's task runs it from here on."""
         task = self._task = asyncio.current_task()
         assert task is not None
-        cancelling = task.cancelling()
-        execution = Execution(program, self)
-        self._local.steps.add(self)
-        try:
-            async with asyncio.timeout(limit):
+        self._cancelling = task.cancelling()
+        self._local.begins(self)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        """It is over. If `abort` ended it, that error is raised."""
+        self.ended = True
+        self._local.ended(self)
+        task, self._task = self._task, None
+        assert task is not None
+        aborted = self.error is not None and isinstance(error, asyncio.CancelledError)
+        if aborted and task.uncancel() <= self._cancelling:
+            assert self.error is not None
+            raise self.error from None
+
+    async def run(self, program: Program, feeds: Outputs, limit: float | None) -> list[Array]:
+        """Execute the program. Cancelling the caller's task ends the step and leaves nothing of it."""
+        execution = self._execution = Execution(program, self)
+        with self:
+            if limit is None:
                 return await execution.run(feeds)
-        except asyncio.CancelledError:
-            if self.error is not None and task.uncancel() <= cancelling:
-                raise self.error from None
-            raise
-        except TimeoutError as late:
-            if isinstance(late, errors.OpError):
-                raise
-            raise deadline_exceeded(limit, late) from late
-        finally:
-            self.ended = True
-            self._local.ended(self)
+            try:
+                async with asyncio.timeout(limit):
+                    return await execution.run(feeds)
+            except TimeoutError as late:
+                if isinstance(late, errors.OpError):
+                    raise
+                raise deadline_exceeded(limit, late) from late
 
 
 def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:

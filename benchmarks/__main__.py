@@ -26,6 +26,8 @@ ROWS = (
     "building",
     "importing",
     "lag",
+    "queues",
+    "input",
     "inference",
     "memory",
 )

@@ -17,6 +17,7 @@ import samples
 import test_registry
 from aiohttp import web
 
+import aioflow as af
 from aioflow.op import REGISTRY
 from aioflow.testing import check_gradients, no_leaks
 
@@ -25,8 +26,10 @@ EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 import convnet_digits  # noqa: E402
+import input_pipeline  # noqa: E402
 import lstm_text  # noqa: E402
 import serve_digits  # noqa: E402
+import stream_source  # noqa: E402
 import train_digits  # noqa: E402
 
 
@@ -121,6 +124,38 @@ def test_windows_of_text_go_on_where_the_last_ended():
     (first, following), (second, _) = lstm_text.windows(text)
     np.testing.assert_array_equal(second, first + lstm_text.WINDOW)
     np.testing.assert_array_equal(following, first + 1)
+
+
+@pytest.mark.slow
+def test_a_net_learns_from_files_that_are_read_meanwhile_and_says_how_long_it_waited():
+    done = run("examples/input_pipeline.py", "--epochs", "4", "--runners", "3")
+    assert done.returncode == 0, done.stderr
+    times, accuracy = done.stdout.splitlines()
+    assert re.fullmatch(r"180 steps in \d+\.\d s, of which \d+% waiting for 3 runners", times)
+    assert float(re.fullmatch(r"test accuracy (\d\.\d{3})", accuracy)[1]) >= 0.75
+
+
+@pytest.mark.real
+async def test_every_file_is_read_once_an_epoch_with_the_label_in_its_name(tmp_path):
+    seen, _ = train_digits.load_digits()
+    some = train_digits.Digits(seen.images[:40], seen.labels[:40])
+    await input_pipeline.write_files(some, tmp_path)
+    graph = af.Graph()
+    with graph.as_default():
+        batch = input_pipeline.batches(f"{tmp_path}/*.png", epochs=3, runners=2)
+        init = af.local_variables_initializer()
+    images, labels = [], []
+    async with af.Session(graph=graph) as session, af.train.Coordinator() as coord:
+        await session.run(init)
+        af.train.start_queue_runners(session, coord)
+        while not coord.should_stop():
+            some_images, some_labels = await session.run(batch)
+            images += list(some_images)
+            labels += some_labels.tolist()
+    assert sorted(labels) == sorted(3 * some.labels.tolist())
+    assert len(images) == 120
+    assert {image.shape for image in images} == {(64,)}
+    assert 0.9 < max(image.max() for image in images) <= 1
 
 
 class Terminal(io.StringIO):
@@ -220,6 +255,39 @@ async def test_the_server_stops_in_the_middle_of_training_and_requests_and_leave
         await asyncio.sleep(0)  # closed sockets are let go of in the loop's next turn
 
 
+# Streaming
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_a_stream_is_scored_whole_and_no_faster_than_the_net_can_read():
+    with no_leaks():
+        report = await stream_source.stream(3000, epochs=5)
+        assert report.scored == 3000
+        assert report.accuracy >= 0.9
+        assert report.most_waiting <= stream_source.CAPACITY
+        await asyncio.sleep(0)
+
+
+@pytest.mark.real
+async def test_a_message_of_another_size_ends_the_stream_with_the_reason():
+    graph = af.Graph()
+    with graph.as_default():
+        queue = af.FIFOQueue(4, [af.float32], shapes=[[64]])
+    async with af.Session(graph=graph) as session:
+        live = session.queue(queue)
+        async with (
+            stream_source.listening(live) as url,
+            aiohttp.ClientSession() as client,
+            client.ws_connect(url) as socket,
+        ):
+            await socket.send_bytes(bytes(256))
+            await socket.send_bytes(bytes(3))
+            message = await socket.receive()
+            assert message.extra == "send 64 float32 at a time"
+        assert [image.sum() async for image in live] == [0]
+
+
 BAD = {
     "not JSON": (b"{", "the body is not JSON"),
     "not text": (b"\xff\xfe\xfa", "the body is not JSON"),
@@ -273,6 +341,12 @@ def test_the_quickstart_of_the_readme_learns(tmp_path):
     assert done.returncode == 0, done.stderr
     losses = [float(line.split()[-1]) for line in done.stdout.splitlines()]
     assert losses[-1] < losses[0] / 2
+
+
+def test_the_loop_of_the_readme_gives_what_it_says(tmp_path):
+    (tmp_path / "loop.py").write_text(blocks("README.md", "python")[1])
+    done = run(tmp_path / "loop.py")
+    assert done.stdout.split() == ["13.5", "13.5"], done.stderr
 
 
 def test_every_file_and_test_that_a_document_names_exists():

@@ -1,7 +1,18 @@
-"""Training: optimizers, learning rates, the global step, moving averages."""
+"""Training: optimizers, learning rates, the global step, moving averages; input by queues, and their coordination."""
 
 from aioflow.train.adam import AdamOptimizer
 from aioflow.train.adaptive import AdadeltaOptimizer, AdagradOptimizer, RMSPropOptimizer
+from aioflow.train.batching import (
+    batch,
+    batch_join,
+    maybe_batch,
+    maybe_batch_join,
+    maybe_shuffle_batch,
+    maybe_shuffle_batch_join,
+    shuffle_batch,
+    shuffle_batch_join,
+)
+from aioflow.train.coordinator import Coordinator
 from aioflow.train.decay import (
     cosine_decay,
     exponential_decay,
@@ -20,13 +31,25 @@ from aioflow.train.global_step import (
     global_step,
 )
 from aioflow.train.gradient_descent import GradientDescentOptimizer, MomentumOptimizer
+from aioflow.train.input import (
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    range_input_producer,
+    slice_input_producer,
+    string_input_producer,
+)
 from aioflow.train.moving_averages import ExponentialMovingAverage
 from aioflow.train.optimizer import Optimizer
+from aioflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "ExponentialMovingAverage", "FtrlOptimizer",
-    "GradientDescentOptimizer", "MomentumOptimizer", "Optimizer", "RMSPropOptimizer", "assert_global_step",
-    "cosine_decay", "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step",
-    "global_step", "inverse_time_decay", "natural_exp_decay", "piecewise_constant", "piecewise_constant_decay",
-    "polynomial_decay",
+    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "Coordinator", "ExponentialMovingAverage",
+    "FtrlOptimizer", "GradientDescentOptimizer", "MomentumOptimizer", "Optimizer", "QueueRunner", "RMSPropOptimizer",
+    "add_queue_runner", "assert_global_step", "batch", "batch_join", "cosine_decay", "create_global_step",
+    "exponential_decay", "get_global_step", "get_or_create_global_step", "global_step", "input_producer",
+    "inverse_time_decay", "limit_epochs", "match_filenames_once", "maybe_batch", "maybe_batch_join",
+    "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay", "piecewise_constant",
+    "piecewise_constant_decay", "polynomial_decay", "range_input_producer", "shuffle_batch", "shuffle_batch_join",
+    "slice_input_producer", "start_queue_runners", "string_input_producer",
 ]  # fmt: skip

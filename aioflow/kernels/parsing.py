@@ -1,0 +1,314 @@
+"""Features of examples as tensors: dense ones of one shape, and sparse ones of any length."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import dtypes, errors
+from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, float32, int64
+from aioflow.kernels.example_wire import NAMES, Part, feature_lists_of, feature_of, features_of
+from aioflow.kernels.families import CPU
+from aioflow.op import NodeView, op
+from aioflow.values import AnyArray
+
+_KIND: Final = {dtypes.string.name: 1, float32.name: 2, int64.name: 3}
+Shapes = Sequence[TensorShape]
+
+
+# What it is
+
+
+def _check_types(keys: Sequence[str], types: Sequence[DType]) -> None:
+    if len(keys) != len(types) or len(set(keys)) != len(keys):
+        raise ValueError(f"{len(keys)} keys, all different, need as many dtypes, not {len(types)}: {list(keys)}")
+    for key, dtype in zip(keys, types, strict=True):
+        if dtype.name not in _KIND:
+            raise TypeError(f"feature {key!r} is to be {dtype.name}; features are float32, int64 or string")
+
+
+def _check_defaults(keys: Sequence[str], shapes: Shapes, defaults: Sequence[Spec]) -> None:
+    _check_types(keys, [default.dtype for default in defaults])
+    for key, shape, default in zip(keys, shapes, defaults, strict=True):
+        if shape.ndims is None or None in shape.as_list()[1:]:
+            raise ValueError(f"feature {key!r} is of shape {shape}; all sizes but the first are to be known")
+        size, wanted = default.shape.num_elements(), shape.num_elements()
+        if size and size != (1 if wanted is None else wanted):
+            raise ValueError(f"the default of feature {key!r} is of shape {default.shape}, the feature of {shape}")
+
+
+def _sparse(types: Sequence[DType], rank: int) -> list[Spec]:
+    """Indices of all, values of all, shapes of all."""
+    return [
+        *[Spec(int64, TensorShape.matrix(None, rank)) for _ in types],
+        *[Spec(dtype, TensorShape.vector(None)) for dtype in types],
+        *[Spec(int64, TensorShape.vector(rank)) for _ in types],
+    ]
+
+
+@op
+def parse_example(
+    serialized: Spec,
+    names: Spec,
+    dense_defaults: Sequence[Spec],
+    sparse_keys: tuple[str, ...],
+    sparse_types: tuple[DType, ...],
+    dense_keys: tuple[str, ...],
+    dense_shapes: tuple[TensorShape, ...],
+) -> tuple[Spec, ...]:
+    """Features of an example, or of a vector of them: of the sparse ones all indices, values and shapes; the dense.
+
+    A default without elements says that the feature must be there; of a feature whose first size is open the default is
+    what shorter ones are filled up with. `names` are for errors, a vector as long or empty.
+    """
+    if serialized.only(STRING).rank not in (0, 1):
+        raise ValueError(f"serialized is one string, or a vector of known rank, its shape is {serialized.shape}")
+    names.only(STRING)
+    _check_types(sparse_keys, sparse_types)
+    _check_defaults(dense_keys, dense_shapes, dense_defaults)
+    if not sparse_keys and not dense_keys:
+        raise ValueError("features are missing")
+    batch = serialized.shape
+    dense = [
+        Spec(default.dtype, batch.concatenate(shape))
+        for default, shape in zip(dense_defaults, dense_shapes, strict=True)
+    ]
+    return (*_sparse(sparse_types, 1 + (serialized.rank or 0)), *dense)
+
+
+@op
+def parse_sequence_example(
+    serialized: Spec,
+    context_defaults: Sequence[Spec],
+    context_sparse_keys: tuple[str, ...],
+    context_sparse_types: tuple[DType, ...],
+    context_dense_keys: tuple[str, ...],
+    context_dense_shapes: tuple[TensorShape, ...],
+    list_sparse_keys: tuple[str, ...],
+    list_sparse_types: tuple[DType, ...],
+    list_dense_keys: tuple[str, ...],
+    list_dense_types: tuple[DType, ...],
+    list_dense_shapes: tuple[TensorShape, ...],
+    list_may_be_missing: tuple[str, ...],
+) -> tuple[Spec, ...]:
+    """Features of the context of one sequence, as `parse_example` gives them, then those of its steps.
+
+    Of a sparse feature of the steps each step is a row; of a dense one all steps have one shape.
+    """
+    serialized.only(STRING).with_rank(0)
+    _check_types(context_sparse_keys, context_sparse_types)
+    _check_defaults(context_dense_keys, context_dense_shapes, context_defaults)
+    _check_types(list_sparse_keys, list_sparse_types)
+    _check_types(list_dense_keys, list_dense_types)
+    for key, shape in zip(list_dense_keys, list_dense_shapes, strict=True):
+        if not shape.is_fully_defined():
+            raise ValueError(f"the steps of feature {key!r} are of shape {shape}, which is to be known")
+    dense = [Spec(default.dtype, shape) for default, shape in zip(context_defaults, context_dense_shapes, strict=True)]
+    steps = [
+        Spec(dtype, TensorShape.vector(None).concatenate(shape))
+        for dtype, shape in zip(list_dense_types, list_dense_shapes, strict=True)
+    ]
+    return (*_sparse(context_sparse_types, 1), *dense, *_sparse(list_sparse_types, 2), *steps)
+
+
+for _op in (parse_example, parse_sequence_example):
+    _op.no_gradient("bytes do not vary smoothly")
+
+
+@parse_example.cost
+def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
+    return 5e3 * len(outputs) * (inputs[0].shape.num_elements() or 10)
+
+
+parse_sequence_example.cost(lambda inputs, outputs, attrs: 1e5)
+
+
+# How it is done
+
+
+class _Source:
+    """One serialized example, and how errors call it."""
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self.data, self.where = data, where
+
+    def reading(self, function: Callable[..., Any], *args: Any) -> Any:
+        """function(data, ...); InvalidArgumentError for bytes that are no example."""
+        try:
+            return function(self.data, *args)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"{self.where} cannot be parsed: {error}") from None
+
+    def values(self, part: Part | None, key: str, dtype: DType) -> Any:
+        """The values of a feature; None if it is not there."""
+        found = None if part is None else self.reading(feature_of, part)
+        if found is None:
+            return None
+        kind, values = found
+        if kind != _KIND[dtype.name]:
+            raise errors.InvalidArgumentError(
+                f"feature {key!r} of {self.where} holds {NAMES[kind]}, and is to be {dtype.name}"
+            )
+        return values
+
+
+Row = tuple[_Source, dict[bytes, Part]]
+
+
+def _rows(serialized: list[bytes], names: list[bytes]) -> list[Row]:
+    if names and len(names) != len(serialized):
+        raise errors.InvalidArgumentError(f"{len(names)} names were given for {len(serialized)} examples")
+    rows = []
+    for number, data in enumerate(serialized):
+        called = f"example {names[number].decode(errors='replace')!r}" if names else f"example {number}"
+        source = _Source(data, called)
+        rows.append((source, source.reading(features_of)))
+    return rows
+
+
+def _array(values: Any, dtype: DType, shape: Sequence[int]) -> AnyArray:
+    made = np.empty(len(values), dtype.np)
+    made[:] = values
+    return made.reshape(shape)
+
+
+def _found(rows: Sequence[Row], key: str, dtype: DType) -> list[Any]:
+    """The values of a feature in each example, None where it is not."""
+    name = key.encode()
+    return [source.values(parts.get(name), key, dtype) for source, parts in rows]
+
+
+def _sparse_values(found: Sequence[Any], dtype: DType, single: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Indices, values and shape of rows of different lengths."""
+    lengths = [0 if values is None else len(values) for values in found]
+    places = np.concatenate([np.zeros(0, np.int64), *[np.arange(length) for length in lengths]])
+    values = _array(_flat([each for each in found if each is not None], dtype), dtype, [-1])
+    most = max(lengths, default=0)
+    if single:
+        return places[:, None], values, np.array([most], np.int64)
+    numbers = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+    return np.stack([numbers, places], 1), values, np.array([len(lengths), most], np.int64)
+
+
+def _flat(rows: Sequence[Any], dtype: DType) -> Any:
+    """The values of all, one after the other."""
+    if rows and dtype is not dtypes.string:
+        return np.concatenate(rows)
+    return [value for values in rows for value in values]
+
+
+def _dense_values(
+    rows: Sequence[Row], key: str, shape: TensorShape, default: AnyArray, dtype: DType, single: bool
+) -> AnyArray:
+    found = _found(rows, key, dtype)
+    sizes: list[Any] = shape.as_list()
+    open_size = bool(sizes) and sizes[0] is None
+    width = math.prod(sizes[1:] if open_size else sizes)
+    checked = [
+        _checked(source, key, values, default, shape, width, open_size)
+        for (source, _), values in zip(rows, found, strict=True)
+    ]
+    if open_size:
+        sizes[0] = max((len(values) // width if width else 0 for values in checked), default=0)
+        checked = [_filled(values, sizes[0] * width, default, dtype) for values in checked]
+    return _array(_flat(checked, dtype), dtype, sizes if single else [len(rows), *sizes])
+
+
+def _checked(
+    source: _Source, key: str, values: Any, default: AnyArray, shape: TensorShape, width: int, open_size: bool
+) -> Any:
+    """The values of one example, as many as the shape has, or the default."""
+    if values is None:
+        if open_size:
+            return []
+        if width and default.size != width:
+            raise errors.InvalidArgumentError(f"{source.where} has no feature {key!r}, which has no default")
+        return default.ravel().tolist() if default.dtype == object else default.ravel()
+    fits = width and len(values) % width == 0 if open_size else len(values) == width
+    if not fits:
+        raise errors.InvalidArgumentError(
+            f"feature {key!r} of {source.where} has {len(values)} values, which are none of shape {shape}"
+        )
+    return values
+
+
+def _filled(values: Any, count: int, default: AnyArray, dtype: DType) -> Any:
+    filler = default.ravel()[0] if default.size else b"" if dtype is dtypes.string else 0
+    if dtype is dtypes.string:
+        return [*values, *[filler] * (count - len(values))]
+    return np.concatenate([np.asarray(values, dtype.np), np.full(count - len(values), filler, dtype.np)])
+
+
+def _texts(value: Array) -> list[bytes]:
+    return [bytes(text) for text in np.asarray(value, object).ravel().tolist()]
+
+
+def _context(rows: Sequence[Row], sparse: Sequence[tuple[str, DType]], dense: Any, single: bool) -> list[AnyArray]:
+    """Of the sparse features all indices, all values, all shapes; the dense ones."""
+    parts = [_sparse_values(_found(rows, key, dtype), dtype, single) for key, dtype in sparse]
+    made = [each[index] for index in range(3) for each in parts]
+    for key, shape, default, dtype in dense:
+        made.append(_dense_values(rows, key, shape, np.asarray(default), dtype, single))
+    return made
+
+
+@parse_example.kernel(CPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
+    attrs = node.attrs
+    single = node.input_specs[0].rank == 0
+    sparse = list(zip(attrs["sparse_keys"], attrs["sparse_types"], strict=True))
+    types = [spec.dtype for spec in node.output_specs[3 * len(sparse) :]]
+
+    def parse(serialized: Array, names: Array, defaults: Sequence[Array]) -> Any:
+        rows = _rows(_texts(serialized), _texts(names))
+        dense = zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True)
+        made = _context(rows, sparse, dense, single)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    return parse
+
+
+@parse_sequence_example.kernel(CPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
+    attrs = node.attrs
+    sparse = list(zip(attrs["context_sparse_keys"], attrs["context_sparse_types"], strict=True))
+    types = [spec.dtype for spec in node.input_specs[1:]]
+
+    def parse(serialized: Array, defaults: Sequence[Array]) -> Any:
+        rows = _rows(_texts(serialized), [])
+        source = rows[0][0]
+        dense = zip(attrs["context_dense_keys"], attrs["context_dense_shapes"], defaults, types, strict=True)
+        made = [*_context(rows, sparse, dense, True), *_steps(source, source.reading(feature_lists_of), attrs)]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    return parse
+
+
+def _steps(source: _Source, lists: dict[bytes, list[Part]], attrs: Any) -> list[AnyArray]:
+    def found(key: str, dtype: DType) -> list[Any]:
+        return [source.values(part, key, dtype) for part in lists.get(key.encode(), ())]
+
+    sparse = [
+        _sparse_values(found(key, dtype), dtype, False)
+        for key, dtype in zip(attrs["list_sparse_keys"], attrs["list_sparse_types"], strict=True)
+    ]
+    made = [each[index] for index in range(3) for each in sparse]
+    keys = zip(attrs["list_dense_keys"], attrs["list_dense_types"], attrs["list_dense_shapes"], strict=True)
+    for key, dtype, shape in keys:
+        if key.encode() not in lists and key not in attrs["list_may_be_missing"]:
+            raise errors.InvalidArgumentError(f"the sequence has no feature {key!r}, which has no default")
+        sizes = shape.as_list()
+        steps = found(key, dtype)
+        for number, values in enumerate(steps):
+            if values is None or len(values) != math.prod(sizes):
+                count = 0 if values is None else len(values)
+                raise errors.InvalidArgumentError(
+                    f"step {number} of feature {key!r} has {count} values, which are none of shape {shape}"
+                )
+        flat = [value for values in steps for value in values]
+        made.append(_array(flat, dtype, [len(steps), *sizes]))
+    return made
+
+
+__all__ = ["parse_example", "parse_sequence_example"]

@@ -1,0 +1,408 @@
+"""Queues as users hold them: handles in a graph. `session.queue(handle)` gives the live object."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from aioflow import dtypes, scopes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import DType, TensorShape, as_dtype, as_shape
+from aioflow.graph import Graph, get_default_graph, placed, reworded, same_graph, transactional
+from aioflow.kernels import queue_handles as handles
+from aioflow.kernels import queues as ops
+from aioflow.kernels.queue_handles import QueueSpec
+from aioflow.kernels.random import get_seed
+from aioflow.node import Operation, Tensor
+
+R = TypeVar("R")
+
+
+class QueueBase:
+    """A queue in a graph: operations put elements into it and take them off it, and wait where they must.
+
+    An element has one or more components, each with its dtype. Waiting holds no thread, those who wait are served in
+    the order they came, and a run that is cancelled leaves nothing behind. Not made directly: see `FIFOQueue`,
+    `RandomShuffleQueue`, `PaddingFIFOQueue`, `PriorityQueue`.
+
+    Args:
+        dtypes: the dtypes of the components.
+        shapes: their shapes, None for any.
+        names: their names: then elements are put and given as dicts.
+        queue_ref: the handle, a tensor.
+    """
+
+    def __init__(self, dtypes: Any, shapes: Any, names: Any, queue_ref: Tensor) -> None:
+        self._dtypes: Final = _dtypes(dtypes)
+        count = len(self._dtypes)
+        self._shapes: Final = _shapes(shapes, count) if shapes else [TensorShape(None)] * count
+        self._names: Final = _names(names, count)
+        QueueSpec.check(queue_ref.spec)
+        self._queue_ref: Final = queue_ref
+
+    @staticmethod
+    @transactional
+    def from_list(index: TensorLike, queues: Sequence["QueueBase"]) -> "QueueBase":
+        """One of these queues, by an index that is known in a run. TypeError, ValueError if they are not alike."""
+        if not queues or not all(isinstance(queue, QueueBase) for queue in queues):
+            raise TypeError("a list of queues is expected")
+        first = queues[0]
+        if any(queue.dtypes != first.dtypes for queue in queues):
+            raise TypeError("queues to choose from hold elements of the same dtypes")
+        if any(queue.names != first.names for queue in queues):
+            raise ValueError("queues to choose from have the same names of components")
+        chosen = handles.queue_from_list(index, [queue.queue_ref for queue in queues])
+        return QueueBase(first.dtypes, [item.shape for item in _items(chosen)], first.names, chosen)
+
+    # What it is
+
+    @property
+    def queue_ref(self) -> Tensor:
+        """Its handle."""
+        return self._queue_ref
+
+    @property
+    def name(self) -> str:
+        """The last part of its operation's name."""
+        return self._queue_ref.op.name.rpartition("/")[2]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self._queue_ref.graph
+
+    @property
+    def dtypes(self) -> list[DType]:
+        """The dtypes of the components."""
+        return list(self._dtypes)
+
+    @property
+    def shapes(self) -> list[TensorShape]:
+        """The shapes of the components, as far as they are fixed."""
+        return list(self._shapes)
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the components, if they have some."""
+        return None if self._names is None else list(self._names)
+
+    # Putting
+
+    def enqueue(self, vals: Any, name: str | None = None) -> Operation:
+        """An operation that puts one element into the queue, as soon as there is room.
+
+        It fails with CancelledError if the queue is closed.
+
+        Args:
+            vals: the components in a list or tuple; the tensor itself if there is one; a dict if they have names.
+            name: the name of the operation.
+
+        Raises:
+            TypeError, ValueError: there are more or fewer components, or one cannot have its dtype or shape.
+        """
+        return self._build("enqueue", name, lambda name: ops.queue_enqueue(self._queue_ref, self._tensors(vals), name))
+
+    def enqueue_many(self, vals: Any, name: str | None = None, atomic: bool = False) -> Operation:
+        """An operation that puts elements into the queue: the rows of the components.
+
+        Each goes in as soon as there is room, so that some may be in when the run is cancelled; or, if `atomic`, all at
+        once.
+        """
+        return self._build(
+            "enqueue_many",
+            name,
+            lambda name: ops.queue_enqueue_many(self._queue_ref, self._tensors(vals), atomic, name),
+        )
+
+    def _tensors(self, vals: Any) -> list[Tensor]:
+        given = self._in_order(vals)
+        if len(given) != len(self._dtypes):
+            mend = ": give the components in a list" if len(self._dtypes) > 1 or isinstance(vals, (list, tuple)) else ""
+            raise ValueError(f"{len(given)} components were given, an element has {len(self._dtypes)}{mend}")
+        return [self._tensor(place, value) for place, value in enumerate(given)]
+
+    def _tensor(self, place: int, value: Any) -> Tensor:
+        dtype = self._dtypes[place]
+        try:
+            return convert_to_tensor(value, dtype, name=f"component_{place}")
+        except (TypeError, ValueError) as error:
+            raise reworded(error, f"component {place} is {dtype.name}: {error}") from error
+
+    def _in_order(self, vals: Any) -> Sequence[Any]:
+        if isinstance(vals, dict):
+            if self._names is None:
+                raise ValueError("the components of this queue have no names: give a list, not a dict")
+            if vals.keys() != set(self._names):
+                raise ValueError(f"the components are {', '.join(self._names)}, not {', '.join(map(str, vals))}")
+            return [vals[name] for name in self._names]
+        if self._names is not None:
+            raise ValueError(f"the components have names: give a dict of {', '.join(self._names)}")
+        return vals if isinstance(vals, (list, tuple)) else [vals]
+
+    # Taking
+
+    def dequeue(self, name: str | None = None) -> Any:
+        """The components of the next element, which is taken off the queue as soon as there is one.
+
+        A tensor if there is one component, a dict if they have names, else a list. The run fails with OutOfRangeError
+        if the queue is closed and empty.
+        """
+        return self._taken("dequeue", name, lambda name: ops.queue_dequeue(self._queue_ref, name))
+
+    def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
+        """The next `n` elements component by component, stacked, as soon as there are so many.
+
+        While it waits all of them stay in the queue. The run fails with OutOfRangeError if the queue is closed and has
+        fewer. ValueError if the shapes of the components are not known.
+        """
+        return self._taken("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._queue_ref, n, name))
+
+    def dequeue_up_to(self, n: TensorLike, name: str | None = None) -> Any:
+        """The same; of a closed queue what is left, if that is at least one element."""
+        return self._taken("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._queue_ref, n, name))
+
+    def _taken(self, what: str, name: str | None, build: Callable[[str], Sequence[Tensor]]) -> Any:
+        tensors = self._build(what, name, build)
+        if self._names is not None:
+            return dict(zip(self._names, tensors, strict=True))
+        return tensors[0] if len(tensors) == 1 else list(tensors)
+
+    # Closing, asking
+
+    def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
+        """An operation after which nothing can be put into the queue; what is in it can be taken.
+
+        It waits until what was to be put before is in; or, with `cancel_pending_enqueues`, ends these with
+        CancelledError. Closing twice fails with CancelledError.
+        """
+        return self._build("close", name, lambda name: ops.queue_close(self._queue_ref, cancel_pending_enqueues, name))
+
+    def is_closed(self, name: str | None = None) -> Tensor:
+        """Whether it is closed."""
+        return self._build("is_closed", name, lambda name: ops.queue_is_closed(self._queue_ref, name))
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many elements are in it."""
+        return self._build("size", name, lambda name: ops.queue_size(self._queue_ref, name))
+
+    def _build(self, what: str, name: str | None, build: Callable[[str], R]) -> R:
+        """What `build` makes in the graph of the queue, or the branch or loop described there, given a name."""
+        chosen = name or f"{self.name}_{what}"
+        graph = same_graph(self._queue_ref)
+        with graph.as_default():
+            try:
+                with graph.transaction():
+                    return build(chosen)
+            except (TypeError, ValueError) as error:
+                raise placed(error, chosen) from error
+
+    def __repr__(self) -> str:
+        items = ", ".join(map(str, _items(self._queue_ref)))
+        return f"<af.{type(self).__name__} {self._queue_ref.op.name!r} of {items}>"
+
+
+def _items(handle: Tensor) -> tuple[dtypes.Spec, ...]:
+    return QueueSpec.check(handle.spec).items
+
+
+class FIFOQueue(QueueBase):
+    """A queue whose elements come out in the order in which they went in.
+
+    Args:
+        capacity: how many elements it holds; negative for any number.
+        dtypes: the dtype of each component; one dtype for one component.
+        shapes: the shape of each component, fully known; without them elements may have any, and are taken one by one.
+        names: names of the components: then elements are put and given as dicts.
+        shared_name: queues of that name are one, in sessions that share their container.
+        name: its name.
+        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+
+    Raises:
+        TypeError, ValueError: these do not fit together.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "fifo_queue",
+        *,
+        capacity_bytes: int | None = None,
+    ) -> None:
+        types = _dtypes(dtypes)
+        known = _fully_known(shapes, len(types))
+        handle = _handle(handles.fifo_queue, name, shared_name, types, known, capacity, capacity_bytes=capacity_bytes)
+        super().__init__(types, known, names, handle)
+
+
+class PaddingFIFOQueue(QueueBase):
+    """A FIFOQueue whose elements may differ in size: a batch is filled up with zeros, or empty text, to the largest.
+
+    Args:
+        capacity: how many elements it holds; negative for any number.
+        dtypes: the dtype of each component; one dtype for one component.
+        shapes: the shape of each component, with None for the sizes that differ.
+        names: names of the components: then elements are put and given as dicts.
+        shared_name: queues of that name are one, in sessions that share their container.
+        name: its name.
+        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "padding_fifo_queue",
+        *,
+        capacity_bytes: int | None = None,
+    ) -> None:
+        types = _dtypes(dtypes)
+        known = _shapes(shapes, len(types))
+        handle = _handle(
+            handles.padding_fifo_queue, name, shared_name, types, known, capacity, capacity_bytes=capacity_bytes
+        )
+        super().__init__(types, known, names, handle)
+
+
+class RandomShuffleQueue(QueueBase):
+    """A queue whose elements come out in random order, the same in each session if it has a seed.
+
+    Args:
+        capacity: how many elements it holds; negative for any number.
+        min_after_dequeue: how many stay in it as long as it is open, so that what comes out is well mixed.
+        dtypes: the dtype of each component; one dtype for one component.
+        shapes: the shape of each component, fully known; without them elements may have any, and are taken one by one.
+        names: names of the components: then elements are put and given as dicts.
+        seed: the seed; see `af.set_random_seed`.
+        shared_name: queues of that name are one, in sessions that share their container.
+        name: its name.
+        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        min_after_dequeue: int,
+        dtypes: Any,
+        shapes: Any = None,
+        names: Any = None,
+        seed: int | None = None,
+        shared_name: str | None = None,
+        name: str = "random_shuffle_queue",
+        *,
+        capacity_bytes: int | None = None,
+    ) -> None:
+        types = _dtypes(dtypes)
+        known = _fully_known(shapes, len(types))
+        seeds = _seeds(seed, shared_name)
+        handle = _handle(
+            handles.random_shuffle_queue,
+            name,
+            shared_name,
+            types,
+            known,
+            capacity,
+            min_after_dequeue,
+            *seeds,
+            capacity_bytes=capacity_bytes,
+        )
+        super().__init__(types, known, names, handle)
+
+
+class PriorityQueue(QueueBase):
+    """A queue whose elements come out by priority, the least first, those of equal priority in order.
+
+    The priority is the first component of an element, an int64, before those that `types` tells of.
+
+    Args:
+        capacity: how many elements it holds; negative for any number.
+        types: the dtype of each other component.
+        shapes: the shape of each other component, fully known.
+        names: names of all components, that of the priority first: then elements are put and given as dicts.
+        shared_name: queues of that name are one, in sessions that share their container.
+        name: its name.
+        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        types: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "priority_queue",
+        *,
+        capacity_bytes: int | None = None,
+    ) -> None:
+        others = _dtypes(types)
+        known = _fully_known(shapes, len(others))
+        handle = _handle(
+            handles.priority_queue, name, shared_name, others, known, capacity, capacity_bytes=capacity_bytes
+        )
+        super().__init__([dtypes.int64, *others], [item.shape for item in _items(handle)], names, handle)
+
+
+# Making
+
+
+@transactional
+def _handle(make: Callable[..., Tensor], name: str, shared_name: str | None, *attrs: Any, **options: Any) -> Tensor:
+    """The handle, in the graph around all branches and loops, for a queue outlives them."""
+    inner = get_default_graph()
+    graph, container = inner.root, scopes.scope_of(inner).container
+    names = scopes.changed(graph, name=scopes.scope_of(inner).name)
+    with graph.as_default(), names, graph.control_dependencies(None):
+        return make(*attrs, container=container, shared_name=shared_name or "", name=name, **options)
+
+
+def _dtypes(given: Any) -> list[DType]:
+    return [as_dtype(dtype) for dtype in (given if isinstance(given, (list, tuple)) else [given])]
+
+
+def _shapes(given: Any, count: int) -> list[TensorShape]:
+    """The shape of each component. ValueError if there are not as many, TypeError if they are none."""
+    if isinstance(given, TensorShape) or not isinstance(given, (list, tuple)):
+        shapes = [given]
+    else:
+        alone = count == 1 and not any(isinstance(item, (list, tuple, TensorShape)) for item in given)
+        shapes = [given] if alone else list(given)
+    if len(shapes) != count:
+        raise ValueError(f"{len(shapes)} shapes were given for {count} components: give a list with one of each")
+    return [as_shape(shape) for shape in shapes]
+
+
+def _fully_known(given: Any, count: int) -> list[TensorShape]:
+    """The same, all sizes known; empty if nothing is given."""
+    shapes = [] if given is None else _shapes(given, count)
+    for shape in shapes:
+        if not shape.is_fully_defined():
+            raise ValueError(f"the shapes of components must be fully known, not {shape}: use a PaddingFIFOQueue")
+    return shapes
+
+
+def _names(given: Any, count: int) -> list[str] | None:
+    if not given:
+        return None
+    names = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{count} different names of components are needed, not {names}")
+    return names
+
+
+def _seeds(seed: int | None, shared_name: str | None) -> tuple[int, int]:
+    """The seeds of a queue: zeros for an order that differs each time. Shared ones do not depend on the graph."""
+    graph_seed, own = get_seed(seed)
+    if graph_seed is None or own is None:
+        return 0, 0
+    if seed is None and shared_name:
+        return graph_seed, zlib.crc32(f"{graph_seed}{shared_name}".encode()) & 0x7FFF_FFFF
+    return graph_seed, own
+
+
+__all__ = ["FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue"]

@@ -1,0 +1,38 @@
+"""What is composed of decoders: `decode_image`."""
+
+from typing import Any
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike
+from aioflow.dtypes import uint8
+from aioflow.graph import transactional
+from aioflow.kernels.decoding_images import decode_any_image
+from aioflow.library.image_basics import convert_image_dtype
+from aioflow.node import Tensor
+
+
+@transactional
+def decode_image(
+    contents: TensorLike,
+    channels: int | None = None,
+    dtype: Any = uint8,
+    name: str | None = None,
+    expand_animations: bool = True,
+) -> Tensor:
+    """The pixels of a PNG, JPEG, GIF or BMP, whichever it is.
+
+    Args:
+        contents: the picture, a string.
+        channels: 1 for grey, 3 for red, green, blue, 4 with opacity; 0 or None for those it has.
+        dtype: uint8, or what `convert_image_dtype` makes of that.
+        name: the name of the operation.
+        expand_animations: whether a GIF gives all its pictures, [pictures, height, width, channels], so that the rank
+            of the result is not known before the run; else it gives the first, [height, width, channels].
+    """
+    wanted = dtypes.as_dtype(dtype)
+    if wanted is uint8:
+        return decode_any_image(contents, channels or 0, expand_animations, name=name)
+    return convert_image_dtype(decode_any_image(contents, channels or 0, expand_animations), wanted, name=name)
+
+
+__all__ = ["decode_image"]

@@ -1,0 +1,42 @@
+"""`af.io`: files, records and what is in them, under the names TensorFlow has for them."""
+
+from aioflow.kernels.decoding import decode_csv
+from aioflow.kernels.decoding_images import (
+    decode_and_crop_jpeg,
+    decode_bmp,
+    decode_gif,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
+from aioflow.kernels.decoding_json import decode_json_example
+from aioflow.kernels.decoding_npy import decode_compressed, decode_npy
+from aioflow.kernels.example_wire import make_example, make_sequence_example
+from aioflow.kernels.raw import decode_raw
+from aioflow.kernels.readers import matching_files, read_file, write_file
+from aioflow.kernels.string_hash import decode_base64, encode_base64
+from aioflow.library.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
+from aioflow.library.decoding import decode_image
+from aioflow.library.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    parse_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
+from aioflow.records import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
+
+__all__ = [
+    "FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",
+    "RandomShuffleQueue", "SparseFeature", "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter",
+    "VarLenFeature", "decode_and_crop_jpeg", "decode_base64", "decode_bmp", "decode_compressed", "decode_csv",
+    "decode_gif", "decode_image", "decode_jpeg", "decode_json_example", "decode_npy", "decode_png", "decode_raw",
+    "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "is_jpeg", "make_example",
+    "make_sequence_example", "matching_files", "parse_example", "parse_single_example",
+    "parse_single_sequence_example", "read_file", "tf_record_iterator", "write_file",
+]  # fmt: skip

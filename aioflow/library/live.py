@@ -1,0 +1,85 @@
+"""What handles to live objects have in common as users hold them."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from aioflow import scopes
+from aioflow.dtypes import DType, TensorShape, as_dtype, as_shape
+from aioflow.graph import Graph, get_default_graph, placed, same_graph
+from aioflow.node import Tensor
+
+R = TypeVar("R")
+
+
+class Handle:
+    """Something that outlives steps, in a graph: its `ref` is a tensor, and operations on it are built with it."""
+
+    def __init__(self, ref: Tensor) -> None:
+        self._ref: Final = ref
+
+    @property
+    def name(self) -> str:
+        """The last part of its operation's name."""
+        return self._ref.op.name.rpartition("/")[2]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self._ref.graph
+
+    def _build(self, what: str, name: str | None, build: Callable[[str], R]) -> R:
+        """What `build` makes, given a name, in its graph or the branch or loop described there; on its device."""
+        chosen = name or f"{self.name}_{what}"
+        graph = same_graph(self._ref)
+        try:
+            with graph.as_default(), graph.transaction(), self._at_home(graph):
+                return build(chosen)
+        except (TypeError, ValueError) as error:
+            raise placed(error, chosen) from error
+
+    def _at_home(self, graph: Graph) -> contextlib.AbstractContextManager[None]:
+        scope = scopes.scope_of(graph)
+        elsewhere = scope.devices or scope.colocation
+        return graph.colocate_with(self._ref, ignore_existing=True) if elsewhere else contextlib.nullcontext()
+
+    def __repr__(self) -> str:
+        return f"<af.{type(self).__name__} {self._ref.op.name!r}>"
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[str]:
+    """Builds around all branches and loops, for a live object outlives them. Gives the container to live in."""
+    inner = get_default_graph()
+    graph, scope = inner.root, scopes.scope_of(inner)
+    names = scopes.changed(graph, name=scope.name)
+    with graph.transaction(), graph.as_default(), names, graph.control_dependencies(None):
+        yield scope.container
+
+
+def dtypes_of(given: Any) -> list[DType]:
+    """A list of dtypes for one or several."""
+    return [as_dtype(dtype) for dtype in (given if isinstance(given, (list, tuple)) else [given])]
+
+
+def shapes_of(given: Any, count: int) -> list[TensorShape]:
+    """The shape of each of so many components; unknown ones if none is given. ValueError if there are not as many."""
+    if given is None:
+        return [TensorShape(None)] * count
+    shapes = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(shapes) != count:
+        raise ValueError(f"{len(shapes)} shapes were given for {count} components: give a list with one of each")
+    return [as_shape(shape) for shape in shapes]
+
+
+def names_of(given: Sequence[str] | None, count: int) -> list[str] | None:
+    """The names of so many components, None if they have none. ValueError if they are not as many, or two the same."""
+    if given is None:
+        return None
+    names = [given] if isinstance(given, str) else list(given)
+    if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{count} different names of components are needed, not {names}")
+    return names
+
+
+__all__ = ["Handle", "dtypes_of", "names_of", "outside", "shapes_of"]

@@ -1,0 +1,256 @@
+"""Examples as users parse them: a dict that says what each feature is, and one of tensors that comes of it."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import DType, TensorShape, as_dtype, as_shape
+from aioflow.graph import transactional
+from aioflow.kernels import parsing as ops
+from aioflow.library.control import name_scope
+from aioflow.library.sparse_reduction import sparse_merge
+from aioflow.node import Tensor
+from aioflow.sparse_tensor import SparseTensor
+
+
+class FixedLenFeature(NamedTuple):
+    """A feature with as many values as `shape` has, in every example: a dense tensor.
+
+    Without a `default_value` it must be there.
+    """
+
+    shape: Any
+    dtype: Any
+    default_value: Any = None
+
+
+class VarLenFeature(NamedTuple):
+    """A feature with any number of values: a SparseTensor."""
+
+    dtype: Any
+
+
+class SparseFeature(NamedTuple):
+    """The values of a SparseTensor as one feature, and their positions as one, or several, others.
+
+    Attributes:
+        index_key: the feature that holds the positions, or a list of them, one for each axis.
+        value_key: the feature that holds the values.
+        dtype: the dtype of the values.
+        size: the size of the axis, or a list of sizes.
+        already_sorted: whether the positions rise.
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+
+class FixedLenSequenceFeature(NamedTuple):
+    """A feature that holds any number of values of that shape, one after the other: a dense tensor of one rank more.
+
+    Shorter ones are filled up with `default_value`, or with zeros or empty text. `allow_missing` says that none may be
+    there, and must be true but for the steps of sequences.
+    """
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
+Feature = FixedLenFeature | VarLenFeature | SparseFeature | FixedLenSequenceFeature
+
+
+class _Wanted:
+    """What an op is asked for."""
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self.features: Final = features
+        self.sparse: Final[dict[str, DType]] = {}
+        self.shapes: Final[dict[str, TensorShape]] = {}
+        self.defaults: Final[dict[str, Tensor]] = {}
+        for key in sorted(features):
+            self._add(key, features[key])
+
+    def _add(self, key: str, feature: Feature) -> None:
+        match feature:
+            case VarLenFeature(dtype=dtype):
+                self._add_sparse(key, as_dtype(dtype))
+            case SparseFeature():
+                for index in _index_keys(feature):
+                    self._add_sparse(index, dtypes.int64)
+                self._add_sparse(feature.value_key, as_dtype(feature.dtype))
+            case FixedLenFeature(shape=shape, dtype=dtype, default_value=default):
+                self.shapes[key] = as_shape(shape)
+                self.defaults[key] = _default(key, default, as_dtype(dtype), as_shape(shape))
+            case FixedLenSequenceFeature(shape=shape, dtype=dtype, allow_missing=missing, default_value=default):
+                if not missing:
+                    raise ValueError(f"feature {key!r}: a FixedLenSequenceFeature needs allow_missing=True here")
+                self.shapes[key] = TensorShape.vector(None).concatenate(as_shape(shape))
+                self.defaults[key] = _default(key, default, as_dtype(dtype), TensorShape(()))
+            case _:
+                raise TypeError(f"feature {key!r} is a FixedLenFeature, VarLenFeature or the like, not {feature!r}")
+
+    def _add_sparse(self, key: str, dtype: DType) -> None:
+        if self.sparse.setdefault(key, dtype) is not dtype:
+            raise ValueError(f"feature {key!r} is asked for as {self.sparse[key].name} and as {dtype.name}")
+
+    def result(self, made: list[Tensor]) -> dict[str, Any]:
+        """The tensors of each feature, of what the op gave."""
+        count = len(self.sparse)
+        sparse = {
+            key: SparseTensor(made[place], made[count + place], made[2 * count + place])
+            for place, key in enumerate(self.sparse)
+        }
+        dense = dict(zip(self.shapes, made[3 * count :], strict=True))
+        return {key: self._one(key, feature, sparse, dense) for key, feature in self.features.items()}
+
+    def _one(self, key: str, feature: Feature, sparse: dict[str, SparseTensor], dense: dict[str, Tensor]) -> Any:
+        if not isinstance(feature, SparseFeature):
+            return sparse[key] if key in sparse and isinstance(feature, VarLenFeature) else dense[key]
+        several = isinstance(feature.index_key, (list, tuple))
+        ids = [sparse[index] for index in _index_keys(feature)]
+        sorted_ = feature.already_sorted
+        return sparse_merge(ids if several else ids[0], sparse[feature.value_key], feature.size, key, sorted_)
+
+
+def _index_keys(feature: SparseFeature) -> list[str]:
+    keys = feature.index_key
+    return list(keys) if isinstance(keys, (list, tuple)) else [keys]
+
+
+def _default(key: str, value: Any, dtype: DType, shape: TensorShape) -> Tensor:
+    """The default as a tensor; one without elements if there is none."""
+    if value is None:
+        return convert_to_tensor(np.empty(0, dtype.np), dtype)
+    tensor = convert_to_tensor(value, dtype)
+    if tensor.shape.num_elements() == 1 and shape.is_fully_defined():
+        known = tensor.op.attrs.get("value")
+        if known is not None:
+            return convert_to_tensor(np.full(shape.as_list(), np.asarray(known, dtype.np).ravel()[0], dtype.np), dtype)
+    return tensor
+
+
+def _parsed(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
+    if not features:
+        raise ValueError("features are missing: give a dict from names to what they are")
+    wanted = _Wanted(features)
+    labels = convert_to_tensor(np.empty(0, object) if names is None else names, dtypes.string)
+    made = ops.parse_example(
+        serialized, labels, list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
+        tuple(wanted.shapes), tuple(wanted.shapes.values()), name=name,
+    )  # fmt: skip
+    return wanted.result(list(made))
+
+
+@transactional
+def parse_example(
+    serialized: TensorLike,
+    features: Mapping[str, Feature],
+    name: str | None = None,
+    example_names: TensorLike | None = None,
+) -> dict[str, Any]:
+    """The features of a vector of serialized examples, by name.
+
+    A `FixedLenFeature` gives a tensor [examples, *shape], a `VarLenFeature` a SparseTensor [examples, most values], a
+    `SparseFeature` a SparseTensor [examples, *size], a `FixedLenSequenceFeature` a tensor [examples, most, *shape].
+
+    Args:
+        serialized: a vector of strings, as `make_example` makes them.
+        features: what each feature is.
+        name: the name scope.
+        example_names: what errors call the examples.
+
+    Raises:
+        InvalidArgumentError: in the run: a string is no example, or a feature is missing, or not what it is to be.
+    """
+    with name_scope(name, "parse_example") as scope:
+        tensor = convert_to_tensor(serialized, dtypes.string)
+        if tensor.shape.ndims != 1:
+            raise ValueError(f"serialized is a vector, its shape is {tensor.shape}: for one use parse_single_example")
+        return _parsed(tensor, example_names, features, scope)
+
+
+@transactional
+def parse_single_example(
+    serialized: TensorLike,
+    features: Mapping[str, Feature],
+    name: str | None = None,
+    example_names: TensorLike | None = None,
+) -> dict[str, Any]:
+    """The features of one serialized example, by name: as `parse_example` gives them, without the first axis."""
+    with name_scope(name, "parse_single_example") as scope:
+        tensor = convert_to_tensor(serialized, dtypes.string)
+        tensor.shape.assert_has_rank(0)
+        return _parsed(tensor, example_names, features, scope)
+
+
+@transactional
+def parse_single_sequence_example(
+    serialized: TensorLike,
+    context_features: Mapping[str, Feature] | None = None,
+    sequence_features: Mapping[str, Feature] | None = None,
+    example_name: TensorLike | None = None,
+    name: str | None = None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The features of one serialized sequence: those of its context, and those of its steps, by name.
+
+    Of the steps a `FixedLenSequenceFeature` gives a tensor [steps, *shape], a `VarLenFeature` a SparseTensor
+    [steps, most values].
+
+    Args:
+        serialized: a string, as `make_sequence_example` makes it.
+        context_features: what each feature of the context is.
+        sequence_features: what each feature of the steps is.
+        example_name: for compatibility.
+        name: the name scope.
+    """
+    context, steps = _Wanted(context_features or {}), sequence_features or {}
+    sparse, dense, missing = _of_steps(steps)
+    if not context.features and not steps:
+        raise ValueError("features are missing: give context_features, sequence_features, or both")
+    with name_scope(name, "parse_single_sequence_example") as scope:
+        made = ops.parse_sequence_example(
+            convert_to_tensor(serialized, dtypes.string), list(context.defaults.values()),
+            tuple(context.sparse), tuple(context.sparse.values()), tuple(context.shapes),
+            tuple(context.shapes.values()), tuple(sparse), tuple(sparse.values()), tuple(dense),
+            tuple([dtype for dtype, _ in dense.values()]), tuple([shape for _, shape in dense.values()]),
+            tuple(missing), name=scope,
+        )  # fmt: skip
+    count = 3 * len(context.sparse) + len(context.shapes)
+    rest = list(made[count:])
+    found: dict[str, Any] = {
+        key: SparseTensor(*rest[place : 3 * len(sparse) : len(sparse)]) for place, key in enumerate(sparse)
+    }
+    found.update(zip(dense, rest[3 * len(sparse) :], strict=True))
+    return context.result(list(made[:count])), {key: found[key] for key in steps}
+
+
+def _of_steps(
+    features: Mapping[str, Feature],
+) -> tuple[dict[str, DType], dict[str, tuple[DType, TensorShape]], list[str]]:
+    sparse: dict[str, DType] = {}
+    dense: dict[str, tuple[DType, TensorShape]] = {}
+    missing: list[str] = []
+    for key in sorted(features):
+        match features[key]:
+            case VarLenFeature(dtype=dtype):
+                sparse[key] = as_dtype(dtype)
+            case FixedLenSequenceFeature(shape=shape, dtype=dtype, allow_missing=allowed):
+                dense[key] = as_dtype(dtype), as_shape(shape)
+                missing += [key] * bool(allowed)
+            case feature:
+                raise TypeError(f"the steps of {key!r} are a FixedLenSequenceFeature or VarLenFeature, not {feature!r}")
+    return sparse, dense, missing
+
+
+__all__ = [
+    "FixedLenFeature", "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature", "parse_example",
+    "parse_single_example", "parse_single_sequence_example",
+]  # fmt: skip

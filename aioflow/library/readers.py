@@ -1,0 +1,199 @@
+"""Readers as users hold them: handles in a graph that give the records of files whose names come from a queue."""
+
+from typing import Any, Final
+
+from aioflow import scopes
+from aioflow.convert import TensorLike
+from aioflow.graph import Graph, get_default_graph, transactional
+from aioflow.kernels import readers as ops
+from aioflow.library.data_flow import QueueBase
+from aioflow.node import Operation, Tensor
+from aioflow.op import Op
+from aioflow.records import TFRecordOptions
+
+
+class ReaderBase:
+    """Reads records of files, or of whatever else a queue names, one after the other.
+
+    Each record has a key, which says where it comes from, and a value: strings, whose meaning decoders know, as
+    `af.decode_csv`. The reader takes a name of the queue whenever it is done with the one before, and waits for it
+    if need be. Files are read on threads, ahead of who asks. Waiting holds no thread, those who read are served in the
+    order they came, and a run that is cancelled has taken nothing.
+
+    A file that is missing or corrupt fails the run that comes upon it; the next goes on with the next file. Not made
+    directly: see `TextLineReader` and the others.
+    """
+
+    def __init__(self, reader_ref: Tensor, supports_serialize: bool = True) -> None:
+        ops.ReaderSpec.check(reader_ref.spec)
+        self._reader_ref: Final = reader_ref
+        self._supports_serialize: Final = supports_serialize
+
+    @property
+    def reader_ref(self) -> Tensor:
+        """Its handle."""
+        return self._reader_ref
+
+    @property
+    def supports_serialize(self) -> bool:
+        """Whether `serialize_state` works: always."""
+        return self._supports_serialize
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self._reader_ref.graph
+
+    def read(self, queue: "QueueBase | Tensor", name: str | None = None) -> tuple[Tensor, Tensor]:
+        """Key and value of the next record, as soon as there is one.
+
+        Args:
+            queue: gives the names of files; or its handle.
+            name: the name of the operation.
+
+        Raises:
+            OutOfRangeError: in the run: the queue is closed and there are no more records.
+            NotFoundError: in the run: there is no such file.
+            DataLossError: in the run: a file is corrupt.
+        """
+        key, value = ops.reader_read(self._reader_ref, _handle(queue), name=name)
+        return key, value
+
+    def read_up_to(
+        self, queue: "QueueBase | Tensor", num_records: TensorLike, name: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values of the next `num_records` records, two vectors.
+
+        They are of one file, so there may be fewer, but there is at least one.
+        """
+        keys, values = ops.reader_read_up_to(self._reader_ref, _handle(queue), num_records, name=name)
+        return keys, values
+
+    def num_records_produced(self, name: str | None = None) -> Tensor:
+        """How many records it has given, int64."""
+        return ops.reader_num_records_produced(self._reader_ref, name=name)
+
+    def num_work_units_completed(self, name: str | None = None) -> Tensor:
+        """How many files it has read to the end, int64."""
+        return ops.reader_num_work_units_completed(self._reader_ref, name=name)
+
+    def serialize_state(self, name: str | None = None) -> Tensor:
+        """A string that tells what it has read so far. It says nothing of what is left in the queue."""
+        return ops.reader_serialize_state(self._reader_ref, name=name)
+
+    def restore_state(self, state: TensorLike, name: str | None = None) -> Operation:
+        """An operation after which it goes on where a reader was that told this state."""
+        return ops.reader_restore_state(self._reader_ref, state, name=name)
+
+    def reset(self, name: str | None = None) -> Operation:
+        """An operation after which it is as new; what is left of its file is forgotten."""
+        return ops.reader_reset(self._reader_ref, name=name)
+
+    def __repr__(self) -> str:
+        return f"<af.{type(self).__name__} {self._reader_ref.op.name!r}>"
+
+
+def _handle(queue: Any) -> Tensor:
+    handle = getattr(queue, "queue_ref", queue)
+    if not isinstance(handle, Tensor):
+        raise TypeError(f"a reader takes the names of files of a queue, not of {queue!r}")
+    return handle
+
+
+@transactional
+def _reader(op: Op[Tensor], name: str | None, shared_name: str | None = None, **attributes: Any) -> Tensor:
+    """The handle, in the scope's container and after nothing."""
+    graph = get_default_graph()
+    container = scopes.scope_of(graph).container
+    with graph.control_dependencies(None):
+        return op(**attributes, container=container, shared_name=shared_name or "", name=name)
+
+
+class WholeFileReader(ReaderBase):
+    """Gives the name of each file as key, and its contents as value."""
+
+    def __init__(self, name: str | None = None, shared_name: str | None = None) -> None:
+        super().__init__(_reader(ops.whole_file_reader, name, shared_name))
+
+
+class TextLineReader(ReaderBase):
+    """Gives the lines of files, without what ends them; keys are `file:line`, counted from 1.
+
+    Args:
+        skip_header_lines: so many lines at the beginning of each file are left out.
+        name: the name of the operation.
+        shared_name: readers of that name are one, in sessions that share their container.
+    """
+
+    def __init__(
+        self, skip_header_lines: int | None = None, name: str | None = None, shared_name: str | None = None
+    ) -> None:
+        skipped = skip_header_lines or 0
+        super().__init__(_reader(ops.text_line_reader, name, shared_name, skip_header_lines=skipped))
+
+
+class FixedLengthRecordReader(ReaderBase):
+    """Gives parts of files that have `record_bytes` bytes each; keys are `file:record`, counted from 0.
+
+    Args:
+        record_bytes: the length of a record.
+        header_bytes: so many bytes before the first record are left out.
+        footer_bytes: so many bytes at the end of a file are left out.
+        hop_bytes: how far a record begins from where the one before began; by default where that ends.
+        name: the name of the operation.
+        encoding: for compatibility; files are not compressed.
+        shared_name: readers of that name are one, in sessions that share their container.
+    """
+
+    def __init__(
+        self,
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        hop_bytes: int | None = None,
+        name: str | None = None,
+        encoding: str | None = None,
+        shared_name: str | None = None,
+    ) -> None:
+        if encoding not in (None, "", "NONE"):
+            raise ValueError(f"records of a fixed length are read of files as they are, not by {encoding!r}")
+        lengths = {"header_bytes": header_bytes or 0, "footer_bytes": footer_bytes or 0, "hop_bytes": hop_bytes or 0}
+        made = _reader(ops.fixed_length_record_reader, name, shared_name, record_bytes=record_bytes, **lengths)
+        super().__init__(made)
+
+
+class TFRecordReader(ReaderBase):
+    """Gives the records of TFRecord files; keys are `file:offset`.
+
+    Args:
+        name: the name of the operation.
+        options: how the files are compressed, and what is done about corrupt ones: `TFRecordOptions`.
+        shared_name: readers of that name are one, in sessions that share their container.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        options: TFRecordOptions | str | None = None,
+        shared_name: str | None = None,
+    ) -> None:
+        given = TFRecordOptions.of(options)
+        super().__init__(
+            _reader(
+                ops.tf_record_reader, name, shared_name, compression_type=given.compression_type,
+                skip_corrupt=given.skip_corrupt, max_record_bytes=given.max_record_bytes,
+                max_expansion=given.max_expansion,
+            )
+        )  # fmt: skip
+
+
+class IdentityReader(ReaderBase):
+    """Gives each work item of the queue as it is, as key and as value."""
+
+    def __init__(self, name: str | None = None, shared_name: str | None = None) -> None:
+        super().__init__(_reader(ops.identity_reader, name, shared_name))
+
+
+__all__ = [
+    "FixedLengthRecordReader", "IdentityReader", "ReaderBase", "TFRecordReader", "TextLineReader", "WholeFileReader",
+]  # fmt: skip

@@ -1,0 +1,379 @@
+"""The waiting objects behind queues: first in first out, padding, shuffling, by priority.
+
+Elements are tuples of components. Who puts and who takes is served strictly in order; closing waits in line behind
+those who put before it. A `take` of several elements takes none until it can take all, so that cancelling it has
+nothing to undo; while it heads the line the queue may grow beyond its capacity to as many as it needs. A `put` of
+several goes in as there is room, or all at once if that is asked for.
+"""
+
+import dataclasses
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.elements import Elements
+from aioflow.feeding import Feed, Map, Source
+from aioflow.stores import Item, Store, Taken
+from aioflow.waiting import BATCH, Attempt, Line, Outcome, Waitable, wake
+
+Work = Callable[..., Awaitable[Any]]
+"""Calls a function with arguments where it may take long, and gives what it returns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Statistics:
+    """A queue at one moment: what it holds, who waits, and what went through it since it was made."""
+
+    size: int
+    bytes: int
+    putting: int
+    taking: int
+    put: int
+    taken: int
+    closed: bool
+
+
+class Queue(Waitable):
+    """Elements on their way from those who put to those who take. From any loop of the process.
+
+    Args:
+        name: how errors call it.
+        store: where its elements are.
+        capacity: how many it holds, negative for any number.
+        min_after: how many stay while it is open, so that what comes out is well mixed.
+        capacity_bytes: how many bytes it holds, None for any number; one element always goes into an empty queue.
+        elements: what its elements are; None for tuples of anything.
+        signature: what handles to it must agree on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        capacity: int = -1,
+        min_after: int = 0,
+        capacity_bytes: int | None = None,
+        elements: Elements | None = None,
+        signature: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.signature: Final = signature or {}
+        self._store: Final = store
+        self._capacity: Final = capacity
+        self._min_after: Final = min_after
+        self._capacity_bytes: Final = capacity_bytes
+        self.elements: Final = elements
+        self._puts, self._takes = Line(), Line()
+        self._lines = (self._puts, self._takes)
+        self._closed = False
+        self._bytes = 0
+        self._put = self._taken = 0
+
+    # Putting
+
+    async def put(self, *components: Any, who: Any = None) -> None:
+        """One more element, as soon as there is room.
+
+        Cancelling while it waits puts nothing; at the moment in which it is served, cancelling comes too late.
+
+        Raises:
+            TypeError, ValueError: the queue cannot hold it.
+            af.errors.CancelledError: the queue is closed.
+        """
+        await self.put_item(self._item(components), who)
+
+    def put_item(self, item: Item, who: Any = None) -> Awaitable[None]:
+        """The same for an element that is known to be as the queue keeps it."""
+        return self.attempt(self._puts, Attempt("put an element into", lambda: self._insert(item), who))
+
+    async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False, who: Any = None) -> None:
+        """More elements: each as soon as there is room, or all at once.
+
+        Raises:
+            TypeError, ValueError: the queue cannot hold one of them, or never holds so many at once.
+            af.errors.CancelledError: the queue is closed; what is in it by then stays.
+        """
+        await self.put_items([self._item(item) for item in items], atomic, who)
+
+    async def put_batch(self, *columns: Any, atomic: bool = False, who: Any = None) -> None:
+        """The same for elements whose components are stacked: `put_batch(images, labels)`."""
+        await self.put_items(self._typed().rows(columns), atomic, who)
+
+    async def put_items(self, items: Sequence[Item], atomic: bool = False, who: Any = None) -> None:
+        """The same for elements that are known to be as the queue keeps them."""
+        if not items:
+            return
+        if atomic and 0 <= self._capacity < len(items):
+            raise ValueError(f"{len(items)} elements at once do not go into {self!r}, which holds {self._capacity}")
+        waiting = deque(items)
+        serve = (lambda: self._insert_all(waiting)) if atomic else (lambda: self._insert_some(waiting))
+        await self.attempt(self._puts, Attempt(f"put {len(items)} elements into", serve, who))
+
+    def put_nowait(self, *components: Any) -> bool:
+        """Put an element now if there is room and nobody waits to. Whether it is in. CancelledError if it is closed."""
+        item = self._item(components)
+        attempt = Attempt("put an element into", lambda: self._insert(item))
+        done = self.attempt_now(self._puts, attempt)
+        attempt.result()
+        return done
+
+    def feed(
+        self, source: Source, map: Map | None = None, workers: int = 1, ordered: bool = True, close: bool = True
+    ) -> Feed:
+        """Puts what a source gives for as long as the block runs: see `Feed`."""
+        return Feed(self, source, map, workers, ordered, close)
+
+    def _item(self, components: Sequence[Any]) -> Item:
+        return tuple(components) if self.elements is None else self.elements.item(components)
+
+    def _typed(self) -> Elements:
+        if self.elements is None:
+            raise TypeError(f"{self!r} holds anything, and so no batches")
+        return self.elements
+
+    def _insert(self, item: Item) -> Outcome | None:
+        if self._closed:
+            return None, self._closed_error()
+        if not self._has_room(1, (item,)):
+            return None
+        self._add(item)
+        return None, None
+
+    def _insert_some(self, waiting: "deque[Item]") -> Outcome | None:
+        for _ in range(min(BATCH, len(waiting))):
+            outcome = self._insert(waiting[0])
+            if outcome is None or outcome[1] is not None:
+                return outcome
+            waiting.popleft()
+        self._unfinished = bool(waiting)
+        return None if waiting else (None, None)
+
+    def _insert_all(self, waiting: "deque[Item]") -> Outcome | None:
+        if self._closed:
+            return None, self._closed_error()
+        if not self._has_room(len(waiting), waiting):
+            return None
+        while waiting:
+            self._add(waiting.popleft())
+        return None, None
+
+    def _has_room(self, count: int, items: Iterable[Item]) -> bool:
+        """Whether so many more may go in: always, if the first who waits to take needs more than there are."""
+        size = len(self._store)
+        crowded = 0 <= self._capacity < size + count
+        heavy = size and self._capacity_bytes is not None and self._bytes + _bytes(items) > self._capacity_bytes
+        return not (crowded or heavy) or size < self._needed()
+
+    def _needed(self) -> int:
+        """How many elements there must be for the first who waits to take."""
+        first = self._takes.first
+        return first.serve.count + self._min_after if first is not None and isinstance(first.serve, _Take) else 0
+
+    def _add(self, item: Item) -> None:
+        self._store.add(item)
+        if self._capacity_bytes is not None:
+            self._bytes += _bytes((item,))
+        self._put += 1
+
+    # Taking
+
+    async def take(self, who: Any = None) -> Item:
+        """The next element, as soon as there is one.
+
+        Whoever is cancelled has taken nothing. OutOfRangeError if the queue is closed and has none.
+        """
+        (taken,) = await self.attempt(self._takes, Attempt("take an element of", _Take(self, 1), who))
+        item: Item = taken[-1]
+        return item
+
+    async def take_many(self, count: int, who: Any = None) -> list[Item]:
+        """The next `count` elements, as soon as there are so many; none is taken before.
+
+        OutOfRangeError if the queue is closed and has fewer; these stay.
+        """
+        return _items(await self._take(count, False, who))
+
+    async def take_up_to(self, count: int, who: Any = None) -> list[Item]:
+        """The same; of a closed queue what is left, if that is at least one element."""
+        return _items(await self._take(count, True, who))
+
+    async def take_batch(self, count: int, fewer: bool = False, who: Any = None, work: Work | None = None) -> Item:
+        """The next elements component by component, stacked: as `take_many` takes them, `take_up_to` if `fewer`.
+
+        Args:
+            count: how many elements.
+            fewer: whether those that are left in a closed queue will do.
+            who: the operation that wants them.
+            work: where many bytes are copied; here if it is None.
+        """
+        elements = self._typed()
+        taken = await self._take(count, fewer, who)
+        items = _items(taken)
+        if work is None or not items or len(items) * _bytes(items[:1]) < LARGE:
+            return elements.batch(items)
+        try:
+            made: Item = await work(elements.batch, items)
+        except BaseException:
+            self._restore(taken)
+            raise
+        return made
+
+    async def _take(self, count: int, fewer: bool, who: Any) -> Sequence[Taken]:
+        if count < 0:
+            raise ValueError(f"{count} elements cannot be taken of a queue")
+        if not count:
+            return ()
+        what = f"take {'up to ' if fewer else ''}{count} elements of"
+        taken: Sequence[Taken] = await self.attempt(self._takes, Attempt(what, _Take(self, count, fewer), who))
+        return taken
+
+    def take_nowait(self) -> Item | None:
+        """The next element if there is one and nobody waits for it, else None. OutOfRangeError as `take` raises."""
+        attempt = Attempt("take an element of", _Take(self, 1))
+        if not self.attempt_now(self._takes, attempt):
+            return None
+        item: Item = attempt.result()[0][-1]
+        return item
+
+    def _give_back(self, attempt: Attempt) -> None:
+        if isinstance(attempt.serve, _Take) and attempt.outcome is not None:
+            self._put_back(attempt.outcome[0])
+
+    def _restore(self, taken: Sequence[Taken]) -> None:
+        """What was taken is there again, for whoever waits."""
+        with self._lock:
+            self._put_back(taken)
+            served = self._serve()
+        wake(served)
+
+    def _put_back(self, taken: Sequence[Taken]) -> None:
+        self._store.put_back(taken)
+        if self._capacity_bytes is not None:
+            self._bytes += _bytes(_items(taken))
+        self._taken -= len(taken)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._elements()
+
+    async def _elements(self) -> AsyncIterator[Any]:
+        """Element after element until the queue is closed and empty: the components, or the only one."""
+        while True:
+            try:
+                item = await self.take()
+            except errors.OutOfRangeError:
+                return
+            yield item[0] if len(item) == 1 else item
+
+    # Closing
+
+    async def close(self, cancel_pending_enqueues: bool = False, who: Any = None) -> None:
+        """Nothing can be put any more, but what waits to be put before this; or, with the option, not even that.
+
+        Without the option CancelledError if it is closed already.
+        """
+        if cancel_pending_enqueues:
+            self.close_nowait()
+        else:
+            await self.attempt(self._puts, Attempt("close", self._shut, who))
+
+    def close_nowait(self) -> None:
+        """Nothing can be put any more; who waits to put gets a CancelledError."""
+        with self._lock:
+            if self._gone is not None:
+                raise self._gone()
+            self._closed = True
+            served = self._serve()
+        wake(served)
+
+    def _shut(self) -> Outcome:
+        if self._closed:
+            return None, self._closed_error()
+        self._closed = True
+        return None, None
+
+    def _closed_error(self) -> errors.CancelledError:
+        return errors.CancelledError(f"queue {self.name!r} is closed")
+
+    def _gone_error(self) -> BaseException:
+        return errors.CancelledError(f"queue {self.name!r} is gone: its container was reset or its session closed")
+
+    # What it is like
+
+    @property
+    def size(self) -> int:
+        """How many elements it holds."""
+        return len(self._store)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be put any more."""
+        return self._closed
+
+    def statistics(self) -> Statistics:
+        """What it holds, who waits, what went through it."""
+        with self._lock:
+            size, held = len(self._store), _bytes(self._store)
+            return Statistics(size, held, len(self._puts), len(self._takes), self._put, self._taken, self._closed)
+
+    def __repr__(self) -> str:
+        room = "" if self._capacity < 0 else f"/{self._capacity}"
+        waiting = f", {len(self._puts)} putting, {len(self._takes)} taking"
+        state = ", closed" if self._closed else ""
+        return f"<{type(self).__name__} {self.name!r} {len(self._store)}{room}{waiting}{state}>"
+
+
+class _Take:
+    """The taking of `count` elements: all of them at once, or fewer of a closed queue if `fewer`."""
+
+    __slots__ = ("_fewer", "_queue", "count")
+
+    def __init__(self, queue: Queue, count: int, fewer: bool = False) -> None:
+        self._queue = queue
+        self.count: Final = count
+        self._fewer = fewer
+
+    def __call__(self) -> Outcome | None:
+        queue, size = self._queue, len(self._queue._store)
+        available = size if queue._closed else size - queue._min_after
+        if available >= self.count:
+            return self._taken(self.count)
+        if not queue._closed:
+            return None
+        if self._fewer and available:
+            return self._taken(available)
+        wanted = "an element" if self.count == 1 else f"{self.count} elements"
+        return None, errors.OutOfRangeError(
+            f"queue {queue.name!r} is closed and has {size} elements left; {wanted} asked for"
+        )
+
+    def _taken(self, count: int) -> Outcome:
+        queue, take = self._queue, self._queue._store.take
+        taken = [take() for _ in range(count)]
+        if queue._capacity_bytes is not None:
+            queue._bytes -= _bytes(_items(taken))
+        queue._taken += count
+        return taken, None
+
+
+LARGE: Final = 1 << 20
+"""Bytes: copying more would hold the loop too long."""
+
+
+def _items(taken: Iterable[Taken]) -> list[Item]:
+    return [each[-1] for each in taken]
+
+
+def _bytes(items: Iterable[Item]) -> int:
+    return sum([_length(component) for item in items for component in item])
+
+
+def _length(component: Any) -> int:
+    """The bytes of a component; of text those of the text."""
+    if isinstance(component, bytes):
+        return len(component)
+    size: int = getattr(component, "nbytes", 0)
+    return sum(map(_length, component.flat)) if size and component.dtype.kind == "O" else size
+
+
+__all__ = ["LARGE", "Queue", "Statistics"]

@@ -1,0 +1,122 @@
+"""Where the elements of a queue are: first in first out, shuffled, by priority. Each decides which comes out next."""
+
+import heapq
+import itertools
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
+
+Item = tuple[Any, ...]
+"""One element: its components."""
+Taken = tuple[Any, ...]
+"""One that was taken: what it needs to be put back where it was; the element comes last."""
+
+
+class Store(Protocol):
+    """Elements, and which comes out next."""
+
+    def __len__(self) -> int:
+        """How many elements there are."""
+
+    def __iter__(self) -> Iterator[Item]:
+        """The elements, in no particular order."""
+
+    def add(self, item: Item) -> None:
+        """One more."""
+
+    def take(self) -> Taken:
+        """The next, which is there no more."""
+
+    def put_back(self, taken: Sequence[Taken]) -> None:
+        """Elements that were taken are there again, as if they had never been."""
+
+
+class Fifo:
+    """The oldest first."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+        self._returned: list[tuple[int, Item]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._items) + len(self._returned)
+
+    def __iter__(self) -> Iterator[Item]:
+        return itertools.chain((item for _, item in self._returned), self._items)
+
+    def add(self, item: Item) -> None:
+        """One more, at the end."""
+        self._items.append(item)
+
+    def take(self) -> Taken:
+        """The oldest, with how many came before it."""
+        if self._returned:
+            return heapq.heappop(self._returned)
+        self._count += 1
+        return self._count, self._items.popleft()
+
+    def put_back(self, taken: Sequence[Taken]) -> None:
+        """At the beginning again, in the order they came."""
+        for count, item in taken:
+            heapq.heappush(self._returned, (count, item))
+
+
+class Shuffled:
+    """Any of them, by a seeded generator."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._items: list[Item] = []
+        self._random: Final = generator.random
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def add(self, item: Item) -> None:
+        """One more."""
+        self._items.append(item)
+
+    def take(self) -> Taken:
+        """One at random."""
+        items = self._items
+        chosen = int(self._random() * len(items))
+        items[chosen], items[-1] = items[-1], items[chosen]
+        return (items.pop(),)
+
+    def put_back(self, taken: Sequence[Taken]) -> None:
+        """Among the others again."""
+        self._items.extend([item for (item,) in taken])
+
+
+class ByPriority:
+    """The least first component first; of equal ones the oldest."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Item]] = []
+        self._count = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Item]:
+        return (item for _, _, item in self._heap)
+
+    def add(self, item: Item) -> None:
+        """One more, after those of its priority."""
+        heapq.heappush(self._heap, (int(item[0]), next(self._count), item))
+
+    def take(self) -> Taken:
+        """The one that comes first, with its priority and how many came before it."""
+        return heapq.heappop(self._heap)
+
+    def put_back(self, taken: Sequence[Taken]) -> None:
+        """Among those of their priority in the order they came."""
+        for priority, count, item in taken:
+            heapq.heappush(self._heap, (priority, count, item))
+
+
+__all__ = ["ByPriority", "Fifo", "Item", "Shuffled", "Store", "Taken"]

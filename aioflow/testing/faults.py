@@ -1,0 +1,96 @@
+"""Faults: kernels that fail, or stop at a gate, just when a test wants them to.
+
+    with faulty_kernel("matmul", at=3, error=af.errors.DataLossError("a bit has flipped")) as fault:
+        async with af.Session(graph=graph) as session:
+            ...                                  # the third product that is computed raises the error
+    assert fault.calls == 3
+
+A kernel is chosen when a call is planned: sessions that are opened inside the block have the faulty one.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from aioflow.op import REGISTRY, Kernel, NodeView, Op
+from aioflow.testing.gates import Gate
+
+
+class Fault:
+    """What befalls the calls of a kernel.
+
+    Attributes:
+        calls: how many have begun.
+    """
+
+    def __init__(self, at: int | None, error: BaseException | None, gate: Gate | None) -> None:
+        self.calls = 0
+        self._at = at
+        self._error = error
+        self._gate = gate
+
+    def strike(self) -> None:
+        """One more call: raises the error if it is its turn."""
+        self.calls += 1
+        if self._error is not None and self._at in (None, self.calls):
+            raise self._error
+
+    async def hold(self) -> None:
+        """Wait at the gate, if there is one."""
+        if self._gate is not None:
+            await self._gate.wait()
+
+
+@contextlib.contextmanager
+def faulty_kernel(
+    op_type: str, *, at: int | None = None, error: BaseException | None = None, gate: Gate | None = None
+) -> Iterator[Fault]:
+    """Inside the block, kernels of that op raise `error` in call number `at`, in every call without a number.
+
+    With a `gate` each call enters it first and goes on when it is opened; only ops that wait, as those of queues, can.
+
+    Raises:
+        KeyError: there is no such op.
+        TypeError: a gate is given, and a kernel of the op does not wait.
+    """
+    op = REGISTRY[op_type]
+    fault = Fault(at, error, gate)
+    kernels = {kind: list(chosen) for kind, chosen in op.kernels.items()}
+    if gate is not None and not all(kernel.asynchronous for chosen in kernels.values() for kernel in chosen):
+        raise TypeError(f"{op_type} does not wait: its kernels cannot be held by a gate")
+    try:
+        for kind, chosen in kernels.items():
+            op.kernels[kind] = [_faulty(kernel, fault) for kernel in chosen]
+        yield fault
+    finally:
+        op.kernels.update(kernels)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Faulty(Kernel):
+    fault: Fault | None = None
+
+    def bind(self, op: Op[Any], node: NodeView, xp: Any) -> Callable[..., Any]:
+        """The function of the kernel, with the fault before it."""
+        function, fault = Kernel.bind(self, op, node, xp), self.fault
+        assert fault is not None
+
+        def call(*inputs: Any, **options: Any) -> Any:
+            fault.strike()
+            return function(*inputs, **options)
+
+        async def awaited(*inputs: Any, **options: Any) -> Any:
+            await fault.hold()
+            fault.strike()
+            return await function(*inputs, **options)
+
+        return awaited if self.asynchronous else call
+
+
+def _faulty(kernel: Kernel, fault: Fault) -> Kernel:
+    fields = {field.name: getattr(kernel, field.name) for field in dataclasses.fields(kernel)}
+    return _Faulty(**fields, fault=fault)
+
+
+__all__ = ["Fault", "faulty_kernel"]

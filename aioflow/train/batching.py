@@ -1,0 +1,368 @@
+"""Batches: queues of examples that queue runners fill, and from which so many examples are taken at a time.
+
+Each function is a queue, a queue runner that `start_queue_runners` starts, and the batch as tensors. When the input
+ends and fewer examples than make a batch are left, running these raises OutOfRangeError, or gives a smaller batch.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from aioflow.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.dtypes import BOOL
+from aioflow.graph import transactional
+from aioflow.kernels.constants import no_op
+from aioflow.kernels.masking import boolean_mask
+from aioflow.kernels.sparse_strings import PARTS
+from aioflow.library.branches import cond
+from aioflow.library.control import group, name_scope
+from aioflow.library.data_flow import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from aioflow.library.sparse import convert_to_tensor_or_sparse_tensor
+from aioflow.library.sparse_strings import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
+from aioflow.node import Operation, Tensor
+from aioflow.sparse_tensor import SparseTensor
+from aioflow.tensor_shape import ShapeLike, TensorShape, as_shape
+from aioflow.train.queue_runner import QueueRunner, add_queue_runner
+
+Restore = Callable[[Tensor], SparseTensor]
+Tensors = Sequence[TensorLike] | dict[Any, TensorLike]
+"""The components of an example, in a list or by name."""
+
+
+class _Options(NamedTuple):
+    """What all functions have in common."""
+
+    size: TensorLike
+    capacity: int
+    enqueue_many: bool
+    shapes: Sequence[ShapeLike] | None
+    smaller: bool
+    shared_name: str | None
+    min_after: int | None = None
+    seed: int | None = None
+    pad: bool = False
+
+
+@transactional
+def batch(
+    tensors: Tensors,
+    batch_size: TensorLike,
+    num_threads: int = 1,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of examples, in the order in which they are made.
+
+    Args:
+        tensors: one example: its components, sparse or not. The batch has the same form, but that a list of one tensor
+            gives a tensor.
+        batch_size: how many examples make a batch.
+        num_threads: how many tasks make examples; with more than one their order is open.
+        capacity: how many examples the queue holds.
+        enqueue_many: whether `tensors` are several examples, stacked; they are taken apart.
+        shapes: the shapes of the components of one example, if those of the tensors do not tell them.
+        dynamic_pad: whether sizes may be open and differ; a batch is filled up with zeros, or empty text, to the
+            largest. The ranks must be known.
+        allow_smaller_final_batch: whether a last batch is smaller, if so many examples are not left.
+        shared_name: queues of that name are one, in sessions that share their container.
+        name: the name of the operations.
+
+    Raises:
+        ValueError: the shapes are not known; or there are no tensors.
+    """
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    return _one([tensors], True, num_threads, options._replace(pad=dynamic_pad), name, "batch")
+
+
+@transactional
+def maybe_batch(
+    tensors: Tensors,
+    keep_input: TensorLike,
+    batch_size: TensorLike,
+    num_threads: int = 1,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of those examples for which `keep_input` is true: a scalar, or one for each of several. See `batch`."""
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    return _one([tensors], keep_input, num_threads, options._replace(pad=dynamic_pad), name, "batch")
+
+
+@transactional
+def batch_join(
+    tensors_list: Sequence[Tensors],
+    batch_size: TensorLike,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of examples that are made in several ways at the same time, as by several readers: see `batch`.
+
+    Each of `tensors_list` is one way to make an example, by a task of its own; all have the same components.
+    """
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    return _one(tensors_list, True, 1, options._replace(pad=dynamic_pad), name, "batch_join")
+
+
+@transactional
+def maybe_batch_join(
+    tensors_list: Sequence[Tensors],
+    keep_input: TensorLike,
+    batch_size: TensorLike,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of those examples for which `keep_input` is true, made in several ways: see `batch_join`."""
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    return _one(tensors_list, keep_input, 1, options._replace(pad=dynamic_pad), name, "batch_join")
+
+
+@transactional
+def shuffle_batch(
+    tensors: Tensors,
+    batch_size: TensorLike,
+    capacity: int,
+    min_after_dequeue: int,
+    num_threads: int = 1,
+    seed: int | None = None,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of examples in random order: each is drawn from `min_after_dequeue` others at least. See `batch`.
+
+    Args:
+        tensors: one example: its components. The batch has the same form, but that a list of one tensor gives a tensor.
+        batch_size: how many examples make a batch.
+        capacity: how many examples the queue holds; more than `min_after_dequeue`, by some batches.
+        min_after_dequeue: so many stay in the queue until the input ends.
+        num_threads: how many tasks make examples.
+        seed: what the order is drawn from.
+        enqueue_many: whether `tensors` are several examples, stacked; they are taken apart.
+        shapes: the shapes of the components of one example, if those of the tensors do not tell them.
+        allow_smaller_final_batch: whether a last batch is smaller, if so many examples are not left.
+        shared_name: queues of that name are one, in sessions that share their container.
+        name: the name of the operations.
+
+    Raises:
+        ValueError: the shapes are not known; there are no tensors; or `capacity` is not above `min_after_dequeue`.
+    """
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
+    return _one([tensors], True, num_threads, mixed, name, "shuffle_batch")
+
+
+@transactional
+def maybe_shuffle_batch(
+    tensors: Tensors,
+    batch_size: TensorLike,
+    capacity: int,
+    min_after_dequeue: int,
+    keep_input: TensorLike,
+    num_threads: int = 1,
+    seed: int | None = None,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch`, `maybe_batch`."""
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
+    return _one([tensors], keep_input, num_threads, mixed, name, "shuffle_batch")
+
+
+@transactional
+def shuffle_batch_join(
+    tensors_list: Sequence[Tensors],
+    batch_size: TensorLike,
+    capacity: int,
+    min_after_dequeue: int,
+    seed: int | None = None,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches in random order of examples made in several ways at the same time: see `shuffle_batch`, `batch_join`."""
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
+    return _one(tensors_list, True, 1, mixed, name, "shuffle_batch_join")
+
+
+@transactional
+def maybe_shuffle_batch_join(
+    tensors_list: Sequence[Tensors],
+    batch_size: TensorLike,
+    capacity: int,
+    min_after_dequeue: int,
+    keep_input: TensorLike,
+    seed: int | None = None,
+    enqueue_many: bool = False,
+    shapes: Sequence[ShapeLike] | None = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch_join`."""
+    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
+    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
+    return _one(tensors_list, keep_input, 1, mixed, name, "shuffle_batch_join")
+
+
+# What they have in common
+
+
+def _one(
+    given: Sequence[Tensors], keep_input: TensorLike, threads: int, options: _Options, name: str | None, default: str
+) -> Any:
+    """The batch, in the form of each of `given`, after the queue and its runner are built."""
+    if isinstance(given, Tensor) or not given:
+        raise ValueError("at least one set of tensors is needed, in a list")
+    if threads < 1:
+        raise ValueError(f"num_threads must be at least 1, not {threads}")
+    keys = sorted(given[0], key=str) if isinstance(given[0], dict) else None
+    many = options.enqueue_many
+    with name_scope(name, default, [tensor for tensors in given for tensor in _values(tensors, keys)]) as scope:
+        sources = [[convert_to_tensor_or_sparse_tensor(value) for value in _values(each, keys)] for each in given]
+        if len({len(each) for each in sources}) > 1:
+            counts = ", ".join(str(len(each)) for each in sources)
+            raise ValueError(f"all sets of tensors must have as many components, not {counts}")
+        sparse = [_sparse(column, many) for column in zip(*sources, strict=True)]
+        examples = [[_stored(source, many) for source in each] for each in sources]
+        queue = _queue(examples, options, sparse)
+        enqueue = queue.enqueue_many if many else queue.enqueue
+        keep = _keep(keep_input, many)
+        add_queue_runner(QueueRunner(queue, [_enqueue(enqueue, each, keep) for each in examples] * threads))
+        taken = (queue.dequeue_up_to if options.smaller else queue.dequeue_many)(options.size, name=scope)
+        several = taken if len(sparse) > 1 else [taken]
+        batches = [tensor if how is None else how(tensor) for tensor, how in zip(several, sparse, strict=True)]
+    if keys is None:
+        return batches if len(batches) > 1 else batches[0]
+    return dict(zip(keys, batches, strict=True))
+
+
+def _values(tensors: Any, keys: Sequence[Any] | None) -> list[Any]:
+    """The components of one example. All must have the form of the first."""
+    if isinstance(tensors, Tensor):
+        raise TypeError(f"the components of an example are in a list or a dict: give [{tensors!r}]")
+    if isinstance(tensors, dict) != (keys is not None) or (keys is not None and set(tensors) != set(keys)):
+        raise ValueError("all sets of tensors must be lists, or dicts with the same keys")
+    found = list(tensors) if keys is None else [tensors[key] for key in keys]
+    if not found:
+        raise ValueError("an example must have at least one component")
+    return found
+
+
+def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Restore | None:
+    """What makes a batch of what was stored of these, the same component of several examples; None for tensors."""
+    kinds = {source.dtype if isinstance(source, SparseTensor) else None for source in column}
+    if len(kinds) > 1 and None in kinds:
+        raise TypeError(f"a component is sparse in all sets of tensors or in none: {column}")
+    if len(kinds) > 1:
+        raise TypeError(f"a sparse component must have the same dtype in all sets of tensors: {column}")
+    (dtype,) = kinds
+    if dtype is None:
+        return None
+    ranks = {source.shape.ndims for source in column}
+    rank = ranks.pop() if len(ranks) == 1 else None
+    return functools.partial(deserialize_many_sparse, dtype=dtype, rank=None if rank is None else rank - enqueue_many)
+
+
+def _stored(source: Tensor | SparseTensor, enqueue_many: bool) -> Tensor:
+    """What goes into the queue: a sparse tensor as strings."""
+    if isinstance(source, Tensor):
+        return source
+    return serialize_many_sparse(source) if enqueue_many else serialize_sparse(source)
+
+
+def _queue(examples: Sequence[Sequence[Tensor]], options: _Options, sparse: Sequence[Restore | None]) -> QueueBase:
+    types = [[tensor.dtype for tensor in example] for example in examples]
+    for other in types[1:]:
+        if other != types[0]:
+            first, second = (", ".join(dtype.name for dtype in each) for each in (types[0], other))
+            raise TypeError(f"all sets of tensors must have the same dtypes, not {first} and {second}")
+    if options.shapes is None:
+        shapes = _shapes(examples, options)
+    elif len(options.shapes) != len(sparse):
+        raise ValueError(f"{len(options.shapes)} shapes were given for {len(sparse)} components")
+    else:
+        given = zip(options.shapes, sparse, strict=True)
+        shapes = [as_shape(shape if how is None else [PARTS]) for shape, how in given]
+    if options.min_after is None:
+        kind = PaddingFIFOQueue if options.pad else FIFOQueue
+        return kind(options.capacity, types[0], shapes, shared_name=options.shared_name)
+    return RandomShuffleQueue(
+        options.capacity, options.min_after, types[0], shapes, shared_name=options.shared_name, seed=options.seed
+    )
+
+
+def _shapes(examples: Sequence[Sequence[Tensor]], options: _Options) -> list[TensorShape]:
+    """What the shapes of the components of one example have in common."""
+    merge = TensorShape.most_specific_compatible_shape if options.pad else TensorShape.merge_with
+    found = []
+    for column in zip(*examples, strict=True):
+        shape = functools.reduce(merge, [_of_one(tensor, options.enqueue_many) for tensor in column])
+        if shape.ndims is None or not (options.pad or shape.is_fully_defined()):
+            pads = shape.ndims is not None and options.min_after is None
+            mend = "give shapes=" + ", or dynamic_pad=True if sizes differ" * pads
+            raise ValueError(f"one example of {column[0]!r} has shape {shape}, which must be known: {mend}")
+        found.append(shape)
+    return found
+
+
+def _of_one(tensor: Tensor, enqueue_many: bool) -> TensorShape:
+    """The shape of a component in one example."""
+    shape: TensorShape = tensor.shape.with_rank_at_least(1)[1:] if enqueue_many else tensor.shape
+    return shape
+
+
+def _keep(keep_input: TensorLike, enqueue_many: bool) -> Tensor:
+    keep = convert_to_tensor(keep_input)
+    keep.spec.only(BOOL)
+    rank = keep.shape.ndims
+    if rank is None or rank > 1:
+        raise ValueError(f"keep_input must be a scalar or a vector, not of shape {keep.shape}")
+    if rank == 1 and not enqueue_many:
+        raise ValueError("keep_input is a vector, and one example is kept or not: with enqueue_many each is told apart")
+    return keep
+
+
+def _enqueue(enqueue: Callable[..., Operation], example: Sequence[Tensor], keep: Tensor) -> Operation:
+    """Puts into the queue what of the example, or of several, is to be kept."""
+    if keep.shape.ndims == 1:
+        return enqueue([boolean_mask(tensor, keep) for tensor in example])
+    known = constant_value(keep)
+    if known is not None:
+        return enqueue(example) if known else group(*example)
+    kept: Tensor = cond(keep, lambda: enqueue(example), no_op)
+    return kept.op
+
+
+__all__ = [
+    "batch", "batch_join", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch", "maybe_shuffle_batch_join",
+    "shuffle_batch", "shuffle_batch_join",
+]  # fmt: skip

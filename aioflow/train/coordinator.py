@@ -1,0 +1,260 @@
+"""Tasks that stop together: the first error stops all of them, and reaches whoever leaves the block.
+
+    async with af.train.Coordinator() as coord:
+        af.train.start_queue_runners(session, coord)
+        while not coord.should_stop():
+            await session.run(train)
+
+The end of the input, an OutOfRangeError, is a stop in good order: the block ends, and all is well.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from aioflow import errors
+from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
+
+_GRACE: Final = 120
+T = TypeVar("T")
+Report = BaseException | tuple[type[BaseException], BaseException, TracebackType | None]
+"""What went wrong: an exception, or what `sys.exc_info()` gives inside an `except`."""
+
+
+class Coordinator:
+    """Owns tasks, tells them when to stop, and keeps the first error of all.
+
+    Leaving the block asks all tasks to stop and waits until they have; those that take longer than two minutes are
+    cancelled and named in a RuntimeError. If the block is left by a cancellation, they are cancelled at once. So none
+    is left, however the block ends, and its error is the first that a task, the block itself or anybody else reported;
+    what they report afterwards because they were stopped is not another error.
+
+    Args:
+        clean_stop_exception_types: exceptions that are no error but the end of the work.
+    """
+
+    def __init__(
+        self, clean_stop_exception_types: Iterable[type[BaseException]] | None = (errors.OutOfRangeError,)
+    ) -> None:
+        chosen = clean_stop_exception_types
+        self._clean: Final = (errors.OutOfRangeError,) if chosen is None else tuple(chosen)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stopping = self._joined = False
+        self._error: BaseException | None = None
+        self._stop: Final = _Condition("a stop", lambda: self._stopping)
+        self._rest: Final = _Condition("the end of all tasks", lambda: not self._tasks)
+        self._either: Final = _Condition("a stop or the end of all tasks", lambda: self._stopping or not self._tasks)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None and not isinstance(error, Exception):
+            await self._leave_at_once(error)
+            return False
+        expected = error is not None and self._is_expected(error)
+        if self._joined:  # whoever joined it has heard of its error
+            await self._cancel_rest()
+            return expected
+        self.request_stop(error)
+        await self._join(_GRACE, ignore_live_threads=False)
+        if self._error is not None and self._error is not error:
+            if expected:  # what came of the stop is not to stand above what led to it
+                raise self._error from self._error.__cause__
+            raise self._error
+        return expected
+
+    async def _leave_at_once(self, error: BaseException) -> None:
+        """Every task is cancelled, and has ended."""
+        self.request_stop()
+        if self._error is not None:
+            error.add_note(f"aioflow: the coordinator had stopped for {self._error!r}")
+        await self._cancel_rest()
+        self._joined = True
+
+    # Stopping
+
+    def request_stop(self, ex: Report | None = None) -> None:
+        """All tasks are asked to stop: `should_stop` is true, and who waits for that is woken. From any thread.
+
+        Args:
+            ex: why, if it is an error: the first one is raised by `join` and by leaving the block.
+
+        Raises:
+            BaseException: `ex` itself, if `join` is over, so that nobody would hear of it.
+        """
+        error = ex[1] if isinstance(ex, tuple) else ex
+        if error is not None and not isinstance(error, BaseException):
+            raise TypeError(f"ex must be an exception or what sys.exc_info() gives, not {ex!r}")
+        if error is not None and not self._is_expected(error):
+            if self._joined:
+                raise error
+            if self._error is None:
+                self._error = error
+        self._stopping = True
+        self._stop.check()
+        self._either.check()
+
+    def _is_expected(self, error: BaseException) -> bool:
+        """Whether it is no error, but an end in good order or what comes of a stop."""
+        derived = (asyncio.CancelledError, errors.CancelledError) if self._stopping else (asyncio.CancelledError,)
+        return isinstance(error, (*self._clean, *derived))
+
+    def should_stop(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._stopping
+
+    async def wait_for_stop(self) -> None:
+        """Return when a stop is asked for: at once if it was. For a limit in seconds, use `asyncio.timeout`."""
+        await self._stop.wait()
+
+    def clear_stop(self) -> None:
+        """No stop is asked for and no error kept: it can be used again."""
+        self._stopping = self._joined = False
+        self._error = None
+
+    @contextlib.contextmanager
+    def stop_on_exception(self) -> Iterator[None]:
+        """An exception that leaves the block stops all tasks, and goes no further; a cancellation does."""
+        try:
+            yield
+        except Exception as error:
+            self.request_stop(error)
+        except BaseException:
+            self.request_stop()
+            raise
+
+    def raise_requested_exception(self) -> None:
+        """Raise the first error that was reported, if one was."""
+        if self._error is not None:
+            raise self._error
+
+    # Tasks
+
+    def create_task(self, coroutine: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+        """The coroutine runs as a task of the coordinator, whose error stops all others.
+
+        RuntimeError if `join` is over; `clear_stop` makes the coordinator as new.
+        """
+        if self._joined:
+            coroutine.close()
+            raise RuntimeError("the coordinator has been joined: nobody would wait for the task; see clear_stop()")
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self.register_task(task)
+        return task
+
+    def register_task(self, task: asyncio.Task[Any]) -> None:
+        """The task belongs to the coordinator from here on: it is waited for, its error stops all others."""
+        if not isinstance(task, asyncio.Task):
+            raise TypeError(f"a coordinator coordinates tasks, not {task!r}")
+        if task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    register_thread = register_task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.request_stop(error)
+        self._rest.check()
+        self._either.check()
+
+    @property
+    def joined(self) -> bool:
+        """Whether `join` is over."""
+        return self._joined
+
+    async def join(
+        self,
+        tasks: Iterable[asyncio.Task[Any]] | None = None,
+        stop_grace_period_secs: float = _GRACE,
+        ignore_live_threads: bool = False,
+    ) -> None:
+        """Every task has ended: by itself, or after a stop was asked for, or else because it was cancelled.
+
+        Cancelling it cancels them all, and returns when they have ended.
+
+        Args:
+            tasks: more tasks, which belong to the coordinator from here on.
+            stop_grace_period_secs: so long after a stop was asked for, tasks that have not ended are cancelled.
+            ignore_live_threads: whether that is no error.
+
+        Raises:
+            BaseException: the first error that was reported.
+            RuntimeError: tasks had to be cancelled; it names them.
+        """
+        for task in tasks or ():
+            self.register_task(task)
+        if asyncio.current_task() in self._tasks:
+            raise RuntimeError("a task of the coordinator cannot join it: it would wait for its own end")
+        await self._join(stop_grace_period_secs, ignore_live_threads)
+        self.raise_requested_exception()
+
+    async def _join(self, grace: float, ignore_live_threads: bool) -> None:
+        stragglers: list[str] = []
+        try:
+            await self._either.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._rest.wait()
+            stragglers = sorted(map(_description, self._tasks))
+        finally:
+            await self._cancel_rest()
+            self._joined = True
+        if stragglers and not ignore_live_threads and self._error is None:
+            names = "; ".join(stragglers)
+            raise RuntimeError(f"{names}: still running {grace:g} s after the stop, and so cancelled")
+
+    async def _cancel_rest(self) -> None:
+        """Cancel every task that is left, and return when all have ended; a cancellation meanwhile is passed on."""
+        cancelled = None
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            try:
+                await self._rest.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._joined else "stopping" if self._stopping else "running"
+        reason = "" if self._error is None else f" for {self._error!r}"
+        return f"<af.train.Coordinator of {len(self._tasks)} tasks, {state}{reason}>"
+
+
+class _Condition(Waitable):
+    """Something that becomes true, and those who wait for that, on whichever loop."""
+
+    def __init__(self, name: str, holds: Callable[[], bool]) -> None:
+        super().__init__(name)
+        self._line: Final = Line()
+        self._lines = (self._line,)
+        self._holds: Final = holds
+
+    async def wait(self) -> None:
+        """Return when it is true."""
+        await self.attempt(self._line, Attempt(f"see {self.name}", self._outcome))
+
+    def check(self) -> None:
+        """It may be true now."""
+        with self._lock:
+            served = self._serve()
+        wake(served)
+
+    def _outcome(self) -> Outcome | None:
+        return (None, None) if self._holds() else None
+
+
+def _description(task: asyncio.Task[Any]) -> str:
+    return f"{task.get_name()} ({getattr(task.get_coro(), '__qualname__', task.get_coro())})"
+
+
+__all__ = ["Coordinator"]

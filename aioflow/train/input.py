@@ -1,0 +1,177 @@
+"""Producers: queues of strings, numbers or rows of tensors, filled by a queue runner, so many times over."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.graph import transactional
+from aioflow.graph_keys import GraphKeys
+from aioflow.kernels.assertions import Assert
+from aioflow.kernels.constants import constant, identity
+from aioflow.kernels.counting import range as range_of
+from aioflow.kernels.gathering import gather
+from aioflow.kernels.random import random_shuffle
+from aioflow.kernels.readers import matching_files
+from aioflow.kernels.shapes import shape, size
+from aioflow.library.control import control_dependencies, name_scope
+from aioflow.library.data_flow import FIFOQueue, QueueBase
+from aioflow.library.scattering import count_up_to
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+from aioflow.tensor_shape import ShapeLike, as_shape
+from aioflow.train.queue_runner import QueueRunner, add_queue_runner
+
+
+@transactional
+def match_filenames_once(pattern: TensorLike, name: str | None = None) -> Variable:
+    """A local variable that holds the names of the files that match, as they were when it was initialized.
+
+    Args:
+        pattern: as `images/*.png`, or a vector of such.
+        name: the name of the variable.
+    """
+    with name_scope(name, "matching_filenames", [pattern]) as scope:
+        keys = [GraphKeys.LOCAL_VARIABLES]
+        return Variable(matching_files(pattern), trainable=False, collections=keys, validate_shape=False, name=scope)
+
+
+@transactional
+def limit_epochs(tensor: TensorLike, num_epochs: int | None = None, name: str | None = None) -> Tensor:
+    """`tensor`, that can be evaluated `num_epochs` times; after that it raises OutOfRangeError. None for no limit.
+
+    How often it was is in a local variable, `epochs`, that `af.local_variables_initializer()` initializes.
+    """
+    value = convert_to_tensor(tensor)
+    if num_epochs is None:
+        return value
+    if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs <= 0:
+        raise ValueError(f"num_epochs must be a positive integer or None, not {num_epochs!r}")
+    with name_scope(name, "limit_epochs", [value]) as scope:
+        keys = [GraphKeys.LOCAL_VARIABLES]
+        epochs = Variable(constant(0, dtypes.int64), name="epochs", trainable=False, collections=keys)
+        with control_dependencies([count_up_to(epochs, num_epochs)]):
+            return identity(value, name=scope)
+
+
+@transactional
+def input_producer(
+    input_tensor: TensorLike,
+    element_shape: ShapeLike = None,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    capacity: int = 32,
+    shared_name: str | None = None,
+    summary_name: str | None = None,
+    name: str | None = None,
+    cancel_op: Operation | None = None,
+) -> QueueBase:
+    """A queue of the rows of `input_tensor`, and in the graph a queue runner that fills it.
+
+    Args:
+        input_tensor: of rank 1 at least.
+        element_shape: the shape of a row, if that of the tensor does not tell it.
+        num_epochs: so often all rows are produced; then the queue is closed. None for ever. It is counted in a local
+            variable: run `af.local_variables_initializer()` first.
+        shuffle: whether the rows come in another order each time.
+        seed: what these orders are drawn from.
+        capacity: how many rows the queue holds.
+        shared_name: queues of that name are one, in sessions that share their container.
+        summary_name: for compatibility.
+        name: the name of the operations.
+        cancel_op: closes the queue when the coordinator stops; made here by default.
+
+    Raises:
+        ValueError: the shape of a row is not known.
+    """
+    with name_scope(name, "input_producer", [input_tensor]):
+        rows = convert_to_tensor(input_tensor, name="input_tensor")
+        row = rows.shape.with_rank_at_least(1)[1:].merge_with(as_shape(element_shape))
+        if not row.is_fully_defined():
+            raise ValueError(f"the rows of {rows!r} have shape {row}, which must be known: give element_shape")
+        if shuffle:
+            rows = random_shuffle(rows, seed=seed)
+        rows = limit_epochs(rows, num_epochs)
+        queue = FIFOQueue(capacity, [rows.dtype], [row], shared_name=shared_name, name=name or "fifo_queue")
+        add_queue_runner(QueueRunner(queue, [queue.enqueue_many([rows])], cancel_op=cancel_op))
+        return queue
+
+
+@transactional
+def string_input_producer(
+    string_tensor: TensorLike,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    capacity: int = 32,
+    shared_name: str | None = None,
+    name: str | None = None,
+    cancel_op: Operation | None = None,
+) -> QueueBase:
+    """A queue of the strings of a vector, as names of files: see `input_producer`.
+
+    Raises:
+        ValueError: there are none.
+        InvalidArgumentError: in the run: there are none.
+    """
+    complaint = "string_input_producer needs at least one string"
+    if isinstance(string_tensor, (list, tuple)) and not string_tensor:
+        raise ValueError(complaint)
+    with name_scope(name, "input_producer", [string_tensor]) as scope:
+        strings = convert_to_tensor(string_tensor, dtypes.string)
+        with control_dependencies([Assert(size(strings) > 0, [complaint])]):
+            checked = identity(strings)
+        return input_producer(
+            checked, [], num_epochs, shuffle, seed, capacity, shared_name, name=scope, cancel_op=cancel_op
+        )
+
+
+@transactional
+def range_input_producer(
+    limit: TensorLike,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    capacity: int = 32,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> QueueBase:
+    """A queue of the integers from 0 to `limit` - 1: see `input_producer`."""
+    with name_scope(name, "input_producer", [limit]) as scope:
+        return input_producer(range_of(limit), [], num_epochs, shuffle, seed, capacity, shared_name, name=scope)
+
+
+@transactional
+def slice_input_producer(
+    tensor_list: Sequence[TensorLike],
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    capacity: int = 32,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> list[Tensor]:
+    """Of each tensor the same row, another one each time: a list of tensors, taken from a queue of numbers of rows.
+
+    See `input_producer`, for that queue. ValueError if there are no tensors, or as many rows as in the first are not in
+    the others.
+    """
+    with name_scope(name, "input_producer", list(tensor_list)):
+        tensors = [convert_to_tensor(value) for value in tensor_list]
+        if not tensors:
+            raise ValueError("slice_input_producer needs at least one tensor")
+        counts = [tensor.shape.with_rank_at_least(1)[0] for tensor in tensors]
+        if not all(count.is_compatible_with(counts[0]) for count in counts):
+            raise ValueError(
+                f"the tensors have {', '.join(str(count.value) for count in counts)} rows, not all as many"
+            )
+        limit = shape(tensors[0])[0]
+        index: Any = range_input_producer(limit, num_epochs, shuffle, seed, capacity, shared_name).dequeue()
+        return [gather(tensor, index) for tensor in tensors]
+
+
+__all__ = [
+    "input_producer", "limit_epochs", "match_filenames_once", "range_input_producer", "slice_input_producer",
+    "string_input_producer",
+]  # fmt: skip

@@ -1,0 +1,235 @@
+"""Queue runners: tasks that fill queues, again and again, until the input ends or a coordinator stops them."""
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from aioflow import errors, scopes
+from aioflow.graph import get_default_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.library.data_flow import QueueBase
+from aioflow.node import Operation
+from aioflow.session import Session
+from aioflow.slices import slice_of
+from aioflow.train.coordinator import Coordinator
+
+Step = Callable[[], Awaitable[Any]]
+
+
+class QueueRunner:
+    """Fills a queue by running operations, each by a task of its own, again and again.
+
+    A task ends when its operation raises one of `queue_closed_exception_types`, which is what the end of the input
+    looks like; the last of those that fill the queue closes it, and what is in it can still be taken. Any other error
+    stops the coordinator. When the coordinator stops, for whatever reason, the queue is closed, nothing waits to be put
+    into it any more, and the tasks end.
+
+    Args:
+        queue: the queue.
+        enqueue_ops: what fills it; one that is there several times is run by as many tasks.
+        close_op: closes the queue in good order; made here by default.
+        cancel_op: closes it at once; made here by default.
+        queue_closed_exception_types: errors that tell of the end of the input; OutOfRangeError by default.
+    """
+
+    def __init__(
+        self,
+        queue: QueueBase,
+        enqueue_ops: Sequence[Any],
+        close_op: Operation | None = None,
+        cancel_op: Operation | None = None,
+        queue_closed_exception_types: tuple[type[errors.OpError], ...] | None = None,
+    ) -> None:
+        if not isinstance(queue, QueueBase):
+            raise TypeError(f"a queue runner fills a queue of the graph, not {queue!r}")
+        if not enqueue_ops:
+            raise ValueError(f"a runner of queue {queue.name!r} needs operations to run")
+        self.queue: Final = queue
+        self.enqueue_ops: Final = list(enqueue_ops)
+        self.queue_closed_exception_types: Final = _checked(queue_closed_exception_types)
+        self.close_op: Final = queue.close() if close_op is None else close_op
+        self.cancel_op: Final = queue.close(cancel_pending_enqueues=True) if cancel_op is None else cancel_op
+        self._started: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._raised: list[Exception] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the queue."""
+        return self.queue.name
+
+    @property
+    def exceptions_raised(self) -> list[Exception]:
+        """The errors of tasks that have no coordinator, since they were last created."""
+        return self._raised
+
+    def was_started(self, sess: Session) -> bool:
+        """Whether its tasks were ever created for that session."""
+        return sess in self._started
+
+    def create_tasks(
+        self, sess: Session, coord: Coordinator | None = None, daemon: bool = False, start: bool = True
+    ) -> list[asyncio.Task[None]]:
+        """A task for each of its operations, running, and one that closes the queue when the coordinator stops.
+
+        None if those it has created for that session still run.
+
+        Args:
+            sess: what runs the operations. Closing it ends the tasks.
+            coord: owns the tasks. Without one they are the caller's, who ends and awaits them, and their errors are in
+                `exceptions_raised`.
+            daemon: for compatibility: a task never keeps a program alive.
+            start: for compatibility: a task begins when it is created.
+
+        Raises:
+            ValueError: `start` is false.
+        """
+        if not start:
+            raise ValueError("a task begins when it is created: create the tasks when they are to begin")
+        if any(work.runner is self for work in _at_work.get(sess, ())):
+            return []
+        steps = {op: sess.make_callable(op) for op in dict.fromkeys(self.enqueue_ops)}
+        self._raised = []
+        self._started.add(sess)
+        return _Work(self, sess, coord).begin([steps[op] for op in self.enqueue_ops])
+
+    create_threads = create_tasks
+
+    def __repr__(self) -> str:
+        return f"<af.train.QueueRunner of {len(self.enqueue_ops)} operations that fill {self.queue!r}>"
+
+
+class _Work:
+    """One runner at work in one session: from the creation of its tasks to the end of the last."""
+
+    def __init__(self, runner: QueueRunner, sess: Session, coord: Coordinator | None) -> None:
+        self.runner: Final = runner
+        self._sess: Final = sess
+        self._coord: Final = coord
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closer: asyncio.Task[None] | None = None
+        self._running = 0
+        self._left = 0
+        self._is_over = False
+
+    def begin(self, steps: Sequence[Step]) -> list[asyncio.Task[None]]:
+        """A task for each step, and the one that waits for the coordinator's stop."""
+        create = _create if self._coord is None else self._coord.create_task
+        name = self.runner.queue.queue_ref.op.name
+        self._running = self._left = len(steps)
+        _at_work.setdefault(self._sess, []).append(self)
+        for number, step in enumerate(steps):
+            task = create(self._run(step), name=f"queue runner {number} of {name!r}")
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+        if self._coord is None:
+            return list(self._tasks)
+        self._closer = create(self._close_on_stop(self._coord), name=f"closer of {name!r}")
+        return [*self._tasks, self._closer]
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running -= 1
+        if not self._running:
+            _at_work[self._sess].remove(self)
+
+    async def _run(self, step: Step) -> None:
+        """Take the step again and again until the input ends; then, if nobody else fills the queue, close it."""
+        try:
+            await self._repeat(step)
+        except self.runner.queue_closed_exception_types:
+            if not self._left:
+                await self._input_ended()
+        except Exception as error:
+            if self._sess.closed:  # as whoever closed it knows
+                return
+            if self._coord is not None:
+                raise
+            self.runner.exceptions_raised.append(error)
+
+    async def _repeat(self, step: Step) -> None:
+        """Take the step again and again until the coordinator stops; the loop gets a turn in between."""
+        piece, coord = slice_of(asyncio.get_running_loop()), self._coord
+        try:
+            while coord is None or not coord.should_stop():
+                piece.begin()
+                await step()
+                if piece.used_up():
+                    await asyncio.sleep(0)
+        finally:
+            self._left -= 1
+
+    async def _input_ended(self) -> None:
+        fillers = [work for work in _at_work[self._sess] if work.runner.queue is self.runner.queue]
+        if not any(work._left for work in fillers):
+            await self._run_quietly(self.runner.close_op)
+        self._is_over = True
+        if self._closer is not None:
+            self._closer.cancel()
+
+    async def _close_on_stop(self, coord: Coordinator) -> None:
+        """Wait for the coordinator to stop; then close the queue and end the tasks that fill it."""
+        try:
+            await coord.wait_for_stop()
+        finally:
+            if not self._is_over:
+                await self._run_quietly(self.runner.cancel_op)
+                for task in self._tasks:
+                    task.cancel()
+
+    async def _run_quietly(self, op: Operation) -> None:
+        """Close the queue, if it is open and the session, too."""
+        if not self._sess.closed:
+            with contextlib.suppress(errors.CancelledError):
+                await self._sess.run(op)
+
+
+_at_work: Final["weakref.WeakKeyDictionary[Session, list[_Work]]"] = weakref.WeakKeyDictionary()
+
+
+def _create(coroutine: Any, name: str) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(coroutine, name=name)
+
+
+def _checked(kinds: Any) -> tuple[type[errors.OpError], ...]:
+    """The classes of errors that tell of the end of the input."""
+    if kinds is None:
+        return (errors.OutOfRangeError,)
+    if not isinstance(kinds, tuple) or not kinds or not all(issubclass(kind, errors.OpError) for kind in kinds):
+        raise TypeError(f"queue_closed_exception_types is a tuple of classes of af.errors, not {kinds!r}")
+    return kinds
+
+
+def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
+    """The runner is among those of the default graph that `start_queue_runners` starts."""
+    get_default_graph().add_to_collection(collection, qr)
+
+
+def start_queue_runners(
+    sess: Session | None = None,
+    coord: Coordinator | None = None,
+    daemon: bool = True,
+    start: bool = True,
+    collection: str = GraphKeys.QUEUE_RUNNERS,
+) -> list[asyncio.Task[None]]:
+    """The tasks of all queue runners of the session's graph, running: see `QueueRunner.create_tasks`.
+
+    Args:
+        sess: what runs the operations; the default session by default.
+        coord: owns the tasks.
+        daemon: for compatibility.
+        start: for compatibility: must be true.
+        collection: the collection of the graph that holds the runners.
+
+    Raises:
+        ValueError: there is no default session.
+        TypeError: `sess` is no session.
+    """
+    session: Any = scopes.current_session() if sess is None else sess
+    if not isinstance(session, Session):
+        raise TypeError(f"queue runners run in a session, not in {session!r}")
+    runners: list[QueueRunner] = session.graph.get_collection(collection)
+    return [task for runner in runners for task in runner.create_tasks(session, coord, daemon, start)]
+
+
+__all__ = ["QueueRunner", "add_queue_runner", "start_queue_runners"]

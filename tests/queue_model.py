@@ -1,0 +1,114 @@
+"""What queues do, said plainly: lists, and no waiting. The live ones are compared with this under cancellation."""
+
+import random
+
+
+class Attempt:
+    """Something that somebody wants of a queue. `outcome` is None as long as it waits."""
+
+    def __init__(self, kind, items=(), count=0):
+        self.kind = kind
+        self.left = list(items)
+        self.count = count
+        self.outcome = None
+
+
+class Model:
+    """A queue: `kind` is fifo, shuffled or priority.
+
+    Elements are (serial, value) pairs, so that an element that was given back is known by its age.
+    """
+
+    def __init__(self, kind, capacity, min_after=0, seed=1):
+        self.kind, self.capacity, self.min_after = kind, capacity, min_after
+        self.items = []
+        self.puts, self.takes = [], []
+        self.closed = False
+        self.serial = 0
+        self.random = random.Random(seed)
+
+    @property
+    def size(self):
+        return len(self.items)
+
+    # What somebody wants
+
+    def join(self, attempt):
+        (self.takes if attempt.kind in ("take", "up_to") else self.puts).append(attempt)
+        self.serve()
+        return attempt
+
+    def leave(self, attempt):
+        """Whoever wanted it was cancelled, perhaps before hearing that it was done."""
+        for line in (self.puts, self.takes):
+            if attempt in line:
+                line.remove(attempt)
+        if attempt.kind in ("take", "up_to") and isinstance(attempt.outcome, list):
+            self.items += attempt.outcome
+            if self.kind == "fifo":
+                self.items.sort()
+        self.serve()
+
+    def close_now(self):
+        self.closed = True
+        self.serve()
+
+    # How it is served
+
+    def serve(self):
+        while any([self.advance(self.puts, self.put_first), self.advance(self.takes, self.take_first)]):
+            pass
+
+    def advance(self, line, first):
+        moved = False
+        while line and first(line[0]):
+            line.pop(0)
+            moved = True
+        return moved
+
+    def put_first(self, attempt):
+        if self.closed:
+            attempt.outcome = "closed"
+        elif attempt.kind == "close":
+            self.closed = True
+            attempt.outcome = "done"
+        elif attempt.kind == "atomic":
+            if self.room(len(attempt.left)):
+                while attempt.left:
+                    self.add(attempt.left.pop(0))
+                attempt.outcome = "done"
+        else:
+            while attempt.left and self.room(1):
+                self.add(attempt.left.pop(0))
+            if not attempt.left:
+                attempt.outcome = "done"
+        return attempt.outcome is not None
+
+    def room(self, count):
+        needed = self.takes[0].count + self.min_after if self.takes else 0
+        return self.size + count <= self.capacity or self.size < needed
+
+    def add(self, value):
+        self.serial += 1
+        self.items.append((self.serial, value))
+
+    def take_first(self, attempt):
+        available = self.size if self.closed else self.size - self.min_after
+        if available >= attempt.count:
+            attempt.outcome = [self.next() for _ in range(attempt.count)]
+        elif self.closed and attempt.kind == "up_to" and available:
+            attempt.outcome = [self.next() for _ in range(available)]
+        elif self.closed:
+            attempt.outcome = "out of range"
+        return attempt.outcome is not None
+
+    def next(self):
+        if self.kind == "fifo":
+            return self.items.pop(0)
+        if self.kind == "priority":
+            least = min(self.items, key=lambda item: (item[1] % 3, item[0]))
+            self.items.remove(least)
+            return least
+        chosen = int(self.random.random() * len(self.items))
+        self.items[chosen], self.items[-1] = self.items[-1], self.items[chosen]
+        return self.items.pop()

@@ -1,0 +1,126 @@
+"""Samples of what decodes text and bytes."""
+
+import io
+import json
+
+import numpy as np
+
+from aioflow.dtypes import float32, int64, uint16
+from aioflow.dtypes import string as string_
+from aioflow.kernels import decoding, decoding_images, decoding_json, decoding_npy, parsing
+from aioflow.kernels.example_wire import make_example, make_sequence_example
+from aioflow.tensor_shape import TensorShape
+
+from . import sample
+
+
+def text(*items):
+    made = np.empty(len(items), object)
+    made[:] = items
+    return made
+
+
+def one(item):
+    made = np.empty((), object)
+    made[()] = item
+    return made
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+LINES = text(b"1,2.5,x", b',-1e3,"a,""b"""')
+DEFAULTS = (np.array([7], np.int64), np.array([0.0], np.float32), text(b""))
+
+
+def csv(lines, *defaults):
+    return decoding.decode_csv(lines, list(defaults))
+
+
+def columns(lines, *defaults):
+    return [np.array([1, 7]), np.array([2.5, -1e3], np.float32), text(b"x", b'a,"b"')]
+
+
+sample("decode_csv", csv, LINES, *DEFAULTS, reference=columns)
+sample("decode_csv", lambda x, d: decoding.decode_csv(x, [d]), np.zeros((0, 2), object), DEFAULTS[0],
+       reference=lambda x, d: np.zeros((0, 2), np.int64))  # fmt: skip
+sample("decode_csv", lambda x, d: decoding.decode_csv(x, [d]), one(b"5"), DEFAULTS[0],
+       reference=lambda x, d: np.int64(5))  # fmt: skip
+
+GRID = np.arange(6, dtype=np.float32).reshape(2, 3)
+sample("decode_npy", lambda x: decoding_npy.decode_npy(x, float32), one(npy(GRID)), reference=lambda x: GRID)
+sample("decode_npy", lambda x: decoding_npy.decode_npy(x, float32, [3, 2]), one(npy(np.asfortranarray(GRID.T))),
+       reference=lambda x: GRID.T)  # fmt: skip
+
+sample("decode_compressed", lambda x: decoding_npy.decode_compressed(x), text(b"a", b""), reference=lambda x: x)
+
+WORDS = {"features": {"feature": {"n": {"int64List": {"value": ["3", -4]}}}}}
+sample("decode_json_example", decoding_json.decode_json_example, text(json.dumps(WORDS).encode(), b"{}"),
+       reference=lambda x: text(make_example({"n": [3, -4]}), make_example({})))  # fmt: skip
+
+EXAMPLES = text(make_example({"n": 1, "w": [b"a", b"b"]}), make_example({"n": 2}))
+NONE = np.zeros(0, object)
+
+
+def parsed(serialized, names, default):
+    shapes = (TensorShape(()),)
+    return parsing.parse_example(serialized, names, [default], ("w",), (string_,), ("n",), shapes)
+
+
+sample("parse_example", parsed, EXAMPLES, NONE, np.zeros(0, np.int64),
+       reference=lambda *given: [
+           np.array([[0, 0], [0, 1]]), text(b"a", b"b"), np.array([2, 2]), np.array([1, 2]),
+       ])  # fmt: skip
+
+SEQUENCE = make_sequence_example({"n": 5}, {"t": [[1.0, 2.0], [3.0, 4.0]], "w": ["a", ["b", "c"]]})
+
+
+def sequence(serialized, default):
+    return parsing.parse_sequence_example(
+        serialized, [default], (), (), ("n",), (TensorShape(()),), ("w",), (string_,), ("t",), (float32,),
+        (TensorShape([2]),), (),
+    )  # fmt: skip
+
+
+sample("parse_sequence_example", sequence, one(SEQUENCE), np.zeros(0, np.int64),
+       reference=lambda *given: [
+           np.int64(5), np.array([[0, 0], [1, 0], [1, 1]]), text(b"a", b"b", b"c"), np.array([2, 2]),
+           np.array([[1, 2], [3, 4]], np.float32),
+       ])  # fmt: skip
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
+
+
+def saved(kind, pixels, **options):
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, **options)
+    return file.getvalue()
+
+
+def opened(contents):
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(contents[()])))
+
+
+PNG, JPEG, BMP, GIF = (one(saved(kind, PIXELS)) for kind in ("PNG", "JPEG", "BMP", "GIF"))
+sample("decode_png", decoding_images.decode_png, PNG, reference=opened)
+sample("decode_png", lambda x: decoding_images.decode_png(x, 1, uint16), one(saved("PNG", PIXELS[..., 0])),
+       reference=lambda x: PIXELS[..., :1].astype(np.uint16) * 257)  # fmt: skip
+sample("decode_jpeg", decoding_images.decode_jpeg, JPEG, reference=opened)
+sample("decode_and_crop_jpeg", decoding_images.decode_and_crop_jpeg, JPEG, np.array([1, 0, 2, 3], np.int32),
+       reference=lambda x, window: opened(x)[1:3, :3])  # fmt: skip
+sample("decode_bmp", decoding_images.decode_bmp, BMP, reference=opened)
+sample("decode_gif", decoding_images.decode_gif, GIF)
+sample("decode_image", lambda x: decoding_images.decode_any_image(x, 0, False), PNG, reference=opened)
+sample("is_jpeg", decoding_images.is_jpeg, text(JPEG[()], PNG[()], b""),
+       reference=lambda x: np.array([True, False, False]))  # fmt: skip
+sample("extract_jpeg_shape", lambda x: decoding_images.extract_jpeg_shape(x, int64), JPEG,
+       reference=lambda x: np.array([4, 5, 3]))  # fmt: skip
+sample("encode_png", decoding_images.encode_png, PIXELS)
+sample("encode_jpeg", decoding_images.encode_jpeg, PIXELS)

@@ -1,0 +1,465 @@
+"""Decoders: as TensorFlow's, and bytes that claim too much are refused before anything is allocated."""
+
+import contextlib
+import io
+import json
+import struct
+import sys
+import time
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from evaluate import evaluate
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+import aioflow as af
+from aioflow import errors
+
+TABLE = json.loads((Path(__file__).parent / "data" / "input.json").read_text())
+EXAMPLES, PICTURES = TABLE["examples"], TABLE["pictures"]
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def text(*items):
+    made = np.empty(len(items), object)
+    made[:] = [item.encode("latin-1") if isinstance(item, str) else item for item in items]
+    return made
+
+
+def constant(data):
+    made = np.empty((), object)
+    made[()] = data.encode("latin-1") if isinstance(data, str) else data
+    return af.constant(made)
+
+
+def plain(value):
+    """As the table has it: bytes as Latin letters, arrays as lists."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, af.SparseTensor):
+        return {part: plain(getattr(value, part)) for part in ("indices", "values", "dense_shape")}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, af.Tensor):
+        return plain(evaluate(value))
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return plain(value.tolist()) if hasattr(value, "tolist") else value
+
+
+def same(ours, theirs):
+    """Equal, NaN with NaN too."""
+    return json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
+
+
+def dtype_of(name):
+    return {"int64": af.int64, "float32": af.float32, "string": af.string}.get(name, name)
+
+
+def wanted(features):
+    return {
+        key: getattr(af, kind)(*[dtype_of(a) if isinstance(a, str) and a != "none" else a for a in arguments])
+        for key, (kind, *arguments) in features.items()
+    }
+
+
+# CSV
+
+
+@pytest.mark.parametrize("case", TABLE["csv"], ids=lambda case: repr((case["records"], case["options"])))
+def test_csv_is_decoded_as_tensorflow_does(case):
+    def decode():
+        return af.decode_csv(text(*case["records"]), case["defaults"], **case["options"])
+
+    if isinstance(case["result"], str):
+        with pytest.raises(errors.InvalidArgumentError):
+            evaluate(decode())
+    else:
+        assert same(plain(decode()), case["result"])
+
+
+def test_csv_says_which_field_of_which_record():
+    with pytest.raises(errors.InvalidArgumentError, match="field 1 of record 1 is to be int32, and is b'x'"):
+        evaluate(af.decode_csv(text("1,2", "3,x"), [[0], [0]]))
+    with pytest.raises(errors.InvalidArgumentError, match="field 0 of record 0 is empty, and has no default"):
+        evaluate(af.decode_csv(text(",2"), [np.zeros(0, np.int32), [0]]))
+    with pytest.raises(errors.InvalidArgumentError, match="record 1 has 3 fields, and 2 are expected"):
+        evaluate(af.decode_csv(text("1,2", "1,2,3"), [[0], [0]]))
+
+
+@pytest.mark.parametrize(
+    ("defaults", "options", "says"),
+    [
+        ([], {}, "is empty"),
+        ([[True]], {}, "column 0 is bool"),
+        ([[1, 2]], {}, "at most one value"),
+        ([[1]], {"field_delim": ";;"}, "one character"),
+        ([[1]], {"select_cols": [0, 1]}, "names 2 columns"),
+        ([[1], [1]], {"select_cols": [1, 0]}, "rising"),
+    ],
+)
+def test_csv_of_wrong_columns_is_refused_when_it_is_built(defaults, options, says, graph):
+    with pytest.raises((TypeError, ValueError), match=says):
+        af.decode_csv(text("1"), defaults, **options)
+
+
+@given(st.lists(st.text('a",\r\n ', max_size=6), min_size=1, max_size=4))
+def test_csv_gives_back_what_was_quoted(fields):
+    line = ",".join('"{}"'.format(field.replace('"', '""')) for field in fields)
+    with af.Graph().as_default():
+        found = af.decode_csv(text(line), [["none"]] * len(fields))
+        assert [plain(column) for column in found] == [[field or "none"] for field in fields]
+
+
+@given(st.binary(max_size=20), st.integers(1, 3))
+def test_csv_of_any_bytes_is_decoded_or_refused(data, count):
+    with af.Graph().as_default():
+        try:
+            evaluate(list(af.decode_csv(text(data), [["x"]] * count)))
+        except errors.InvalidArgumentError as error:
+            assert "record 0" in error.message  # noqa: PT017
+
+
+# Examples
+
+
+def test_examples_are_parsed_as_tensorflow_does():
+    made = af.parse_example(text(*EXAMPLES["serialized"]), wanted(EXAMPLES["features"]))
+    assert same(plain(made), EXAMPLES["batch"])
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_single_examples_are_parsed_as_tensorflow_does(number):
+    made = af.parse_single_example(constant(EXAMPLES["serialized"][number]), wanted(EXAMPLES["features"]))
+    assert same(plain(made), EXAMPLES["single"][number])
+
+
+@pytest.mark.parametrize(("features", "error"), EXAMPLES["wrong"], ids=repr)
+def test_what_tensorflow_refuses_is_refused(features, error):
+    made = af.parse_example(text(*EXAMPLES["serialized"]), wanted(features))
+    with pytest.raises(getattr(errors, error), match=f"feature '{next(iter(features))}'|no feature"):
+        plain(made)
+
+
+def test_a_sequence_is_parsed_as_tensorflow_does():
+    made = af.parse_single_sequence_example(
+        constant(EXAMPLES["sequence"]), wanted(EXAMPLES["context_features"]), wanted(EXAMPLES["sequence_features"])
+    )
+    assert same(plain(list(made)), EXAMPLES["sequence_result"])
+
+
+def test_json_is_parsed_as_tensorflow_does():
+    decoded = af.decode_json_example(constant(EXAMPLES["json"]))
+    features = {"i": af.FixedLenFeature([2], af.int64), "s": af.FixedLenFeature([], af.string)}
+    assert same(plain(af.parse_single_example(decoded, features)), EXAMPLES["json_result"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "", "[]", "[" * 100_000, '{"features": 1}', '{"other": {}}', '{"features": {"feature": {"a": {}}}}',
+        '{"features": {"feature": {"a": {"int64List": {"value": [1.5]}}}}}',
+        '{"features": {"feature": {"a": {"int64List": {"value": [9223372036854775808]}}}}}',
+        '{"features": {"feature": {"a": {"bytesList": {"value": ["*"]}}}}}',
+        '{"features": {"feature": {"a": {"floatList": {"value": {}, "x": 1}}}}}',
+    ],
+)  # fmt: skip
+def test_json_that_is_no_example_is_refused(words):
+    with pytest.raises(errors.InvalidArgumentError, match="string 0 is no example in JSON"):
+        evaluate(af.decode_json_example(text(words)))
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3),
+        st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=40) | st.lists(st.binary(max_size=4), max_size=4),
+        max_size=4,
+    )
+)
+def test_what_an_example_is_made_of_is_parsed_again(features):
+    kinds = {key: af.string if any(isinstance(v, bytes) for v in values) else None for key, values in features.items()}
+    kinds = {key: kind or (af.int64 if features[key] else af.float32) for key, kind in kinds.items()}
+    serialized = af.io.make_example(features)
+    with af.Graph().as_default():
+        if features:
+            made = af.parse_single_example(constant(serialized), {k: af.VarLenFeature(d) for k, d in kinds.items()})
+            for key, values in features.items():
+                assert evaluate(made[key].values).tolist() == values
+
+
+@given(st.data())
+def test_a_damaged_example_is_parsed_or_refused(data):
+    serialized = bytearray(EXAMPLES["serialized"][data.draw(st.integers(0, 3))].encode("latin-1"))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(serialized) - 1))
+        serialized[at] = data.draw(st.integers(0, 255))
+    del serialized[data.draw(st.integers(0, 2 * len(serialized))) :]
+    with af.Graph().as_default():
+        try:
+            plain(af.parse_single_example(constant(bytes(serialized)), wanted(EXAMPLES["features"])))
+        except errors.InvalidArgumentError as error:
+            assert "example 0" in error.message  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x0a\xff\xff\xff\xff\x0f", b"\x0a" + b"\xff" * 11, b"\x0b", b"\x00\x00", b"\x0d\x00"]
+)
+def test_forged_messages_are_refused(data):
+    with pytest.raises(errors.InvalidArgumentError, match="example 0 cannot be parsed"):
+        plain(af.parse_single_example(constant(data), {"a": af.VarLenFeature(af.int64)}))
+
+
+def test_a_message_of_many_parts_takes_no_longer_than_its_length():
+    parts = b"\x1a\x00" * 200_000
+    entry = b"\x0a\x01a\x12" + varint(len(parts)) + parts
+    features = b"\x0a" + varint(len(entry)) + entry
+    begin = time.perf_counter()
+    made = af.parse_single_example(
+        constant(b"\x0a" + varint(len(features)) + features), {"a": af.VarLenFeature(af.int64)}
+    )
+    assert plain(made["a"].values) == []
+    assert time.perf_counter() - begin < 10
+
+
+def varint(value):
+    made = []
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*made, value])
+
+
+def test_errors_call_an_example_by_its_name():
+    made = af.parse_example(
+        text(*EXAMPLES["serialized"]), {"s": af.FixedLenFeature([], af.string)}, example_names=text(*"abcd")
+    )
+    with pytest.raises(errors.InvalidArgumentError, match="example 'b' has no feature 's'"):
+        plain(made)
+
+
+def test_features_that_cannot_be_are_refused_when_built():
+    one = constant(b"")
+    for features in (
+        {},
+        {"a": af.FixedLenFeature([], af.int32)},
+        {"a": af.FixedLenFeature([None, 2, None], af.int64)},
+        {"a": af.FixedLenFeature([2], af.int64, [1, 2, 3])},
+        {"a": af.FixedLenSequenceFeature([], af.int64)},
+        {"a": af.VarLenFeature(af.int64), "b": af.SparseFeature("b", "a", af.float32, 3)},
+        {"a": "feature"},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            af.parse_single_example(one, features)
+    with pytest.raises(ValueError, match="parse_single_example"):
+        af.parse_example(one, {"a": af.VarLenFeature(af.int64)})
+
+
+# Arrays and compressed bytes
+
+
+def npy(header, data=b"", version=(1, 0)):
+    words = header.encode("latin-1")
+    return b"\x93NUMPY" + bytes(version) + struct.pack("<H", len(words)) + words + data
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", ">i4", "int64", "float16", ">f8", "complex64"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)])
+def test_arrays_are_decoded_whatever_their_order(dtype, shape):
+    array = np.asfortranarray(np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype))
+    file = io.BytesIO()
+    np.save(file, array)
+    found = evaluate(af.io.decode_npy(constant(file.getvalue()), np.dtype(dtype).newbyteorder("=").type))
+    assert np.asarray(found).dtype == array.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff", npy("{"), npy("__import__('os')"), npy("[" * 5000),
+        npy("{'descr': '|O', 'fortran_order': False, 'shape': ()}", b"12345678"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}", b"1234"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", b"12345"),
+        npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", b"1234"),
+        npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", b"1234"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", b"1234", (3, 0)),
+    ],
+)  # fmt: skip
+def test_what_is_no_array_of_the_dtype_is_refused(data):
+    with pytest.raises(errors.InvalidArgumentError):
+        evaluate(af.io.decode_npy(constant(data), af.float32))
+
+
+def test_an_array_of_another_shape_is_refused():
+    file = io.BytesIO()
+    np.save(file, np.zeros((2, 3), np.float32))
+    assert af.io.decode_npy(constant(file.getvalue()), af.float32, [None, 3]).shape.as_list() == [None, 3]
+    with pytest.raises(errors.InvalidArgumentError, match=r"shape \[2, 3\].*\[None, 4\]|shape \[2, 3\]"):
+        evaluate(af.io.decode_npy(constant(file.getvalue()), af.float32, [None, 4]))
+
+
+def test_compressed_bytes_are_decompressed_up_to_a_limit():
+    assert plain(af.decode_compressed(text(zlib.compress(b"abc") + zlib.compress(b"d")), "ZLIB")) == ["abcd"]
+    bomb = zlib.compress(bytes(100 << 20), 9)
+    for data, limit in ((bomb, 1 << 30), (zlib.compress(b"abcd"), 3)):
+        with pytest.raises(errors.ResourceExhaustedError):
+            evaluate(af.decode_compressed(text(data), "ZLIB", limit))
+    for data in (b"abc", zlib.compress(b"abcdef" * 100)[:-5]):
+        with pytest.raises(errors.InvalidArgumentError):
+            evaluate(af.decode_compressed(text(data), "ZLIB"))
+
+
+# Pictures
+
+
+def test_pngs_are_tensorflows():
+    png, png16 = constant(PICTURES["png"]), constant(PICTURES["png16"])
+    assert plain(af.image.decode_png(png)) == PICTURES["pixels"]
+    assert plain(af.image.decode_png(png, dtype=af.uint16)) == PICTURES["as_uint16"]
+    assert plain(af.image.decode_png(png, channels=4)) == PICTURES["with_alpha"]
+    assert plain(af.image.decode_png(png16, dtype=af.uint16)) == PICTURES["grey"]
+    assert plain(af.image.decode_png(png16)) == PICTURES["png16_as_uint8"]
+
+
+def test_jpegs_are_nearly_tensorflows():
+    found = evaluate(af.image.decode_jpeg(constant(PICTURES["jpeg"])))
+    assert abs(found.astype(int) - np.array(PICTURES["jpeg_pixels"])).max() <= 8
+    made = evaluate(af.image.decode_jpeg(af.image.encode_jpeg(np.array(PICTURES["smooth"], np.uint8))))
+    assert abs(made.astype(int) - np.array(PICTURES["smooth"])).max() <= 24
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 1), (4, 5, 2), (4, 5, 3), (4, 5, 4)])
+def test_a_png_loses_nothing(shape):
+    pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    for compression in (-1, 0, 9):
+        assert evaluate(af.image.decode_png(af.image.encode_png(pixels, compression))).tolist() == pixels.tolist()
+    grey = np.random.default_rng(0).integers(0, 65536, (3, 2, 1), np.uint16)
+    assert evaluate(af.image.decode_png(af.image.encode_png(grey), dtype=af.uint16)).tolist() == grey.tolist()
+
+
+def saved(kind, *frames, **options):
+    file = io.BytesIO()
+    first, *rest = [Image.fromarray(frame) for frame in frames]
+    first.save(file, kind, **(options | ({"save_all": True, "append_images": rest} if rest else {})))
+    return file.getvalue()
+
+
+def test_any_picture_is_decoded_and_a_gif_with_all_its_frames():
+    pixels = np.zeros((4, 6, 3), np.uint8)
+    pixels[:, 3:] = 255
+    other = 255 - pixels
+    for kind in ("PNG", "JPEG", "BMP"):
+        found = evaluate(af.image.decode_image(constant(saved(kind, pixels)), channels=3, expand_animations=False))
+        assert abs(found.astype(int) - pixels).max() < 40
+    gif = constant(saved("GIF", pixels, other))
+    assert evaluate(af.image.decode_gif(gif)).tolist() == [pixels.tolist(), other.tolist()]
+    assert evaluate(af.image.decode_image(gif)).shape == (2, 4, 6, 3)
+    still = af.image.decode_image(gif, dtype=af.float32, expand_animations=False)
+    assert still.shape.as_list() == [None, None, None]
+    assert evaluate(still).max() == 1.0
+
+
+def test_a_jpeg_is_decoded_smaller_cropped_and_measured():
+    pixels = np.tile(np.arange(64, dtype=np.uint8)[:, None, None], (1, 80, 3))
+    jpeg = constant(saved("JPEG", pixels))
+    assert evaluate(af.image.decode_jpeg(jpeg, ratio=4)).shape == (16, 20, 3)
+    assert evaluate(af.image.decode_jpeg(jpeg, channels=1)).shape == (64, 80, 1)
+    assert evaluate(af.image.decode_and_crop_jpeg(jpeg, [10, 20, 5, 6])).shape == (5, 6, 3)
+    assert evaluate(af.image.extract_jpeg_shape(jpeg)).tolist() == [64, 80, 3]
+    with pytest.raises(errors.InvalidArgumentError, match=r"\[60, 0, 5, 6\].*64 x 80"):
+        evaluate(af.image.decode_and_crop_jpeg(jpeg, [60, 0, 5, 6]))
+
+
+def png_of(width, height, data=b"", depth=8, colour=2):
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (png_of(100_000, 100_000, zlib.compress(bytes(1 << 22), 9)), "header is forged"),
+        (png_of(1 << 31, 1 << 31), "header is forged"),
+        (png_of(10_000, 10_000, bytes(1 << 19)), "at most 89000000"),
+        (png_of(0, 5), "0 pixels"),
+        (png_of(5, 5, b"rubbish"), "cannot be decoded"),
+        (png_of(5, 5)[:20], "truncated"),
+        (b"\x89PNG\r\n\x1a\n", "truncated"),
+        (b"", "no picture"),
+        (b"\xff\xd8\xff", "this is JPEG"),
+    ],
+)
+def test_pngs_that_claim_too_much_are_refused_before_they_are_decoded(data, says):
+    tracemalloc.start()
+    with pytest.raises(errors.InvalidArgumentError, match=says):
+        evaluate(af.image.decode_png(constant(data)))
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
+
+
+def test_a_jpeg_that_claims_too_much_is_refused_before_it_is_decoded():
+    jpeg = bytearray(saved("JPEG", np.zeros((8, 8, 3), np.uint8)))
+    at = jpeg.index(b"\xff\xc0") + 5
+    jpeg[at : at + 4] = struct.pack(">HH", 9000, 9000)
+    with pytest.raises(errors.InvalidArgumentError, match="no JPEG of 9000 x 9000 pixels: its header is forged"):
+        evaluate(af.image.decode_jpeg(constant(bytes(jpeg))))
+    flat = saved("JPEG", np.zeros((2000, 3000), np.uint8), quality=1, progressive=True, optimize=True)
+    assert evaluate(af.image.decode_jpeg(constant(flat))).shape == (2000, 3000, 1)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP"])
+def test_a_damaged_picture_is_decoded_or_refused(kind):
+    chance = np.random.default_rng(0)
+    data = saved(kind, chance.integers(0, 256, (9, 7, 3), np.uint8))
+    decode = getattr(af.image, f"decode_{kind.lower()}")
+    given = af.placeholder(af.string, [])
+    pixels = decode(given)
+    for number in range(300):
+        damaged = bytearray(data)
+        damaged[chance.integers(len(data) if number % 2 else 40)] = chance.integers(256)
+        if number % 3 == 0:
+            del damaged[chance.integers(len(data)) :]
+        value = np.empty((), object)
+        value[()] = bytes(damaged)
+        with contextlib.suppress(errors.InvalidArgumentError):
+            assert evaluate(pixels, {given: value}).dtype == np.uint8
+
+
+def test_without_pillow_a_picture_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow\[image\]"):
+        evaluate(af.image.decode_png(constant(PICTURES["png"])))
+
+
+def test_pictures_that_cannot_be_are_refused_when_built():
+    pixels = np.zeros((2, 2, 3), np.uint8)
+    for wrong in (
+        lambda: af.image.decode_png(text("a", "b")),
+        lambda: af.image.decode_png(constant(b""), channels=5),
+        lambda: af.image.decode_png(constant(b""), dtype=af.float32),
+        lambda: af.image.decode_jpeg(constant(b""), channels=4),
+        lambda: af.image.decode_jpeg(constant(b""), ratio=3),
+        lambda: af.image.encode_png(pixels.astype(np.float32)),
+        lambda: af.image.encode_png(pixels.astype(np.uint16)),
+        lambda: af.image.encode_png(pixels, 11),
+        lambda: af.image.encode_jpeg(pixels[..., :2]),
+        lambda: af.image.encode_jpeg(pixels, quality=101),
+        lambda: af.image.encode_jpeg(pixels, format="grayscale"),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            wrong()

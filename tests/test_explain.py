@@ -1,0 +1,125 @@
+"""Reports of who waits for what."""
+
+import asyncio
+
+import pytest
+
+import aioflow as af
+
+
+@pytest.fixture
+def graph():
+    with af.Graph().as_default() as made:
+        yield made
+
+
+async def turns(count=20):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def ended(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_session_at_rest_has_nothing_to_say(graph):
+    async with af.Session(graph=graph) as session:
+        report = await session.explain()
+    assert (report.waits, report.application, report.idle_runners, report.detached) == ((), (), (), ())
+    assert str(report) == "no step is running"
+
+
+async def test_who_waits_for_a_queue_is_named_with_line_and_time(graph):
+    queue = af.FIFOQueue(2, [af.float32], shapes=[[]], name="letters")
+    element = queue.dequeue(name="letter")
+    async with af.Session(graph=graph) as session:
+        task = asyncio.create_task(session.run(element))
+        await asyncio.sleep(5)
+        (wait,) = (await session.explain()).waits
+        assert wait.seconds == pytest.approx(5)
+        assert (wait.operation, wait.op_type) == ("letter", "queue_dequeue")
+        assert "test_explain.py" in wait.line
+        assert "take an element of" in wait.what
+        assert "'letters'" in wait.what
+        assert "waits to take an element of" in str(await session.explain())
+        await ended(task)
+        assert (await session.explain()).waits == ()
+
+
+async def test_several_steps_are_told_apart(graph):
+    queue = af.FIFOQueue(1, [af.int32], shapes=[[]])
+    put, take = queue.enqueue(1, name="put"), queue.dequeue(name="take")
+    async with af.Session(graph=graph) as session:
+        await session.run(put)
+        tasks = [asyncio.create_task(session.run(put)) for _ in range(3)]
+        await turns()
+        report = await session.explain()
+        assert [wait.operation for wait in report.waits] == ["put"] * 3
+        assert len({wait.step for wait in report.waits}) == 3
+        for _ in range(4):
+            await session.run(take)
+        await asyncio.gather(*tasks)
+
+
+async def test_what_the_application_waits_for_is_told_too(graph):
+    queue = af.FIFOQueue(1, [af.int32], shapes=[[]], name="work")
+    async with af.Session(graph=graph) as session:
+        task = asyncio.create_task(session.queue(queue).take())
+        await turns()
+        (text,) = (await session.explain()).application
+        assert "take an element of" in text
+        assert "'work'" in text
+        await ended(task)
+
+
+async def test_a_runner_that_was_never_started_is_named(graph):
+    queue = af.FIFOQueue(1, [af.int32], shapes=[[]], name="work")
+    af.train.add_queue_runner(af.train.QueueRunner(queue, [queue.enqueue(1)]))
+    async with af.Session(graph=graph) as session:
+        report = await session.explain()
+        assert len(report.idle_runners) == 1
+        assert "work" in str(report)
+        assert "start_queue_runners" in str(report)
+        async with af.train.Coordinator() as coord:
+            af.train.start_queue_runners(session, coord)
+            assert (await session.explain()).idle_runners == ()
+            coord.request_stop()
+
+
+async def test_a_session_that_does_not_go_on_says_so_once_in_the_log(graph, caplog):
+    queue = af.FIFOQueue(2, [af.float32], shapes=[[]], name="letters")
+    element = queue.dequeue(name="letter")
+    async with af.Session(graph=graph, config=af.Config(stall_report=30.0)) as session:
+        task = asyncio.create_task(session.run(element))
+        await asyncio.sleep(29)
+        assert not caplog.records
+        await asyncio.sleep(1000)
+        (record,) = caplog.records
+        assert record.name == "aioflow.session"
+        assert "no operation has ended for 30 s" in record.getMessage()
+        assert "'letter' (queue_dequeue) waits to take" in record.getMessage()
+        await ended(task)
+
+
+async def test_a_session_that_goes_on_is_not_reported(graph, caplog):
+    queue = af.FIFOQueue(2, [af.float32], shapes=[[]])
+    element = queue.dequeue()
+    async with af.Session(graph=graph, config=af.Config(stall_report=30.0)) as session:
+        live = session.queue(queue)
+        for _ in range(10):
+            task = asyncio.create_task(session.run(element))
+            await asyncio.sleep(20)
+            await live.put(1.0)
+            await task
+    assert not caplog.records
+
+
+async def test_no_stall_is_reported_if_that_is_switched_off(graph, caplog):
+    queue = af.FIFOQueue(2, [af.float32], shapes=[[]])
+    async with af.Session(graph=graph, config=af.Config(stall_report=None)) as session:
+        task = asyncio.create_task(session.run(queue.dequeue()))
+        await asyncio.sleep(10_000)
+        await ended(task)
+    assert not caplog.records
