@@ -349,6 +349,12 @@ def test_the_loop_of_the_readme_gives_what_it_says(tmp_path):
     assert done.stdout.split() == ["13.5", "13.5"], done.stderr
 
 
+def test_the_queue_of_the_readme_gives_what_it_says(tmp_path):
+    (tmp_path / "streamed.py").write_text(blocks("README.md", "python")[2])
+    done = run(tmp_path / "streamed.py")
+    assert done.stdout.split() == ["6.0", "22.0", "38.0"], done.stderr
+
+
 def test_every_file_and_test_that_a_document_names_exists():
     for document in ("README.md", "CONTRIBUTING.md", "examples/data/README.md"):
         text = (ROOT / document).read_text()
