@@ -1,0 +1,225 @@
+"""Training steps fed by readers, a PNG decoder and a shuffle queue, against reading, decoding and training in turn.
+
+Decoding a batch costs as much as the step that learns from it: the side of the pictures is chosen by measuring. Both
+costs are of one core, or there would be nothing to overlap on two; so all of it runs in a process of its own in which
+products have one thread. In turn, a batch is read and decoded in one run, and the next step learns from it.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.harness import Step, Timing, alternate, excuse
+from benchmarks.report import Claim, Row, span, timed_row
+
+OVERLAPPED, IN_TURN = "aioflow", "in turn"
+BATCH, PICTURES, READERS = 16, 64, 4
+SEEN = 64
+"""The net sees 64 x 64 of the pixels of a picture, in patches of 8 x 8."""
+WIDTH = 1536
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+async def rows() -> AsyncIterator[Row]:
+    """Steps per second of both, as times per step."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.input", env=os.environ | ONE_THREAD, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"the process that measures ended with {process.returncode}")
+    found = json.loads(output)
+    timing = Timing(found["rounds"], found["missing"])
+    claims = [Claim("in turn / aioflow", timing.ratio(IN_TURN, OVERLAPPED), 1.8, at_least=True)]
+    yield timed_row(
+        "steps fed by readers and a shuffle queue, decoding as dear as a step", timing, claims, found["notes"]
+    )
+
+
+async def measure() -> dict[str, Any]:
+    """Both sides in alternation, as plain data."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            learning = await cost(training(), 20)
+            side = await balanced(Path(folder), learning)
+        except Exception as error:
+            return {"rounds": {}, "missing": dict.fromkeys((OVERLAPPED, IN_TURN), excuse(error)), "notes": []}
+        decoding = await cost(decoded(Path(folder), side), 10)
+        sides = {OVERLAPPED: overlapped(Path(folder), side), IN_TURN: in_turn(Path(folder), side)}
+        timing = await alternate(sides, rounds=7, block=1.0)
+    note = (
+        f"batches of {BATCH} PNG files of {side} x {side}: {span(decoding)} to decode, {span(learning)} to learn from"
+    )
+    return {"rounds": timing.rounds, "missing": timing.missing, "notes": [note]}
+
+
+async def balanced(folder: Path, learning: float) -> int:
+    """The side of pictures of which decoding a batch takes as long as learning from it; they are in the folder."""
+    side = 8 * SEEN
+    for _ in range(3):
+        write(folder, side)
+        decoding = await cost(decoded(folder, side), 10)
+        wanted = max(1, round(side / SEEN * math.sqrt(learning / decoding))) * SEEN
+        if wanted == side:
+            break
+        side = wanted
+    write(folder, side)
+    return side
+
+
+def write(folder: Path, side: int) -> None:
+    """Pictures that compress about as well as photographs do, with names that tell a digit."""
+    from PIL import Image
+
+    random = np.random.default_rng(1)
+    for number in range(PICTURES):
+        coarse = random.integers(0, 200, [8, 8])
+        pixels = np.kron(coarse, np.ones([side // 8, side // 8], int)) + random.integers(0, 16, [side, side])
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:03}-{number % 10}.png")
+
+
+async def cost(side: Any, count: int) -> float:
+    """The median seconds of a step, alone."""
+    async with side as step:
+        samples = []
+        for _ in range(count + 5):
+            begin = time.perf_counter()
+            await step()
+            samples.append(time.perf_counter() - begin)
+        return statistics.median(samples[5:])
+
+
+# Graphs
+
+
+def example(files: Any, side: int) -> tuple[Any, Any]:
+    """The next picture, of which so many pixels are kept as the net sees, and the digit in its name."""
+    af = peers.aioflow()
+    name, contents = af.WholeFileReader().read(files)
+    pixels = af.image.decode_png(contents, channels=1)
+    pixels.set_shape([side, side, 1])
+    step = side // SEEN
+    label = af.string_to_number(af.substr(name, -len("5.png"), 1), af.int32)
+    return pixels[::step, ::step, 0], label
+
+
+def files_in(folder: Path) -> Any:
+    """The queue of names that never ends."""
+    af = peers.aioflow()
+    return af.train.string_input_producer(sorted(map(str, folder.glob("*.png"))), seed=1)
+
+
+def learn(images: Any, labels: Any) -> Any:
+    """A training step on the patches of the images: its loss, once all weights are changed."""
+    af = peers.aioflow()
+    side, count = 8, SEEN // 8
+    patches = af.reshape(af.cast(images, af.float32) / 255, [BATCH, count, side, count, side])
+    x = af.reshape(af.transpose(patches, [0, 1, 3, 2, 4]), [BATCH * count * count, side * side])
+    sizes = (side * side, WIDTH, WIDTH, 10)
+    for before, after in itertools.pairwise(sizes):
+        weights = af.Variable(af.random_normal([before, after], stddev=math.sqrt(1 / before), seed=1))
+        x = af.matmul(x if before == sizes[0] else af.nn.relu(x), weights)
+    logits = af.reduce_mean(af.reshape(x, [BATCH, count * count, 10]), axis=1)
+    loss = af.reduce_mean(af.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    with af.control_dependencies([af.train.GradientDescentOptimizer(0.01).minimize(loss)]):
+        return af.identity(loss)
+
+
+# Sides
+
+
+@asynccontextmanager
+async def running(graph: Any, threads: int) -> AsyncIterator[tuple[Any, Any]]:
+    """A session whose variables have values and whose queue runners run, and their coordinator."""
+    af = peers.aioflow()
+    with graph.as_default():
+        init = af.global_variables_initializer()
+    config = af.Config(compute_threads=threads, fuse_elementwise=False)
+    async with af.Session(graph=graph, config=config) as session, af.train.Coordinator() as coord:
+        await session.run(init)
+        af.train.start_queue_runners(session, coord)
+        yield session, coord
+
+
+@asynccontextmanager
+async def overlapped(folder: Path, side: int) -> AsyncIterator[Step]:
+    """Queue runners read and decode while the step before learns."""
+    af = peers.aioflow()
+    graph = af.Graph()
+    with graph.as_default():
+        files = files_in(folder)
+        examples = [example(files, side) for _ in range(READERS)]
+        images, labels = af.train.shuffle_batch_join(examples, BATCH, capacity=3 * BATCH, min_after_dequeue=BATCH)
+        loss = learn(images, labels)
+    async with running(graph, 2) as (session, _):
+        yield session.make_callable(loss)
+
+
+@asynccontextmanager
+async def in_turn(folder: Path, side: int) -> AsyncIterator[Step]:
+    """One run reads and decodes a batch, the next learns from it."""
+    af = peers.aioflow()
+    graph = af.Graph()
+    with graph.as_default():
+        batch = stacked(folder, side)
+        fed = [af.placeholder(tensor.dtype, tensor.shape) for tensor in batch]
+        loss = learn(*fed)
+    async with running(graph, 1) as (session, _):
+        take, step = session.make_callable(batch), session.make_callable(loss, feeds=fed)
+
+        async def both() -> Any:
+            return await step(*await take())
+
+        yield both
+
+
+def stacked(folder: Path, side: int) -> list[Any]:
+    """A batch, each of whose pictures is read and decoded in the same run."""
+    af = peers.aioflow()
+    files = files_in(folder)
+    images, labels = zip(*[example(files, side) for _ in range(BATCH)], strict=True)
+    return [af.stack(images), af.stack(labels)]
+
+
+@asynccontextmanager
+async def decoded(folder: Path, side: int) -> AsyncIterator[Step]:
+    """Reading and decoding a batch."""
+    graph = peers.aioflow().Graph()
+    with graph.as_default():
+        batch = stacked(folder, side)
+    async with running(graph, 1) as (session, _):
+        yield session.make_callable(batch)
+
+
+@asynccontextmanager
+async def training() -> AsyncIterator[Step]:
+    """Learning from one batch again and again."""
+    af = peers.aioflow()
+    graph = af.Graph()
+    with graph.as_default():
+        images, labels = af.placeholder(af.uint8, [BATCH, SEEN, SEEN]), af.placeholder(af.int32, [BATCH])
+        loss = learn(images, labels)
+    pixels = np.random.default_rng(1).integers(0, 255, [BATCH, SEEN, SEEN]).astype(np.uint8)
+    async with running(graph, 1) as (session, _):
+        step = session.make_callable(loss, feeds=[images, labels])
+        yield lambda: step(pixels, np.arange(BATCH, dtype=np.int32) % 10)
+
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):
+        result = asyncio.run(measure())
+    print(json.dumps(result))
