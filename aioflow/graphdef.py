@@ -9,7 +9,8 @@ in `plain`; the bodies of branches and loops are attributes, too:
 
     {"body": {"nodes": [...], "arguments": ["body/argument"], "takes": [0], "outputs": ["body/add"]}}
 
-What else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds do not travel.
+What else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds do not
+travel.
 
 Nodes may come in any order. Nothing is believed: what does not fit raises ValueError that names the node, before
 anything is added to a graph; ops are found in the registry alone.
