@@ -7,7 +7,7 @@ import functools
 import threading
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -313,7 +313,7 @@ class Session:
         feeds: Mapping[Any, Any] | None = None,
         read_ahead: int = 1,
         options: RunOptions | None = None,
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """The values of step after step until the input ends, which is when a step raises OutOfRangeError.
 
             async for loss, _ in session.stream([loss, train]):
