@@ -351,7 +351,10 @@ from aioflow.library.variable_scope import (
     AUTO_REUSE as AUTO_REUSE, VariableScope as VariableScope, get_local_variable as get_local_variable,
     get_variable as get_variable, get_variable_scope as get_variable_scope, variable_scope as variable_scope,
 )
-from aioflow.library.variables import Variable as Variable
+from aioflow.library.variables import (
+    Variable as Variable, VariableAggregation as VariableAggregation,
+    VariableSynchronization as VariableSynchronization,
+)
 from aioflow.node import Operation as Operation, Tensor as Tensor
 from aioflow.porting import (
     Comparison as Comparison, Difference as Difference, ParameterReport as ParameterReport,

@@ -69,8 +69,10 @@ def _specs(node: Node, inputs: Sequence[Array]) -> list[Spec]:
 
 def _own_cancellation(error: BaseException) -> bool:
     """Whether a kernel raised asyncio.CancelledError by itself, though nobody cancelled this task."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
     task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
+    return task is not None and not task.cancelling()
 
 
 def _unwrapped(error: BaseException) -> BaseException:

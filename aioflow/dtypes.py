@@ -237,12 +237,13 @@ class Spec:
         """The same shape with another dtype."""
         return Spec(dtype, self.shape)
 
-    def with_rank(self, rank: int) -> "Spec":
-        """Itself with that rank. ValueError naming the shape if it has another."""
+    def with_rank(self, rank: int, what: str = "") -> "Spec":
+        """Itself with that rank. ValueError naming the shape, and `what` it is of, if it has another."""
         try:
             return Spec(self.dtype, self.shape.with_rank(rank), self.known)
         except ValueError:
-            raise ValueError(f"rank {rank} is needed, the shape is {self.shape}") from None
+            label = f"{what}: " if what else ""
+            raise ValueError(f"{label}rank {rank} is needed, the shape is {self.shape}") from None
 
     def same_dtype(self, *others: "Spec") -> "Spec":
         """Itself, if all others have its dtype, else TypeError."""

@@ -11,6 +11,7 @@ suspends while something else can.
 
 import asyncio
 import functools
+import inspect
 import types
 from collections.abc import Generator
 from typing import Any, Final, Protocol
@@ -204,12 +205,16 @@ class Execution:
     async def _stop(self) -> asyncio.CancelledError | None:
         """Cancel and await every task that is left. Returns a cancellation of the caller that came meanwhile."""
         cancelled = None
-        if self._tasks:
+        fresh = [task for task in self._tasks if _is_fresh(task)]
+        for task in self._tasks:
+            if task not in fresh:
+                task.cancel()  # at once: what comes now is for those who wait behind it
+        if fresh:
             try:
                 await asyncio.sleep(0)  # a task cancelled before its first turn could not end its kernel in order
             except asyncio.CancelledError as error:
                 cancelled = error
-        for task in self._tasks:
+        for task in fresh:
             task.cancel()
         while pending := [task for task in self._tasks if not task.done()]:
             try:
@@ -221,6 +226,12 @@ class Execution:
                 task.exception()  # the first error is the one raised; those that followed are seen by this
         self._tasks.clear()
         return cancelled
+
+
+def _is_fresh(task: "asyncio.Task[Outputs]") -> bool:
+    """Whether it has not had its first turn."""
+    coroutine = task.get_coro()
+    return inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
 
 
 async def _resumed(coroutine: UnitCoroutine, waiting_on: Any) -> Outputs:

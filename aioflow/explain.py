@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import logging
+from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
@@ -13,6 +14,7 @@ from aioflow.step import Local
 from aioflow.waiting import Attempt, Waitable
 
 _log: Final = logging.getLogger("aioflow.session")
+_Waiting = tuple[Waitable, Attempt]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ class Runner(Protocol):
 def explain(session: Any, local: Local, graph: Graph) -> Report:
     """What is under way in a session, and what it waits for."""
     attempts = [(thing, attempt) for thing in _waitables(local) for attempt in thing.waiting]
-    by_node = {id(attempt.who): (thing, attempt) for thing, attempt in attempts if attempt.who is not None}
+    by_node: dict[int, deque[_Waiting]] = {}
+    for thing, attempt in sorted(attempts, key=lambda each: each[1].since):
+        by_node.setdefault(id(attempt.who), deque()).append((thing, attempt))
     waits = sorted(_waits(local, by_node), key=lambda wait: -wait.seconds)
     live = [_doing(thing, attempt) for thing, attempt in attempts if attempt.who is None]
     runners: Iterable[Runner] = graph.get_collection(GraphKeys.QUEUE_RUNNERS)
@@ -96,16 +100,17 @@ def _waitables(local: Local) -> list[Waitable]:
     return [thing for thing in local.resources.alive() if isinstance(thing, Waitable)]
 
 
-def _waits(local: Local, by_node: dict[int, tuple[Waitable, Attempt]]) -> list[Wait]:
+def _waits(local: Local, by_node: dict[int, deque[_Waiting]]) -> list[Wait]:
+    """What is under way. Several steps may wait at one node: who began first has waited longest there."""
+    under_way = [(since, step, unit.nodes[0]) for step in local.steps for unit, since in step.under_way()]
     found = []
-    for step in local.steps:
-        for unit, since in step.under_way():
-            node = unit.nodes[0]
-            waiting = by_node.get(id(node))
-            what = "" if waiting is None else _doing(*waiting)
-            line = describe_line(node.operation)
-            seconds = step.clock() - since if waiting is None else _now() - waiting[1].since
-            found.append(Wait(step.id, node.name, node.definition.name, line, seconds, what))
+    for since, step, node in sorted(under_way, key=lambda each: each[0]):
+        attempts = by_node.get(id(node))
+        waiting = attempts.popleft() if attempts else None
+        what = "" if waiting is None else _doing(*waiting)
+        line = describe_line(node.operation)
+        seconds = step.clock() - since if waiting is None else _now() - waiting[1].since
+        found.append(Wait(step.id, node.name, node.definition.name, line, seconds, what))
     return found
 
 

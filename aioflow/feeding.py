@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -51,6 +51,8 @@ class Feed:
             raise ValueError(f"workers must be at least 1, not {workers!r}")
         if not hasattr(source, "__aiter__") and not hasattr(source, "__iter__"):
             raise TypeError(f"a source is an async iterable, not {source!r}")
+        if map is not None and not callable(map):
+            raise TypeError(f"map is an async function of what the source gives, not {map!r}")
         self._queue: Final = queue
         self._source: Final = source
         self._map: Final = map
@@ -77,7 +79,8 @@ class Feed:
 
     async def _run(self) -> None:
         try:
-            await self._flow()
+            with _heard_of("the source"):
+                await self._flow()
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -100,7 +103,8 @@ class Feed:
 
     async def _pass(self, item: Any, before: "asyncio.Task[None] | None", slots: asyncio.Semaphore) -> None:
         """One element's way: mapped, and put after the one before it."""
-        made = item if self._map is None else await self._map(item)
+        with _heard_of("map"):
+            made = item if self._map is None else await self._map(item)
         if before is not None:
             await asyncio.wait([before])  # not its result: if it failed, so has the whole group
         await self._queue.put(*(made if isinstance(made, tuple) else (made,)))
@@ -127,6 +131,18 @@ async def _closing(items: AsyncIterator[Any]) -> AsyncIterator[AsyncIterator[Any
         close = getattr(items, "aclose", None)
         if close is not None:
             await close()
+
+
+@contextlib.contextmanager
+def _heard_of(what: str) -> Iterator[None]:
+    """Inside, an asyncio.CancelledError that does not cancel this task becomes an error: else nobody would be told."""
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise errors.CancelledError(f"{what} raised asyncio.CancelledError") from error
 
 
 def _first(error: BaseException) -> BaseException:

@@ -462,8 +462,13 @@ def placed(error: TypeError | ValueError, what: str) -> TypeError | ValueError:
     line = user_line()
     if _BUILT_AT in str(error) or line is None:
         return error
-    text = str(error) if str(error).startswith(what) else f"{what}: {error}"
-    return reworded(error, f"{text}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
+    return reworded(error, f"{named(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
+
+
+def named(error: TypeError | ValueError, what: str) -> str:
+    """What the error says, with what could not be built first."""
+    text = str(error)
+    return text if text.startswith((f"{what}:", f"{what} ", f"{what}(")) else f"{what}: {text}"
 
 
 def reworded(error: TypeError | ValueError, text: str) -> TypeError | ValueError:

@@ -7,6 +7,7 @@ fetched ones; whatever ends it, nothing of the step is left, except kernels stil
 import asyncio
 import contextlib
 import contextvars
+import copy
 import functools
 import math
 import os
@@ -31,6 +32,8 @@ from aioflow.slices import Slice
 from aioflow.tracing import RunMetadata, Trace
 
 CPU_NAME: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
+_AT_A_TIME: Final = 32
+"""So many steps are ended before the loop gets a turn."""
 _clock: Final = time.perf_counter
 
 
@@ -77,9 +80,19 @@ class Local:
             await asyncio.sleep(0)
 
     async def abort(self, error: errors.OpError) -> None:
-        """End every step with `error` and wait until none is left, up to `Config(close_timeout=)` seconds."""
-        for step in list(self.steps):
-            step.abort(error)
+        """End every step with `error` and wait until none is left, up to `Config(close_timeout=)` seconds.
+
+        The loop gets a turn after every few steps.
+        """
+        left = list(self.steps)
+        try:
+            while left:
+                for _ in range(min(_AT_A_TIME, len(left))):
+                    left.pop().abort(error)
+                await asyncio.sleep(0)
+        finally:
+            for step in left:
+                step.abort(error)
         if self.steps:
             self._drained = asyncio.get_running_loop().create_future()
             with contextlib.suppress(TimeoutError):
@@ -263,7 +276,7 @@ class Step:
     def abort(self, error: errors.OpError) -> None:
         """End it with `error`, from outside the task that runs it."""
         if self._task is not None and self.error is None:
-            self.error = error
+            self.error = copy.copy(error)  # with a traceback of its own: many steps may end with it
             self._task.cancel()
 
     def __enter__(self) -> None:

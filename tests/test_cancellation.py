@@ -420,6 +420,23 @@ async def test_a_run_inside_a_kernel_is_cancelled_with_it(session, graph):
     assert "'outer'" in notes(caught.value)
 
 
+@pytest.mark.parametrize("executor", ["regions", "tokens"])
+async def test_a_run_that_is_cancelled_takes_nothing_that_comes_afterwards(graph, executor):
+    queue, other = (af.FIFOQueue(1, [af.int32], shapes=[[]]) for _ in range(2))
+    both = [queue.dequeue(), other.dequeue()]
+    summed = af.while_loop(lambda total: total < 3, lambda total: total + queue.dequeue(), [0])
+    async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+        live = session.queue(queue)
+        for fetches in (both, summed):
+            task = asyncio.create_task(session.run(fetches))
+            await asyncio.sleep(1)
+            task.cancel()
+            await live.put(7)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await live.take() == (7,)
+
+
 async def test_closing_ends_a_run_inside_a_kernel_too(graph):
     gate = Gate()
     session = af.Session(graph=graph)

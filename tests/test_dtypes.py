@@ -311,6 +311,8 @@ def test_a_spec_refuses_wrong_dtypes_and_ranks():
         spec.with_shape([2, 2]).with_rank(1)
     with pytest.raises(TypeError, match="a handle to a resource is needed, not int8"):
         ResourceSpec.check(spec)
+    with pytest.raises(ValueError, match=r"^filter: rank 1 is needed, the shape is \[2, 2\]"):
+        spec.with_shape([2, 2]).with_rank(1, "filter")
     assert spec.with_rank(1).known == (1, 2)
     assert spec.only(dtypes.SIGNED).known is None
 

@@ -63,6 +63,20 @@ async def test_several_steps_are_told_apart(graph):
         await asyncio.gather(*tasks)
 
 
+async def test_each_of_several_steps_at_one_operation_is_told_with_its_own_time(graph):
+    element = af.FIFOQueue(1, [af.int32], shapes=[[]]).dequeue()
+    async with af.Session(graph=graph) as session:
+        tasks = []
+        for _ in range(3):
+            tasks.append(asyncio.create_task(session.run(element)))
+            await asyncio.sleep(10)
+        waits = (await session.explain()).waits
+        assert [wait.seconds for wait in waits] == pytest.approx([30, 20, 10])
+        assert [wait.step for wait in waits] == sorted(wait.step for wait in waits)
+        for task in tasks:
+            await ended(task)
+
+
 async def test_what_the_application_waits_for_is_told_too(graph):
     queue = af.FIFOQueue(1, [af.int32], shapes=[[]], name="work")
     async with af.Session(graph=graph) as session:

@@ -109,6 +109,33 @@ async def test_the_error_of_a_map_is_raised_by_a_block_that_does_not_take():
         await q.put(1)
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_a_map_that_raises_a_cancellation_of_its_own_is_no_silent_end(workers, ordered):
+    async def cancelled(number):
+        if number == 2:
+            raise asyncio.CancelledError
+        return number
+
+    q = queue()
+    with pytest.raises(errors.AbortedError, match=r"map raised asyncio\.CancelledError"):
+        async with q.feed(Source(10), map=cancelled, workers=workers, ordered=ordered):
+            assert [item async for item in q]
+
+
+async def test_a_source_that_raises_a_cancellation_of_its_own_is_no_silent_end():
+    async def cancelled():
+        yield 1
+        raise asyncio.CancelledError
+
+    q = queue()
+    with pytest.raises(errors.CancelledError, match=r"the source raised asyncio\.CancelledError"):
+        async with q.feed(cancelled()):
+            await asyncio.sleep(1)
+    with pytest.raises(errors.AbortedError):
+        await q.take()
+
+
 async def test_leaving_the_block_ends_everything_and_closes_the_source():
     q, source = queue(), Source(1000)
     async with q.feed(source, map=slowly, workers=4):
@@ -145,6 +172,8 @@ async def test_a_feed_refuses_what_it_cannot_do():
         queue().feed(Source(1), workers=0)
     with pytest.raises(TypeError, match="a source is an async iterable, not 3"):
         queue().feed(3)
+    with pytest.raises(TypeError, match="map is an async function of what the source gives, not 3"):
+        queue().feed(Source(1), map=3)
     feed = Feed(queue(), Source(0), None, 1, True, True)
     async with feed:
         pass

@@ -171,6 +171,27 @@ async def test_variables_made_inside_are_the_graphs(graph):
 
 
 @pytest.mark.parametrize(
+    ("name", "build"),
+    [
+        ("map_fn", lambda fn: af.map_fn(lambda row: fn(row, row), X)),
+        ("scan", lambda fn: af.scan(fn, X)),
+        ("foldl", lambda fn: af.foldl(fn, X)),
+        ("foldr", lambda fn: af.foldr(fn, X)),
+    ],
+)
+def test_what_is_wrong_inside_names_what_was_called_first_and_once(graph, name, build):
+    for fn, text in [
+        (lambda a, row: af.matmul(row, row), "matmul: a matrix has at least rank 2"),
+        (lambda a, row: row > 0, "value 0 of what fn returns is bool"),
+        (lambda a, row: af.map_fn(lambda v: v > 0, row), "(map_fn: )?value 0 of what fn returns is bool"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: {text}") as caught:
+            build(fn)
+        assert str(caught.value).count("built at") == 1
+        assert "while_loop" not in str(caught.value).partition("\n")[0]
+
+
+@pytest.mark.parametrize(
     ("build", "kind", "text"),
     [
         (lambda: af.map_fn(3, X), TypeError, "fn must be a function, not 3"),

@@ -36,7 +36,6 @@ def normal(*shape, dtype=np.float32):
         (5, 1, 3, 1, "SAME", 2, 0),
         (5, 3, 1, 1, "VALID", 3, 0),
         (5, 3, 1, 2, "VALID", 1, 0),
-        (2, 3, 1, 1, "VALID", 0, 0),
         (0, 3, 1, 1, "SAME", 0, 1),
         (5, 3, 2, 1, (2, 1), 3, 2),
     ],
@@ -44,6 +43,21 @@ def normal(*shape, dtype=np.float32):
 def test_windows_slide_as_tensorflow_says(size, window, stride, dilation, padding, output, before):
     made = sliding.slide(size, window, stride, dilation, padding)
     assert (made.output, made.before) == (output, before)
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "dilation", "padding", "message"),
+    [
+        (2, 3, 1, "VALID", "negative dimension size: a window that reaches over 3 does not fit into size 2"),
+        (4, 3, 2, "VALID", "reaches over 5 does not fit into size 4"),
+        (0, 1, 1, "VALID", "reaches over 1 does not fit into size 0"),
+        (1, 5, 1, (2, 1), r"reaches over 5 does not fit into size 1 with padding \(2, 1\)"),
+    ],
+)
+@pytest.mark.parametrize("stride", [1, 2, 9])
+def test_a_window_larger_than_the_axis_is_refused(size, window, stride, dilation, padding, message):
+    with pytest.raises(ValueError, match=message):
+        sliding.slide(size, window, stride, dilation, padding)
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID", (3, 2)])
@@ -97,7 +111,7 @@ def test_strides_are_one_two_or_four_numbers():
         ({"filter": None}, "give one of filter, filters"),
         ({"filters": np.ones((3, 3, 2, 4), np.float32)}, "give one of filter, filters"),
         ({"filter": np.ones((3, 3, 3, 4), np.float32)}, "channels of the images and of the filter: 2 and 3 differ"),
-        ({"filter": np.ones((3, 3, 2), np.float32)}, r"rank 4 is needed, the shape is \[3, 3, 2\]"),
+        ({"filter": np.ones((3, 3, 2), np.float32)}, r"filter: rank 4 is needed, the shape is \[3, 3, 2\]"),
         ({"filter": np.ones((9, 3, 2, 4), np.float32), "padding": "VALID"}, "reaches over 9 does not fit into size 5"),
     ],
 )
@@ -109,13 +123,14 @@ def test_what_cannot_work_is_refused_when_it_is_built(changed, message):
 
 def test_what_cannot_work_is_refused_in_a_run_if_shapes_were_open():
     x, w, dy = (placeholder("float32", None) for _ in range(3))
-    y = conv2d(x, w, 1, "SAME")
+    y, valid = conv2d(x, w, 1, "SAME"), conv2d(x, w, 2, "VALID")
     dw = conv2d_backprop_filter(x, [3, 3, 2, 4], dy, 1, "SAME")
     dx = conv2d_backprop_input([1, 5, 5, 2], w, dy, 1, "SAME")
     good = {x: np.ones((1, 5, 5, 2), np.float32), w: np.ones((3, 3, 2, 4), np.float32)}
     for tensor, feeds, message in [
         (y, {**good, x: np.ones((1, 5, 5, 3), np.float32)}, "channels of the images and of the filter: 3 and 2 differ"),
         (y, {**good, x: np.ones((5, 5, 2), np.float32)}, "images have 4 axes"),
+        (valid, {**good, x: np.ones((1, 5, 2, 2), np.float32)}, "reaches over 3 does not fit into size 2"),
         (dw, {**good, dy: np.ones((1, 5, 4, 4), np.float32)}, "width of the convolution and of out_backprop: 5 and 4"),
         (dx, {**good, dy: np.ones((2, 5, 5, 4), np.float32)}, "batch of the convolution and of out_backprop: 1 and 2"),
     ]:

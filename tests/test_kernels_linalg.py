@@ -66,6 +66,13 @@ def test_what_cannot_be_multiplied_is_refused(a, b, flags, message):
         linalg.matmul(np.ones(a), np.ones(b), **flags)
 
 
+def test_hints_that_a_matrix_is_sparse_come_before_the_name_and_change_nothing():
+    x = np.eye(2)
+    y = linalg.matmul(x, 2 * x, False, False, False, False, True, True, "product")
+    assert y.op.name == "product"
+    np.testing.assert_array_equal(value(y), 2 * x)
+
+
 def test_vectors_of_unknown_rank_are_refused_in_the_run():
     x = placeholder("float64", None)
     with pytest.raises(errors.InvalidArgumentError, match="matrices have at least rank 2, not 1 and 2"):

@@ -53,9 +53,23 @@ def test_parts_of_a_real_number_are_itself_and_zero():
     assert complex.real(x) is x
     assert complex.conj(x) is x
     assert value(complex.imag(x)).tolist() == [0, 0]
-    assert value(complex.angle(x)).tolist() == [0, 0]
     with pytest.raises(TypeError, match="is not numeric"):
         complex.real(["text"])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int32", "complex64"])
+def test_the_angle_of_a_negative_number_is_pi_and_its_gradient_zero(dtype):
+    x = constant([1.5, -2.5, 0.0, -1.0], dtype) if dtype != "int32" else constant([1, -2, 0, -1])
+    y = complex.angle(x)
+    assert y.dtype.name == {"int32": "float64", "complex64": "float32"}.get(dtype, dtype)
+    np.testing.assert_array_equal(value(y), np.array([0, np.pi, 0, np.pi], y.dtype.np))
+    if y.dtype is x.dtype:
+        assert value(gradients(y, x)[0]).tolist() == [0] * 4
+
+
+def test_the_angle_of_real_numbers_is_numpys_at_the_edges():
+    x = np.array([-0.0, 0.0, -np.inf, np.inf, np.nan])
+    np.testing.assert_array_equal(value(complex.angle(constant(x))), np.angle(x))
 
 
 def test_infinite_parts_stay_what_they_are():

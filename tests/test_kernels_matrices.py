@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from evaluate import evaluate
@@ -12,6 +14,7 @@ from aioflow.kernels import (
     diagonals,
     exponential,
     least_squares,
+    matrices,
     products,
     solvers,
     spectra,
@@ -241,6 +244,23 @@ def test_the_regularizer_may_be_a_tensor():
         np.testing.assert_allclose(evaluate(least_squares.matrix_solve_ls(x, y, value), feeds), expected)
     with pytest.raises(ValueError, match=r"l2_regularizer cannot be negative: -1\.0"):
         least_squares.matrix_solve_ls(x, y, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "place"),
+    [
+        ([[2.0]], "the matrix"),
+        ([[[2.0]], [[0.0]]], r"matrix \[1\] of the batch"),
+        ([[[0.0]]], r"matrix \[0\] of the batch"),
+    ],
+)
+def test_a_library_that_only_gives_what_is_not_finite_is_blamed_for_the_matrix(matrix, place):
+    device = SimpleNamespace(isfinite=np.isfinite, nonzero=np.nonzero)
+    solve = matrices.guarded(device, lambda a, b: b / a, "is singular")
+    rhs = np.ones((3, *np.shape(matrix)))
+    rhs[1] = np.inf
+    with np.errstate(all="ignore"), pytest.raises(errors.InvalidArgumentError, match=f"{place} is singular, or there"):
+        solve(np.array(matrix), rhs)
 
 
 def test_a_matrix_without_full_rank_is_solved_by_the_pseudo_inverse_alone():

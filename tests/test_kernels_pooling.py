@@ -48,7 +48,7 @@ def test_the_window_is_one_two_or_four_numbers():
         ({"padding": "same"}, "padding is 'SAME', 'VALID' or 4 pairs"),
         ({"data_format": "NCHW_VECT_C"}, "data_format is 'NHWC' or 'NCHW'"),
         ({"ksize": 6, "padding": "VALID"}, "reaches over 6 does not fit into size 4"),
-        ({"value": np.ones((4, 4), np.float32)}, "rank 4 is needed"),
+        ({"value": np.ones((4, 4), np.float32)}, "images: rank 4 is needed"),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_built(pool, changed, message):

@@ -195,6 +195,7 @@ BUILT = {
     "sizes of a join": (
         lambda x: sparse.sparse_concat(0, [x, SparseTensor([[0, 0]], [1.0], [3, 5])]), "along axis 1 differ",
     ),
+    "no such axis of one": (lambda x: sparse.sparse_concat(-3, [x]), "axis -3 is out of range for rank 2"),
     "no such axis": (lambda x: sparse.sparse_concat(2, [x, x]), "axis 2 is out of range for rank 2"),
     "another number of elements": (lambda x: sparse.sparse_reshape(x, [5]), "12 elements do not fit shape [5]"),
     "no order": (lambda x: sparse.sparse_transpose(x, [0, 0]), "perm [0, 0] is no order of the axes"),

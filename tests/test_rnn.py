@@ -472,6 +472,21 @@ def lstm_of(units=UNITS, **options):
         (lambda x: af.nn.dynamic_rnn(lstm_of(), x, [[1]], dtype=x.dtype), ValueError, r"a vector .* not \[1, 1\]"),
         (lambda x: af.nn.dynamic_rnn(lstm_of(), (x, x[:2]), dtype=x.dtype), ValueError, "one batch size, .* 2, 3"),
         (lambda x: af.nn.dynamic_rnn(lstm_of(), x, initial_state=x), ValueError, "state_size and initial_state differ"),
+        (
+            lambda x: af.nn.dynamic_rnn(cells.GRUCell(UNITS), x, initial_state=np.zeros([4, UNITS])),
+            ValueError,
+            r"^dynamic_rnn: initial_state \(.*\) has batch 4, inputs have 3: its shape is \[4, ",
+        ),
+        (
+            lambda x: af.nn.static_rnn(lstm_of(), [x[:, 0]], (np.zeros([3, UNITS]), np.zeros([1, UNITS]))),
+            ValueError,
+            r"^static_rnn: initial_state\[1\] .* has batch 1, inputs have 3",
+        ),
+        (
+            lambda x: af.nn.bidirectional_dynamic_rnn(lstm_of(), lstm_of(), x[0], dtype=x.dtype),
+            ValueError,
+            "^bidirectional_dynamic_rnn: dynamic_rnn: .*, features]",
+        ),
         (lambda x: af.nn.static_rnn(lstm_of(), x, dtype=x.dtype), TypeError, "inputs must be a list"),
         (lambda x: af.nn.static_rnn(lstm_of(), [], dtype=x.dtype), ValueError, "inputs is empty"),
         (lambda x: af.nn.bidirectional_dynamic_rnn(lstm_of(), 3, x), TypeError, "cell_bw must be a cell"),

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import gc
+import itertools
 import threading
 import warnings
 
@@ -100,6 +101,20 @@ class TestLife:
             with pytest.raises(af.errors.CancelledError, match="the session was closed while the run went on"):
                 await run
             assert run.cancelling() == 0
+
+    async def test_closing_ends_many_runs_a_few_at_a_time_each_with_an_error_of_its_own(self, session):
+        element = af.FIFOQueue(1, [af.int32], shapes=[[]]).dequeue()
+        runs = [asyncio.create_task(session.run(element)) for _ in range(200)]
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(session.close())
+        ended = []
+        while not closing.done():
+            ended.append(sum(run.done() for run in runs))
+            await asyncio.sleep(0)
+        assert max(later - earlier for earlier, later in itertools.pairwise(ended)) < 100
+        failures = await asyncio.gather(*runs, return_exceptions=True)
+        assert len(set(map(id, failures))) == 200
+        assert {str(failure) for failure in failures} == {"the session was closed while the run went on"}
 
     async def test_the_task_whose_run_was_closed_lives_on(self, session):
         gate = Gate()

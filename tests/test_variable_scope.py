@@ -142,6 +142,24 @@ def test_regularizers_constraints_collections_and_getters_are_handed_on(graph):
     assert loss.name == "s/v_2/regularizer/reduce_sum:0"
 
 
+def test_what_tensorflow_says_of_copies_and_handles_is_taken_and_changes_nothing(graph):
+    every = {"synchronization": af.VariableSynchronization.ON_READ, "aggregation": af.VariableAggregation.MEAN}
+    with af.variable_scope("a", None, None, None, None, None, None, None, None, None, True):
+        made = af.get_variable("v", [2], use_resource=False, **every)
+    local = af.get_local_variable("l", [2], None, None, None, True, None, None, None, True, True, **every)
+    plain = af.Variable([1.0], name="w", use_resource=True, **every)
+    assert [each.name for each in (made, local, plain)] == ["a/v:0", "l:0", "w:0"]
+    assert not local.trainable
+    assert af.local_variables() == [local]
+
+
+def test_a_getter_follows_use_resource_where_tensorflow_has_it(graph):
+    found = af.get_variable(
+        "v", [2], None, None, None, None, None, None, None, True, True, lambda get, name, **kwargs: name
+    )
+    assert found == "v"
+
+
 def test_local_variables_are_not_global(graph):
     v = af.get_local_variable("v", [2])
     assert (af.local_variables(), af.global_variables(), af.trainable_variables()) == ([v], [], [])

@@ -306,7 +306,7 @@ def channel_axis(data_format: str | None) -> int:
 def bias_add(value: T, bias: T, data_format: str | None = None) -> Spec:
     """`value` with `bias`, one number per channel, added; channels are the last axis, or the second with 'NCHW'."""
     value.only(NUMERIC).same_dtype(bias)
-    length = (bias.with_rank(1).sizes or (None,))[0]
+    length = (bias.with_rank(1, "bias").sizes or (None,))[0]
     axis = channel_axis(data_format)
     if value.sizes is None:
         return Spec(value.dtype)

@@ -27,7 +27,7 @@ def transpose(a: Spec, perm: Sequence[int] | None = None, name: str | None = Non
         return Spec(a.dtype, a.shape if a.sizes is None else TensorShape(a.sizes[::-1]))
     if sorted(perm) != list(range(len(perm))):
         raise ValueError(f"perm {list(perm)} is no order of the axes 0 to {len(perm) - 1}")
-    sizes = a.with_rank(len(perm)).sizes
+    sizes = a.with_rank(len(perm), f"a, for perm {list(perm)}").sizes
     assert sizes is not None
     kept = list(perm) == sorted(perm)
     return Spec(a.dtype, a.shape if kept else TensorShape([sizes[place] for place in perm]))
@@ -77,7 +77,7 @@ def tile(input: Spec, multiples: Ints) -> Spec:
     times = known.shape(multiples, "multiples").sizes
     if times is None:
         return Spec(input.dtype, input.shape if input.sizes is None else TensorShape((None,) * len(input.sizes)))
-    sizes = input.with_rank(len(times)).sizes
+    sizes = input.with_rank(len(times), f"input, for {len(times)} multiples").sizes
     assert sizes is not None
     if all(time == 1 for time in times):
         return Spec(input.dtype, input.shape)

@@ -34,7 +34,7 @@ CPU = DeviceKind.CPU
 @op(name="assert", stateful=True)
 def Assert(condition: Spec, data: Sequence[Spec], summarize: int | None = None) -> None:
     """`condition`, a scalar, is true; else InvalidArgumentError with the first elements of each of `data`."""
-    condition.only(BOOL).with_rank(0)
+    condition.only(BOOL).with_rank(0, "condition")
 
 
 Assert.no_gradient("it has no outputs")

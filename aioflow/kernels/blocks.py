@@ -26,7 +26,7 @@ def _image(input: Spec, block_size: int, data_format: str) -> tuple[Sizes, bool]
         raise ValueError(f"data_format is 'NHWC' or 'NCHW', not {data_format!r}")
     if block_size < 2:
         raise ValueError(f"blocks must be larger than 1, not {block_size}")
-    sizes = input.with_rank(4).sizes
+    sizes = input.with_rank(4, "input").sizes
     assert sizes is not None
     if data_format == "NHWC":
         return sizes, True

@@ -25,7 +25,7 @@ _MOST: Final = 1 << 28
 
 
 def _specs(true_classes: Spec, num_true: int, num_sampled: int, unique: bool, range_max: int) -> tuple[Spec, ...]:
-    sizes = known.integers(true_classes, "true_classes").with_rank(2).sizes
+    sizes = known.integers(true_classes, "true_classes").with_rank(2, "true_classes").sizes
     assert sizes is not None
     if sizes[1] not in (None, num_true):
         raise ValueError(f"there are {sizes[1]} true classes per row, num_true is {num_true}")
@@ -125,8 +125,8 @@ _log_uniform_sampler = _sampler(
 @op(name="compute_accidental_hits")
 def _accidental_hits(true_classes: Ints, sampled_candidates: Ints, num_true: int) -> tuple[Spec, Spec, Spec]:
     """Where a drawn class is one of the true ones of a row: rows, places among the drawn, and the lowest float32."""
-    known.integers(true_classes, "true_classes").with_rank(2)
-    known.integers(sampled_candidates, "sampled_candidates").with_rank(1)
+    known.integers(true_classes, "true_classes").with_rank(2, "true_classes")
+    known.integers(sampled_candidates, "sampled_candidates").with_rank(1, "sampled_candidates")
     hits = TensorShape((None,))
     return Spec(int32, hits), Spec(int64, hits), Spec(float32, hits)
 

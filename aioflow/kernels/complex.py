@@ -7,10 +7,10 @@ derivative, and descending against the gradient lowers the loss.
 import numpy as np
 
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import COMPLEX, Array, Namespace, Spec, complex64, complex128, float32, float64
+from aioflow.dtypes import COMPLEX, FLOAT, Array, Namespace, Spec, complex64, complex128, float32, float64
 from aioflow.kernels.families import CPU, GPU, broadcast_gradient, elementwise
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Op, T, op
+from aioflow.op import T, op
 
 _conj = elementwise("conj", lambda y, x, dy: conj(dy), "The complex conjugate of x.", COMPLEX, kernel="conjugate")
 
@@ -46,7 +46,8 @@ def _imag(input: Spec) -> Spec:
 @op(name="angle")
 def _angle(input: Spec) -> Spec:
     """The angle in radians between the positive real axis and the number, between -pi and pi."""
-    return input.only(COMPLEX).with_dtype(input.dtype.real)
+    input.only(COMPLEX, FLOAT)
+    return input.with_dtype(input.dtype.real) if input.dtype.is_complex else Spec(input.dtype, input.shape)
 
 
 @_real.gradient
@@ -62,6 +63,8 @@ def _(op: Operation, dy: Tensor) -> Tensor:
 @_angle.gradient
 def _(op: Operation, dy: Tensor) -> Tensor:
     x = op.inputs[0]
+    if not x.dtype.is_complex:
+        return OPERATORS["zeros_like"](x)
     return complex(-dy, 0) / complex(_imag(x), _real(x))
 
 
@@ -71,7 +74,9 @@ _imag.kernel(CPU, GPU)(lambda xp, input: input.imag)
 
 @_angle.kernel(CPU, GPU, out=True)
 def _(xp: Namespace, input: Array, out: Array | None = None) -> Array:
-    return xp.arctan2(input.imag, input.real, out=out)
+    if input.dtype.kind == "c":
+        return xp.arctan2(input.imag, input.real, out=out)
+    return xp.arctan2(xp.zeros((), input.dtype), input, out=out)
 
 
 def real(input: TensorLike, name: str | None = None) -> Tensor:
@@ -82,17 +87,17 @@ def real(input: TensorLike, name: str | None = None) -> Tensor:
 
 def imag(input: TensorLike, name: str | None = None) -> Tensor:
     """The imaginary part, a real number; zeros for a real `input`."""
-    return _or_zeros(_imag, input, name)
+    tensor = _tensor(input)
+    return _imag(tensor, name=name) if tensor.dtype.is_complex else OPERATORS["zeros_like"](tensor, name=name)
 
 
 def angle(input: TensorLike, name: str | None = None) -> Tensor:
-    """The angle in radians between the positive real axis and the number, between -pi and pi; zeros if it is real."""
-    return _or_zeros(_angle, input, name)
+    """The angle in radians between the positive real axis and the number, between -pi and pi.
 
-
-def _or_zeros(made: Op[Tensor], value: TensorLike, name: str | None) -> Tensor:
-    tensor = _tensor(value)
-    return made(tensor, name=name) if tensor.dtype.is_complex else OPERATORS["zeros_like"](tensor, name=name)
+    That of a real number is 0, or pi if it is negative, and its gradient 0; that of an integer is float64.
+    """
+    tensor = _tensor(input)
+    return _angle(OPERATORS["cast"](tensor, float64) if tensor.dtype.is_integer else tensor, name=name)
 
 
 # The whole

@@ -69,7 +69,7 @@ def switch(data: Spec, pred: Spec) -> tuple[Spec, Spec]:
     """
     if pred.dtype is not dtypes.bool_:
         raise TypeError(f"pred is the truth of something, of dtype bool, not {pred.dtype.name}")
-    pred.with_rank(0)
+    pred.with_rank(0, "pred")
     return data, data
 
 
@@ -137,7 +137,7 @@ def loop_cond(input: Spec) -> Spec:
     """`input`, the truth that decides whether the loop goes on: what the loop's switches choose by."""
     if input.dtype is not dtypes.bool_:
         raise TypeError(f"input is the truth of something, of dtype bool, not {input.dtype.name}")
-    return input.with_rank(0)
+    return input.with_rank(0, "input")
 
 
 @op(stateful=True)

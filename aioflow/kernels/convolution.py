@@ -78,7 +78,7 @@ def _declared(name: str, axes: int) -> Convolution:
         input: T, filter: T, strides: Any, padding: Any, data_format: str = usual, dilations: Any = every
     ) -> Spec:
         sliding = Sliding.of(strides, padding, data_format, dilations, axes)
-        window = filter.same_dtype(input.only(FLOAT)).with_rank(axes + 2).sizes
+        window = filter.same_dtype(input.only(FLOAT)).with_rank(axes + 2, "filter").sizes
         assert window is not None
         return input.with_shape(sliding.own(convolved_sizes(images_of(input, sliding), window, sliding)))
 
@@ -92,7 +92,7 @@ def _declared(name: str, axes: int) -> Convolution:
         dilations: Any = every,
     ) -> Spec:
         sliding = Sliding.of(strides, padding, data_format, dilations, axes)
-        window = filter.same_dtype(out_backprop.only(FLOAT)).with_rank(axes + 2).sizes
+        window = filter.same_dtype(out_backprop.only(FLOAT)).with_rank(axes + 2, "filter").sizes
         assert window is not None
         whole = known.shape(input_sizes, "input_sizes").with_rank(axes + 2)
         x = sliding.nhwc(whole.as_list())

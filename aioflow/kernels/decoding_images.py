@@ -20,7 +20,7 @@ _KINDS_OF_CHANNELS = {"PNG": (0, 1, 2, 3, 4), "JPEG": (0, 1, 3), "BMP": (0, 3, 4
 
 
 def _contents(contents: Spec) -> None:
-    contents.only(STRING).with_rank(0)
+    contents.only(STRING).with_rank(0, "contents")
 
 
 def _image(channels: int, kind: str) -> TensorShape:
@@ -111,7 +111,7 @@ def decode_and_crop_jpeg(
 ) -> Spec:
     """The part of a decoded JPEG that `crop_window` says: the first row and column, the number of rows and columns."""
     _contents(contents)
-    crop_window.with_rank(1).shape.merge_with([4])
+    crop_window.with_rank(1, "crop_window").shape.merge_with([4])
     if ratio not in (1, 2, 4, 8):
         raise ValueError(f"ratio is 1, 2, 4 or 8, not {ratio}")
     return Spec(uint8, _image(channels, "JPEG"))
@@ -208,7 +208,7 @@ def _(xp: Namespace, contents: Array, *, output_type: DType) -> Array:
 
 
 def _pixels(image: Spec, kind: str, channels: Sequence[int]) -> None:
-    sizes = image.with_rank(3).sizes
+    sizes = image.with_rank(3, "image").sizes
     if sizes is not None and sizes[2] not in (None, *channels):
         raise ValueError(f"a {kind} has {', '.join(map(str, channels))} channels, the image has {sizes[2]}")
 

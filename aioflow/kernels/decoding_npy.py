@@ -23,7 +23,7 @@ def decode_npy(contents: Spec, dtype: DType, shape: TensorShape = TensorShape(No
 
     InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header says.
     """
-    contents.only(STRING).with_rank(0)
+    contents.only(STRING).with_rank(0, "contents")
     return Spec(dtype, TensorShape(shape)).only(ANY - STRING)
 
 

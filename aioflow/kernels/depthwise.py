@@ -34,7 +34,7 @@ def _convolved(x: Sizes, window: Sizes, sliding: Sliding) -> Sizes:
 
 
 def _sizes(filter: Spec) -> Sizes:
-    sizes = filter.with_rank(4).sizes
+    sizes = filter.with_rank(4, "filter").sizes
     assert sizes is not None
     return sizes
 

@@ -180,7 +180,8 @@ def _(xp: Namespace, values: Array, value_range: Array, nbins: Array, *, dtype: 
 @op(name="confusion_matrix")
 def _confusion(labels: Ints, predictions: Ints, weights: Spec, num_classes: Ints) -> Spec:
     """Element [i, j] is the sum of the weights of those labelled i and predicted j; -1 classes are as many as occur."""
-    known.integers(labels.with_rank(1), "labels").same_dtype(known.integers(predictions.with_rank(1), "predictions"))
+    labels, predictions = labels.with_rank(1, "labels"), predictions.with_rank(1, "predictions")
+    known.integers(labels, "labels").same_dtype(known.integers(predictions, "predictions"))
     labels.shape.merge_with(predictions.shape).merge_with(weights.shape)
     count = known.scalar(num_classes, "num_classes")
     classes = None if count is None or count < 0 else count

@@ -103,7 +103,7 @@ def _result_dtype(images: DType, keeps: bool) -> DType:
 
 
 def _sized(images: Spec, size: Spec) -> TensorShape:
-    wanted, sizes = known.shape(size, "size"), images.with_rank(4).sizes
+    wanted, sizes = known.shape(size, "size"), images.with_rank(4, "images").sizes
     assert sizes is not None
     if wanted.ndims not in (None, 2):
         raise ValueError(f"size is height and width, not {wanted.ndims} numbers")

@@ -33,7 +33,9 @@ _NEWTON_STEPS: Final = 12
 def betainc(a: T, b: T, x: T) -> Spec:
     """The integral of t^(a-1) (1-t)^(b-1) from 0 to x over Beta(a, b); all three are broadcast together.
 
-    NaN where a or b is not above 0 or x is outside [0, 1]. No gradient flows to a and b. On the CPU alone.
+    NaN where a or b is not above 0 or x is outside [0, 1]. On the CPU alone.
+
+    No gradient flows to a and b, though the value depends on them: `gradients` for these is None.
     """
     both = Spec(a.only(FLOAT).same_dtype(b, x).dtype, a.broadcast(b))
     return Spec(a.dtype, both.broadcast(x))

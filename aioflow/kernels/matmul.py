@@ -24,11 +24,14 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
 ) -> Spec:
     """The matrix product of a and b, each optionally transposed, or transposed and conjugated.
 
     Tensors of higher rank are batches of matrices in their last two axes; the axes before broadcast by NumPy's rule.
-    Narrow floats are multiplied as float32 on the CPU and rounded once.
+    Narrow floats are multiplied as float32 on the CPU and rounded once. That a or b is sparse is a
+    hint without meaning.
     """
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("a matrix is either transposed or adjoint, not both")

@@ -167,9 +167,13 @@ def guarded(xp: Namespace, function: Function, complaint: str, suspect: Function
 
     def compute_and_look(x: Array, *rest: Array) -> Any:
         result = function(x, *rest)
-        parts = result if isinstance(result, tuple) else (result,)
-        if not all(bool(xp.isfinite(part).all()) for part in parts):
-            raise errors.InvalidArgumentError(f"a matrix {complaint}, or has elements that are not finite")
+        for part in result if isinstance(result, tuple) else (result,):
+            wrong = ~xp.isfinite(part)
+            if wrong.any():
+                place = _place(x.shape[:-2], [int(index[0]) for index in xp.nonzero(wrong)], part.ndim - x.ndim)
+                raise errors.InvalidArgumentError(
+                    f"{_named(place)} {complaint}, or there are elements that are not finite"
+                )
         return result
 
     return compute_and_look
@@ -183,10 +187,20 @@ def _blamed(x: Array, function: Function, complaint: str) -> errors.InvalidArgum
         try:
             function(x[place])
         except np.linalg.LinAlgError:
-            name = f"matrix {list(place)} of the batch" if place else "the matrix"
             finite = np.isfinite(x[place]).all()
-            return errors.InvalidArgumentError(f"{name} {complaint if finite else 'has elements that are not finite'}")
+            wrong = complaint if finite else "has elements that are not finite"
+            return errors.InvalidArgumentError(f"{_named(place)} {wrong}")
     return None
+
+
+def _place(batch: Sequence[int], found: Sequence[int], more: int) -> list[int]:
+    """Where in its batch the matrix is that an element of a result came from; the result has `more` axes, before it."""
+    skipped = max(more, 0)
+    return [min(index, size - 1) for index, size in zip(found[skipped:], batch, strict=False)]
+
+
+def _named(place: Sequence[int]) -> str:
+    return f"matrix {list(place)} of the batch" if place else "the matrix"
 
 
 def check_square(x: Array) -> None:

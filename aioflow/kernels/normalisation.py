@@ -52,7 +52,7 @@ def _channels(x: Spec, data_format: str, *vectors: Spec) -> TensorShape:
             raise TypeError(
                 f"statistics of {x.dtype.name} are {statistics_dtype(x.dtype).name}, not {vector.dtype.name}"
             )
-        (length,) = vector.with_rank(1).sizes or (None,)
+        (length,) = vector.with_rank(1, "statistics").sizes or (None,)
         try:
             count = merge_sizes(count, length)
         except ValueError:

@@ -28,9 +28,12 @@ def _pad(tensor: Spec, paddings: Ints, mode: str = "CONSTANT", constant_values: 
         return Spec(tensor.dtype, tensor.shape if tensor.sizes is None else TensorShape((None,) * len(tensor.sizes)))
     if len(flat) % 2:
         raise ValueError(f"paddings come in pairs, and these are {len(flat)}")
-    sizes = tensor.with_rank(len(flat) // 2).sizes
-    assert sizes is not None
     pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    sizes = (None,) * len(pairs) if tensor.sizes is None else tensor.sizes
+    if len(sizes) != len(pairs):
+        raise ValueError(
+            f"paddings must be [rank, 2]: the tensor has rank {len(sizes)}, and there are {len(pairs)} pairs"
+        )
     for axis, (size, pair) in enumerate(zip(sizes, pairs, strict=True)):
         _check_pair(mode, axis, size, pair)
     grown = [known.total((size, *pair)) for size, pair in zip(sizes, pairs, strict=True)]
@@ -147,12 +150,24 @@ def pad(
     Raises:
         ValueError: an axis has too few elements to mirror, or the paddings do not fit the tensor's rank.
     """
+    return _pad(tensor, _flat(paddings), mode.upper(), constant_values, name=name)
+
+
+def _flat(paddings: Any) -> Tensor:
+    """The sizes of all pairs, one after the other. ValueError unless they are pairs."""
     given = constant_value(paddings) if isinstance(paddings, Tensor) else paddings
-    if given is None or any(isinstance(pair, Tensor) for pair in given):
-        flat = reshape(paddings, [-1])
-    else:
-        flat = convert_to_tensor([item for pair in given for item in pair], preferred_dtype=int32)
-    return _pad(tensor, flat, mode.upper(), constant_values, name=name)
+    if given is None or (isinstance(given, (list, tuple)) and any(isinstance(pair, Tensor) for pair in given)):
+        made = convert_to_tensor(paddings)
+        if not made.shape.is_compatible_with([None, 2]):
+            raise ValueError(f"paddings must be [rank, 2], a pair for each axis, not of shape {made.shape}")
+        return reshape(made, [-1])
+    try:
+        pairs = [list(pair) for pair in given]
+    except TypeError:
+        pairs = [[]]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"paddings must be [rank, 2], a pair for each axis, not {given!r}")
+    return convert_to_tensor([item for pair in pairs for item in pair], preferred_dtype=int32)
 
 
 OPERATORS["pad"] = pad

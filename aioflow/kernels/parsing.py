@@ -96,7 +96,7 @@ def parse_sequence_example(
 
     Of a sparse feature of the steps each step is a row; of a dense one all steps have one shape.
     """
-    serialized.only(STRING).with_rank(0)
+    serialized.only(STRING).with_rank(0, "serialized")
     _check_types(context_sparse_keys, context_sparse_types)
     _check_defaults(context_dense_keys, context_dense_shapes, context_defaults)
     _check_types(list_sparse_keys, list_sparse_types)

@@ -16,7 +16,7 @@ from aioflow.op import Ints, NodeView, op
 
 def _patched(images: Spec, ksizes: Any, strides: Any, rates: Any, padding: Any) -> TensorShape:
     sliding, window = _sliding(ksizes, strides, rates, padding)
-    sizes = images.with_rank(4).sizes
+    sizes = images.with_rank(4, "images").sizes
     assert sizes is not None
     channels = None if sizes[3] is None else sizes[3] * math.prod(window)
     return TensorShape((sizes[0], *sliding.places(sizes[1:3], window), channels))

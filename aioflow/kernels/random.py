@@ -169,7 +169,7 @@ def _truncated(shape: Ints, dtype: DType = float32, seed: int | None = None, see
 def _uniform_int(shape: Ints, minval: T, maxval: T, seed: int | None = None, seed2: int | None = None) -> Spec:
     """Integers from `minval` up to but not `maxval`, each as likely as the next to one part in 2^32 or better."""
     for bound in (minval, maxval):
-        bound.with_rank(0)
+        bound.with_rank(0, "bound")
     return Spec(minval.only(INTEGER).same_dtype(maxval).dtype, known.shape(shape))
 
 
@@ -188,7 +188,7 @@ def _multinomial(
     """For each row of `logits`, so many classes, each drawn with the probability softmax(logits)."""
     if output_dtype not in INTEGER:
         raise TypeError(f"classes are integers, not {output_dtype.name}")
-    rows = logits.only(FLOAT, INTEGER).with_rank(2).sizes
+    rows = logits.only(FLOAT, INTEGER).with_rank(2, "logits").sizes
     assert rows is not None
     return Spec(output_dtype, TensorShape((rows[0], known.scalar(num_samples, "num_samples"))))
 

@@ -26,7 +26,7 @@ from aioflow.op import Ints, Op, op
 
 def rows_of(data: Spec, segment_ids: Spec) -> TensorShape:
     """The shape of one row. ValueError if data has no row for each of a vector of ids."""
-    ids = known.integers(segment_ids, "segment_ids").with_rank(1)
+    ids = known.integers(segment_ids, "segment_ids").with_rank(1, "segment_ids")
     if data.sizes is None:
         return UNKNOWN
     if not data.sizes or not data.shape[:1].is_compatible_with(ids.shape):

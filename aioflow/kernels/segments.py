@@ -159,8 +159,8 @@ def segment_sum(data: Spec, segment_ids: Ints) -> Spec:
     InvalidArgumentError if the ids, a vector, are negative or not in rising order.
     """
     data.only(NUMERIC)
-    known.integers(segment_ids.with_rank(1), "segment_ids")
-    return Spec(data.dtype, TensorShape.vector(None).concatenate(_rows(data, segment_ids.with_rank(1))))
+    ids = known.integers(segment_ids, "segment_ids").with_rank(1, "segment_ids")
+    return Spec(data.dtype, TensorShape.vector(None).concatenate(_rows(data, ids)))
 
 
 @segment_sum.gradient

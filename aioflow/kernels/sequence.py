@@ -31,7 +31,7 @@ def _reverse_sequence(input: Spec, seq_lengths: Ints, seq_axis: int, batch_axis:
 
     InvalidArgumentError if a length is negative or above the size of the axis.
     """
-    known.integers(seq_lengths, "seq_lengths").with_rank(1)
+    known.integers(seq_lengths, "seq_lengths").with_rank(1, "seq_lengths")
     seq, batch = input.axis(seq_axis), input.axis(batch_axis)
     if seq == batch:
         raise ValueError(f"seq_axis and batch_axis are both {seq}")
@@ -228,7 +228,7 @@ def _setdiff1d(x: T, y: T, index_dtype: DType = int32) -> tuple[Spec, Spec]:
     """The elements of the vector x that are not in the vector y, in x's order, and their places in x."""
     if index_dtype not in (int32, int64):
         raise TypeError(f"index_dtype is int32 or int64, not {index_dtype.name}")
-    x.with_rank(1).same_dtype(y.with_rank(1))
+    x.with_rank(1, "x").same_dtype(y.with_rank(1, "y"))
     shape = TensorShape.vector(None)
     return Spec(x.dtype, shape), Spec(index_dtype, shape)
 

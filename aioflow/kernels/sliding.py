@@ -41,16 +41,19 @@ class Slide:
 
 @functools.lru_cache(maxsize=1024)
 def slide(size: int, window: int, stride: int, dilation: int, padding: Padding) -> Slide:
-    """The Slide along one axis. ValueError if the window does not fit."""
+    """The Slide along one axis. ValueError if the window is larger than the axis with its padding."""
     reach = (window - 1) * dilation + 1
     if padding == "SAME":
         total = max((-(-size // stride) - 1) * stride + reach - size, 0)
         before, after = total // 2, total - total // 2
     else:
         before, after = (0, 0) if isinstance(padding, str) else padding
+        if size + before + after < reach:
+            raise ValueError(
+                f"negative dimension size: a window that reaches over {reach} does not fit into size {size} with "
+                f"padding {padding}"
+            )
     output = (size + before + after - reach) // stride + 1
-    if output < 0:
-        raise ValueError(f"a window that reaches over {reach} does not fit into size {size} with padding {padding}")
     return Slide(size, window, stride, dilation, before, after, output)
 
 
@@ -149,7 +152,7 @@ def per_axis(values: Any, data_format: str, axes: int = 2) -> Any:
 
 def images_of(spec: Spec, sliding: Sliding) -> Sizes:
     """Batch, spatial sizes and channels of images. ValueError for another rank."""
-    sizes = spec.with_rank(len(sliding.strides) + 2).sizes
+    sizes = spec.with_rank(len(sliding.strides) + 2, "images").sizes
     assert sizes is not None
     return sliding.nhwc(sizes)
 

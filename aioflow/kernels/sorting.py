@@ -81,9 +81,9 @@ def in_top_k(predictions: Spec, targets: Ints, k: int) -> Spec:
 
     False for a target out of range, and for a row that holds an infinity or NaN.
     """
-    rows = predictions.only(FLOAT).with_rank(2).shape[:1]
+    rows = predictions.only(FLOAT).with_rank(2, "predictions").shape[:1]
     known.integers(targets, "targets")
-    return Spec(dtypes.bool_, targets.with_rank(1).shape.merge_with(rows))
+    return Spec(dtypes.bool_, targets.with_rank(1, "targets").shape.merge_with(rows))
 
 
 in_top_k.no_gradient("a truth value has none")
@@ -108,7 +108,7 @@ def unique(x: Spec, out_idx: DType = int32) -> tuple[Spec, Spec]:
 
     With `y, idx = unique(x)`, `y[idx[i]] == x[i]`. NaN is distinct from NaN.
     """
-    x = x.with_rank(1)
+    x = x.with_rank(1, "x")
     return Spec(x.dtype, TensorShape.vector(None)), Spec(out_idx, x.shape)
 
 
@@ -134,7 +134,7 @@ def _(xp: Namespace, x: Array, *, out_idx: DType) -> tuple[Array, Array]:
 @op
 def invert_permutation(x: Spec) -> Spec:
     """The order that undoes `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is no order of the numbers from 0 on."""
-    x = known.integers(x, "x").with_rank(1)
+    x = known.integers(x, "x").with_rank(1, "x")
     value = x.known if isinstance(x.known, tuple) and None not in x.known else None
     if value is not None and {*value} != {*range(len(value))}:
         raise ValueError(f"{list(value)} is no order of the numbers 0 to {len(value) - 1}")

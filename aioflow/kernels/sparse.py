@@ -32,7 +32,7 @@ Function = Callable[..., Any]
 
 def positions(indices: Spec, dense_shape: Spec, values: Spec | None = None) -> TensorShape:
     """The shape of the whole as far as it is known. ValueError or TypeError if the parts do not fit together."""
-    count, rank = known.integers(indices, "indices").with_rank(2).shape
+    count, rank = known.integers(indices, "indices").with_rank(2, "indices").shape
     if values is not None:
         values.shape.merge_with([count])
     return known.shape(dense_shape, "dense_shape").merge_with(None if rank.value is None else [None] * rank.value)
@@ -72,7 +72,7 @@ def sparse_to_dense(
     """
     known.integers(sparse_indices, "sparse_indices")
     sparse_values.same_dtype(default_value)
-    default_value.with_rank(0)
+    default_value.with_rank(0, "default_value")
     whole = known.shape(output_shape, "output_shape")
     if sparse_indices.rank not in (None, 0, 1, 2):
         raise ValueError(f"positions are at most a matrix, their shape is {sparse_indices.shape}")
@@ -141,7 +141,7 @@ def sparse_dense_matmul(
     """The product of a sparse matrix, given by its parts, and a dense one, each possibly transposed and conjugated."""
     values.only(NUMERIC).same_dtype(b)
     rows, inner = positions(indices, dense_shape, values).with_rank(2)
-    other, columns = b.with_rank(2).shape
+    other, columns = b.with_rank(2, "b").shape
     rows, inner = (inner, rows) if adjoint_a else (rows, inner)
     other, columns = (columns, other) if adjoint_b else (other, columns)
     if not inner.is_compatible_with(other):
@@ -303,7 +303,7 @@ def _(xp: Namespace, indices: Array, dense_shape: Array) -> tuple[Array, Array]:
 @op
 def sparse_group(indices: Ints) -> tuple[Spec, Spec]:
     """For each row of `indices` the number of its group of equal rows, and the number of groups."""
-    count = known.integers(indices, "indices").with_rank(2).sizes
+    count = known.integers(indices, "indices").with_rank(2, "indices").sizes
     return Spec(int64, TensorShape.vector(count[0] if count else None)), Spec(int64, dtypes.SCALAR)
 
 

@@ -25,7 +25,7 @@ def _family(kind: str, doc: str, *families: frozenset[DType]) -> Callable[..., T
 
     def rule(data: Spec, indices: Ints, segment_ids: Ints, num_segments: Ints) -> Spec:
         places, ids = (
-            known.integers(spec, what).with_rank(1)
+            known.integers(spec, what).with_rank(1, what)
             for spec, what in ((indices, "indices"), (segment_ids, "segment_ids"))
         )
         places.shape.merge_with(ids.shape)

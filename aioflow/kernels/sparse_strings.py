@@ -24,7 +24,7 @@ PARTS: Final = 3
 @op(name="serialize_sparse")
 def pack_sparse(indices: Ints, values: Spec, dense_shape: Ints) -> Spec:
     """A sparse tensor as three strings."""
-    positions(indices, dense_shape, values.with_rank(1))
+    positions(indices, dense_shape, values.with_rank(1, "values"))
     return Spec(dtypes.string, TensorShape([PARTS]))
 
 
@@ -34,7 +34,7 @@ def pack_sparse_rows(indices: Ints, values: Spec, dense_shape: Ints) -> Spec:
 
     InvalidArgumentError if the positions do not come row by row.
     """
-    sizes = positions(indices, dense_shape, values.with_rank(1)).with_rank_at_least(1).sizes
+    sizes = positions(indices, dense_shape, values.with_rank(1, "values")).with_rank_at_least(1).sizes
     return Spec(dtypes.string, TensorShape([None if sizes is None else sizes[0], PARTS]))
 
 
@@ -50,7 +50,7 @@ def unpack_sparse(serialized: Spec, dtype: DType, rank: int | None = None) -> tu
         dtype: the dtype of the values.
         rank: the rank of each row; None if it is to be found out.
     """
-    serialized.only(STRING).with_rank(2).shape.merge_with([None, PARTS])
+    serialized.only(STRING).with_rank(2, "serialized").shape.merge_with([None, PARTS])
     whole = None if rank is None else rank + 1
     shape = Spec(int64, TensorShape.vector(whole))
     return Spec(int64, TensorShape.matrix(None, whole)), Spec(as_dtype(dtype), TensorShape.vector(None)), shape

@@ -19,7 +19,7 @@ Split = Callable[[bytes], list[bytes]]
 
 def _pieces(source: Spec) -> tuple[Spec, Spec, Spec]:
     """The parts of a sparse matrix with one row for each string."""
-    rows = source.only(STRING).with_rank(1).sizes
+    rows = source.only(STRING).with_rank(1, "source").sizes
     assert rows is not None
     return (
         Spec(int64, TensorShape.matrix(None, 2)),

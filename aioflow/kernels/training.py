@@ -189,7 +189,7 @@ def sparse_apply_adam(
 def deduplicate_rows(values: Spec, indices: Ints) -> tuple[Spec, Spec]:
     """The rows `values`, those of the same index summed, and the indices, each once and in ascending order."""
     values.only(NUMERIC)
-    indices.only(INTEGER).with_rank(1).shape.merge_with(values.shape[:1])
+    indices.only(INTEGER).with_rank(1, "indices").shape.merge_with(values.shape[:1])
     count = TensorShape.vector(None)
     return values.with_shape(count.concatenate(values.shape[1:])), indices.with_shape(count)
 

@@ -27,7 +27,9 @@ def zeta(x: T, q: T) -> Spec:
     """Hurwitz's zeta function, the sum of (q + k)^-x for k from 0 on. On the CPU alone.
 
     Infinite for x = 1 and where q is 0 or a negative integer, NaN for x below 1 and where q is negative and x no
-    integer. No gradient flows to x.
+    integer.
+
+    No gradient flows to x, though the value depends on it: `gradients` for it is None.
     """
     return Spec(x.only(FLOAT).same_dtype(q).dtype, x.broadcast(q))
 
@@ -36,7 +38,7 @@ def zeta(x: T, q: T) -> Spec:
 def polygamma(a: T, x: T) -> Spec:
     """The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.
 
-    No gradient flows to a.
+    No gradient flows to a, though the value depends on it: `gradients` for it is None.
     """
     return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
 

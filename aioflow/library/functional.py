@@ -1,25 +1,43 @@
 """Functions applied to one row after the other: `map_fn`, `scan`, `foldl`, `foldr`, made of a loop and TensorArrays."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from aioflow import nest
 from aioflow.convert import convert_to_tensor
 from aioflow.dtypes import DType, as_dtype
-from aioflow.graph import get_default_graph, transactional
+from aioflow.graph import get_default_graph, named, reworded, transactional
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.assertions import Assert, assert_equal
 from aioflow.kernels.comparison import less
 from aioflow.kernels.shapes import shape
 from aioflow.library.control import with_dependencies
-from aioflow.library.loops import while_loop
+from aioflow.library.loops import plain_loop
 from aioflow.library.tensor_array import TensorArray
 from aioflow.node import Tensor
 from aioflow.sparse_tensor import SparseTensor
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-@transactional
+
+def describing(function: Callable[P, R]) -> Callable[P, R]:
+    """As `transactional`, for a function that calls others to describe a loop: what is wrong there names it first."""
+    described = transactional(function)
+
+    @functools.wraps(function)
+    def build(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return described(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise reworded(error, named(error, function.__name__)) from error
+
+    return build
+
+
+@describing
 def map_fn(
     fn: Callable[[Any], Any],
     elems: Any,
@@ -61,14 +79,14 @@ def map_fn(
             values = _values("fn", fn(rows.row(i)), wanted, kinds, "dtype")
             return i + 1, [array.write(i, value) for array, value in zip(arrays, values, strict=True)]
 
-        _, made = while_loop(
+        _, made = plain_loop(
             lambda i, arrays: i < rows.count, step, (0, made), parallel_iterations=parallel_iterations or 10,
             back_prop=back_prop, swap_memory=swap_memory,
         )  # fmt: skip
         return nest.pack_sequence_as(wanted, [array.stack() for array in made])
 
 
-@transactional
+@describing
 def scan(
     fn: Callable[[Any, Any], Any],
     elems: Any,
@@ -117,17 +135,16 @@ def scan(
             place = fold.place(i)
             return i + 1, values, [array.write(place, value) for array, value in zip(arrays, values, strict=True)]
 
-        _, _, made = while_loop(
+        _, _, made = plain_loop(
             lambda i, value, arrays: i < fold.rows.count, step, (fold.start, fold.first, made),
             parallel_iterations=parallel_iterations, back_prop=back_prop, swap_memory=swap_memory,
         )  # fmt: skip
         return nest.pack_sequence_as(fold.structure, [array.stack() for array in made])
 
 
-def _folding(reverse: bool, name: str, order: str) -> Callable[..., Any]:
+def _folding(reverse: bool, label: str, order: str) -> Callable[..., Any]:
     """`foldl` or `foldr`."""
 
-    @transactional
     def fold(
         fn: Callable[[Any, Any], Any],
         elems: Any,
@@ -140,15 +157,14 @@ def _folding(reverse: bool, name: str, order: str) -> Callable[..., Any]:
         _check_function(fn)
         with get_default_graph().name_scope(name or label):
             fold = _Fold(fn, rows_of(elems), initializer, reverse)
-            _, values = while_loop(
+            _, values = plain_loop(
                 lambda i, value: i < fold.rows.count, lambda i, value: (i + 1, fold.step(i, value)),
                 (fold.start, fold.first), parallel_iterations=parallel_iterations, back_prop=back_prop,
                 swap_memory=swap_memory,
             )  # fmt: skip
             return nest.pack_sequence_as(fold.structure, values)
 
-    label = name
-    fold.__name__ = fold.__qualname__ = name
+    fold.__name__ = fold.__qualname__ = label
     fold.__doc__ = f"""The last value of a = fn(a, row), over the rows of `elems` from the {order} on.
 
     Args:
@@ -165,7 +181,7 @@ def _folding(reverse: bool, name: str, order: str) -> Callable[..., Any]:
         ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
         InvalidArgumentError: in the run, if numbers of rows differ, or there are none and no `initializer`.
     """
-    return fold
+    return describing(fold)
 
 
 foldl = _folding(False, "foldl", "first")
@@ -294,4 +310,4 @@ def _values(who: str, value: Any, wanted: Any, kinds: Sequence[DType], what: str
     return tensors
 
 
-__all__ = ["Rows", "foldl", "foldr", "map_fn", "rows_of", "scan"]
+__all__ = ["Rows", "describing", "foldl", "foldr", "map_fn", "rows_of", "scan"]

@@ -7,8 +7,9 @@ gradient is in turn a record of the backward loop, so gradients of any order are
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioflow import nest
 from aioflow.backward import differentiate, reached_from
@@ -83,6 +84,10 @@ def while_loop(
         outputs = _built(scope, first, shape_invariants, limit, cond, body, parallel_iterations, back_prop, swap_memory)
         result = first.rebuilt(outputs)
         return result if return_same_structure or len(first.leaves) > 1 else result[0]
+
+
+plain_loop: Final[Callable[..., Any]] = inspect.unwrap(while_loop)
+"""`while_loop` as a part of another function, which undoes and names what fails."""
 
 
 def _limit(maximum: TensorLike) -> Tensor:
@@ -355,4 +360,4 @@ def _record(op: Operation, tensor: Tensor) -> Tensor:
     return op.graph.extend(op, attrs, [ListSpec.record(fresh(tensor.spec))])[0]
 
 
-__all__ = ["while_loop"]
+__all__ = ["plain_loop", "while_loop"]

@@ -7,7 +7,6 @@ from typing import Any
 from aioflow import nest
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import DType, as_dtype, int32
-from aioflow.graph import transactional
 from aioflow.kernels.arithmetic import maximum, minimum
 from aioflow.kernels.arrays import transpose
 from aioflow.kernels.assertions import assert_equal
@@ -17,8 +16,8 @@ from aioflow.kernels.reduction import reduce_max
 from aioflow.kernels.select import masked, select
 from aioflow.kernels.shapes import reshape, shape
 from aioflow.library.control import with_dependencies
-from aioflow.library.functional import rows_of
-from aioflow.library.loops import while_loop
+from aioflow.library.functional import describing, rows_of
+from aioflow.library.loops import plain_loop
 from aioflow.library.rnn_cell_base import sizes_of
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
@@ -27,7 +26,7 @@ from aioflow.node import Tensor
 Scope = str | VariableScope | None
 
 
-@transactional
+@describing
 def dynamic_rnn(
     cell: Any,
     inputs: Any,
@@ -83,7 +82,7 @@ def dynamic_rnn(
             return time + 1, after, [array.write(time, value) for array, value in pairs]
 
         steps = rows.count if lengths is None else minimum(rows.count, maximum(1, reduce_max(lengths)))
-        _, state, arrays = while_loop(
+        _, state, arrays = plain_loop(
             lambda time, before, made: less(time, steps), step, (0, state, arrays),
             parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
         )  # fmt: skip
@@ -91,7 +90,7 @@ def dynamic_rnn(
         return nest.pack_sequence_as(cell.output_size, outputs if time_major else [*map(_exchanged, outputs)]), state
 
 
-@transactional
+@describing
 def static_rnn(
     cell: Any,
     inputs: Sequence[Any],
@@ -189,7 +188,18 @@ def first_state(cell: Any, initial_state: Any, batch: Any, dtype: Any) -> Any:
         return cell.zero_state(batch, dtype)
     state = nest.map_structure(_tensor, initial_state)
     _check_structure(cell.state_size, state, "the cell's state_size", "initial_state")
+    for index, (size, value) in enumerate(zip(nest.flatten(cell.state_size), nest.flatten(state), strict=True)):
+        _check_batch(f"initial_state[{index}]" if nest.is_nested(state) else "initial_state", size, value, batch)
     return state
+
+
+def _check_batch(what: str, size: Any, value: Any, batch: Any) -> None:
+    """ValueError if a part of the state, [batch, size], is surely of another batch than the inputs."""
+    if isinstance(value, TensorArray) or not isinstance(batch, int) or value.spec.rank != 1 + len(sizes_of(size)):
+        return
+    own = value.shape[0].value
+    if own not in (None, batch):
+        raise ValueError(f"{what} ({value.name}) has batch {own}, inputs have {batch}: its shape is {value.shape}")
 
 
 def _tensor(value: Any) -> Any:

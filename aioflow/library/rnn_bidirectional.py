@@ -5,16 +5,16 @@ from typing import Any
 
 from aioflow import nest
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import transactional
 from aioflow.kernels.arrays import reverse
 from aioflow.kernels.joining import concat, stack, unstack
 from aioflow.kernels.sequence import reverse_sequence
+from aioflow.library.functional import describing
 from aioflow.library.rnn import Scope, batch_size_of, check_cell, checked_lengths, dynamic_rnn, static_rnn
 from aioflow.library.variable_scope import variable_scope
 from aioflow.node import Tensor
 
 
-@transactional
+@describing
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,
@@ -62,7 +62,7 @@ def _reversed(x: Tensor, lengths: Tensor | None, axis: int) -> Tensor:
     return reverse(x, [axis]) if lengths is None else reverse_sequence(x, lengths, axis, batch_axis=1 - axis)
 
 
-@transactional
+@describing
 def static_bidirectional_rnn(
     cell_fw: Any,
     cell_bw: Any,

@@ -6,13 +6,13 @@ from typing import Any
 from aioflow import nest
 from aioflow.convert import convert_to_tensor
 from aioflow.dtypes import DType
-from aioflow.graph import transactional
 from aioflow.kernels.comparison import logical_not, logical_or
 from aioflow.kernels.constants import constant
 from aioflow.kernels.filling import zeros
 from aioflow.kernels.reduction import reduce_all
 from aioflow.kernels.shapes import shape
-from aioflow.library.loops import while_loop
+from aioflow.library.functional import describing
+from aioflow.library.loops import plain_loop
 from aioflow.library.rnn import Scope, batch_size_of, check_cell, kept_where, output_dtype
 from aioflow.library.rnn_cell_base import sizes_of
 from aioflow.library.tensor_array import TensorArray
@@ -22,7 +22,7 @@ from aioflow.node import Tensor
 LoopFunction = Callable[[Tensor, Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
 
 
-@transactional
+@describing
 def raw_rnn(
     cell: Any,
     loop_fn: LoopFunction,
@@ -54,7 +54,7 @@ def raw_rnn(
         raise TypeError(f"loop_fn must be a function of (time, output, state, loop_state), not {loop_fn!r}")
     with variable_scope(scope or "rnn"):
         raw = _Raw(cell, loop_fn)
-        _, _, _, arrays, state, own = while_loop(
+        _, _, _, arrays, state, own = plain_loop(
             lambda time, finished, *rest: logical_not(reduce_all(finished)), raw.step, raw.first,
             parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
         )  # fmt: skip

@@ -270,14 +270,16 @@ def sparse_concat(
     Along all other axes they have the same sizes, or with `expand_nonconcat_dims` the greatest of their sizes.
     """
     inputs = [_sparse(value) for value in ([sp_inputs] if isinstance(sp_inputs, SparseTensor) else sp_inputs)]
+    along = axis if concat_dim is None else concat_dim
     if len(inputs) == 1:
+        dtypes.normalise_axis(along, inputs[0].shape.ndims)
         return inputs[0]
     expand = expand_nonconcat_dim if expand_nonconcat_dims is None else expand_nonconcat_dims
     with name_scope(name, "sparse_concat"):
         indices, sizes = parts.sparse_join(
             [value.indices for value in inputs],
             [value.dense_shape for value in inputs],
-            axis if concat_dim is None else concat_dim,
+            along,
             expand,
         )
         return sparse_reorder(SparseTensor(indices, concat([value.values for value in inputs], 0), sizes))

@@ -12,7 +12,7 @@ from aioflow.dtypes import DType, ShapeLike, as_dtype, as_shape
 from aioflow.graph import Graph, get_default_graph, same_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.library import initializers
-from aioflow.library.variables import Constraint, Variable
+from aioflow.library.variables import Constraint, Variable, VariableAggregation, VariableSynchronization
 from aioflow.node import describe_line
 
 AUTO_REUSE: Final = "AUTO_REUSE"
@@ -128,6 +128,7 @@ def variable_scope(
     custom_getter: Callable[..., Any] | None = None,
     reuse: Reuse = None,
     dtype: Any = None,
+    use_resource: bool | None = None,
     constraint: Constraint | None = None,
     auxiliary_name_scope: bool = True,
 ) -> Iterator[VariableScope]:
@@ -135,7 +136,7 @@ def variable_scope(
 
     A name is appended to that of the scope around; a scope object is re-entered as it is; for None `default_name` is
     taken, made unique. What is not given is taken from the scope around, or from the object; `reuse` cannot be undone
-    inside. Operations built inside are in a name scope of the same name.
+    inside. Operations built inside are in a name scope of the same name. `use_resource` is without meaning.
     """
     if name_or_scope is None and default_name is None:
         raise TypeError("variable_scope() needs a name, a scope or a default_name")
@@ -204,8 +205,11 @@ def get_variable(
     caching_device: Any = None,
     partitioner: None = None,
     validate_shape: bool = True,
+    use_resource: bool | None = None,
     custom_getter: Callable[..., Any] | None = None,
     constraint: Constraint | None = None,
+    synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+    aggregation: VariableAggregation = VariableAggregation.NONE,
 ) -> Any:
     """The variable of that name in the present variable scope: made, or the one made before if the scope reuses.
 
@@ -221,8 +225,11 @@ def get_variable(
         caching_device: see Variable.
         partitioner: must be None.
         validate_shape: whether its shape is fixed.
+        use_resource: without meaning, as `synchronization` and `aggregation`: see Variable.
         custom_getter: called instead, with the true getter as its first argument.
         constraint: see Variable.
+        synchronization: see `use_resource`.
+        aggregation: see `use_resource`.
 
     Raises:
         ValueError: it exists and the scope does not reuse, or the other way round, or it has another shape or dtype.
@@ -321,12 +328,19 @@ def _regularize(graph: Graph, variable: Variable, regularizer: Regularizer | Non
 
 
 def get_local_variable(
-    name: str, shape: ShapeLike = None, dtype: Any = None, initializer: Any = None, **options: Any
+    name: str,
+    shape: ShapeLike = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Regularizer | None = None,
+    trainable: bool | None = False,
+    collections: Iterable[str] | None = None,
+    *options: Any,
+    **named: Any,
 ) -> Any:
     """As `get_variable`, for a variable that each process has for itself and that is not trained."""
-    keys = [GraphKeys.LOCAL_VARIABLES, *(options.pop("collections", None) or ())]
-    options["trainable"] = False
-    return get_variable(name, shape, dtype, initializer, collections=keys, **options)
+    keys = [GraphKeys.LOCAL_VARIABLES, *(collections or ())]
+    return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)
 
 
 __all__ = [

@@ -5,6 +5,7 @@ updates built before it and none built after it.
 """
 
 import contextlib
+import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -21,6 +22,24 @@ from aioflow.tensor_shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
 """(variable) -> the value it is to have after each update by an optimizer."""
+
+
+class VariableSynchronization(enum.Enum):
+    """When the copies of a variable are made equal. Without meaning: a variable has no copies."""
+
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+class VariableAggregation(enum.Enum):
+    """How the updates of a variable's copies are put together. Without meaning: a variable has no copies."""
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
 
 
 Operator = Callable[["Variable", Any], Tensor]
@@ -56,6 +75,9 @@ class Variable:
         expected_shape: a shape the initial value must have.
         import_scope: the scope that `variable_def`'s operations were imported under.
         constraint: gives the value to hold after an optimizer's update, as one that clips.
+        use_resource: without meaning, as the next two: every variable is one value behind one handle.
+        synchronization: see `use_resource`.
+        aggregation: see `use_resource`.
 
     Raises:
         ValueError: there is no initial value, its shape is not known, or the name cannot be one.
@@ -77,6 +99,9 @@ class Variable:
         expected_shape: ShapeLike = None,
         import_scope: str | None = None,
         constraint: Constraint | None = None,
+        use_resource: bool | None = None,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
     ) -> None:
         if constraint is not None and not callable(constraint):
             raise ValueError(f"a constraint is a function of the variable, not {constraint!r}")

@@ -14,6 +14,8 @@ for op, function, reference in [
     sample(op, function, z, reference=reference)
     sample(op, function, np.array(1.5 - 0.5j), reference=reference)
 
+sample("angle", complex.angle, z.real, reference=np.angle)
+
 sample("complex", complex.complex, z.real, z.imag, reference=lambda x, y: x + 1j * y)
 sample("complex", complex.complex, z.real, np.array(0.3), reference=lambda x, y: x + 1j * y)
 sample("complex", complex.complex, z.real[:, :1], z.imag[0], reference=lambda x, y: x + 1j * y)
