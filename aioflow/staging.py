@@ -6,17 +6,19 @@ a place, is served when that is there, whoever else waits.
 
 import bisect
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
 
 from aioflow import errors
+from aioflow.stores import Fifo, Item
 from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
 
-Item = tuple[Any, ...]
-"""One element: its components."""
+
+_Numbered = tuple[int, dict[int, Any]]
+"""An element of a map: how many came before it, and its components by number."""
 
 
 class LineByKey(Line):
@@ -141,7 +143,7 @@ class StagingArea(Area):
 
     def __init__(self, name: str, capacity: int = 0, memory_limit: int = 0, signature: Any = None) -> None:
         super().__init__(name, capacity, memory_limit, signature)
-        self._items: deque[Item] = deque()
+        self._items: Final = Fifo()
         self._puts, self._peeks, self._gets = Line(), LineByKey(), Line()
         self._lines = (self._puts, self._peeks, self._gets)
 
@@ -154,35 +156,36 @@ class StagingArea(Area):
     def _insert(self, item: Item, size: int) -> Outcome | None:
         if (self._capacity and len(self._items) >= self._capacity) or not self._has_memory(size):
             return None
-        self._items.append(item)
+        self._items.add(item)
         self._bytes += size
         self._peeks.changed(len(self._items) - 1)
         return None, None
 
     async def get(self, who: Any = None) -> Item:
         """The oldest element, as soon as there is one."""
-        item: Item = await self.attempt(self._gets, Attempt("get an element of", self._take, who))
+        taken = await self.attempt(self._gets, Attempt("get an element of", self._take, who))
+        item: Item = taken[-1]
         return item
 
     def _take(self) -> Outcome | None:
         if not self._items:
             return None
-        item = self._items.popleft()
-        self._bytes -= nbytes(item)
-        return item, None
+        taken = self._items.take()
+        self._bytes -= nbytes(taken[-1])
+        return taken, None
 
     def _give_back(self, attempt: Attempt) -> None:
         if attempt.serve == self._take and attempt.outcome is not None:
-            item = attempt.outcome[0]
-            self._items.appendleft(item)
-            self._bytes += nbytes(item)
+            taken = attempt.outcome[0]
+            self._items.put_back([taken])
+            self._bytes += nbytes(taken[-1])
             self._peeks.changed(len(self._items) - 1)
 
     async def peek(self, index: int, who: Any = None) -> Item:
         """The element before which there are `index` others, as soon as it is there; it stays."""
         if index < 0:
             raise errors.InvalidArgumentError(f"no element is at place {index} of staging area {self.name!r}")
-        serve = _Look(index, lambda: (self._items[index], None) if index < len(self._items) else None)
+        serve = _Look(index, lambda: (self._items.at(index), None) if index < len(self._items) else None)
         item: Item = await self.attempt(self._peeks, Attempt(f"peek at element {index} of", serve, who))
         return item
 
@@ -219,9 +222,10 @@ class MapStagingArea(Area):
         super().__init__(name, capacity, memory_limit, signature)
         self._components: Final = components
         self._order: Final[list[int] | None] = [] if ordered else None
-        self._items: dict[int, dict[int, Any]] = {}
+        self._items: dict[int, list[_Numbered]] = {}
+        self._size = 0
         self._parts: dict[int, dict[int, Any]] = {}
-        self._behind: dict[int, deque[dict[int, Any]]] = {}
+        self._numbers: Final = itertools.count()
         self._puts, self._part_puts, self._pops = Line(), Line(), Line()
         self._peeks, self._gets = LineByKey(), LineByKey()
         self._lines = (self._puts, self._part_puts, self._peeks, self._gets, self._pops)
@@ -250,7 +254,7 @@ class MapStagingArea(Area):
         if key in self._items or taken:
             what = f"components {taken} already" if taken else "a whole element already, which must be taken first"
             return None, errors.InvalidArgumentError(f"key {key} of staging area {self.name!r} has {what}")
-        full = whole and 0 < self._capacity <= len(self._items)
+        full = whole and 0 < self._capacity <= self._size
         if full or not self._has_memory(size):
             return None
         self._bytes += size
@@ -259,13 +263,20 @@ class MapStagingArea(Area):
             self._parts[key] = item
         else:
             self._parts.pop(key, None)
-            self._place(key, item)
+            self._place(key, next(self._numbers), item)
         return None, None
 
-    def _place(self, key: int, item: dict[int, Any]) -> None:
+    def _place(self, key: int, number: int, item: dict[int, Any]) -> None:
+        """Components are there, among others of their element if any are, else among elements in the order they came."""
         if self._order is not None and key not in self._items:
             bisect.insort(self._order, key)
-        self._items[key] = item
+        elements = self._items.setdefault(key, [])
+        place = bisect.bisect_left(elements, number, key=itemgetter(0))
+        if place < len(elements) and elements[place][0] == number:
+            elements[place][1].update(item)
+        else:
+            elements.insert(place, (number, item))
+            self._size += 1
         self._gets.changed(key)
         self._peeks.changed(key)
 
@@ -277,19 +288,19 @@ class MapStagingArea(Area):
         InvalidArgumentError if one of them is gone already.
         """
         serve = _ByKey(key, lambda: self._take(key, self._chosen(indices)))
-        _, item = await self.attempt(self._gets, Attempt(f"get key {key} of", serve, who))
+        _, _, item = await self.attempt(self._gets, Attempt(f"get key {key} of", serve, who))
         return tuple(item.values())
 
     async def popitem(self, indices: Sequence[int] | None = None, who: Any = None) -> tuple[int, Item]:
         """The next key, and components of its element, as soon as there is one; these are there no more."""
         serve = lambda: self._take(self._next(), self._chosen(indices))  # noqa: E731
-        key, item = await self.attempt(self._pops, Attempt("get any key of", serve, who))
+        key, _, item = await self.attempt(self._pops, Attempt("get any key of", serve, who))
         return key, tuple(item.values())
 
     async def peek(self, key: int, indices: Sequence[int] | None = None, who: Any = None) -> Item:
         """Components of the element under `key`, as soon as it is whole; they stay."""
         serve = _Look(key, lambda: self._look(key, self._chosen(indices)))
-        _, item = await self.attempt(self._peeks, Attempt(f"peek at key {key} of", serve, who))
+        _, _, item = await self.attempt(self._peeks, Attempt(f"peek at key {key} of", serve, who))
         return tuple(item.values())
 
     def _chosen(self, indices: Sequence[int] | None) -> Sequence[int]:
@@ -299,63 +310,61 @@ class MapStagingArea(Area):
         return next(iter(self._items), None) if self._order is None else self._order[0] if self._order else None
 
     def _look(self, key: int | None, indices: Sequence[int]) -> Outcome | None:
-        item = None if key is None else self._items.get(key)
-        if item is None:
+        if key is None or key not in self._items:
             return None
+        number, item = self._items[key][0]
         missing = [index for index in indices if index not in item]
         if missing:
             return None, errors.InvalidArgumentError(
                 f"components {missing} of key {key} of staging area {self.name!r} have been taken already"
             )
-        return (key, {index: item[index] for index in indices}), None
+        return (key, number, {index: item[index] for index in indices}), None
 
     def _take(self, key: int | None, indices: Sequence[int]) -> Outcome | None:
         outcome = self._look(key, indices)
         if outcome is None or outcome[1] is not None:
             return outcome
         assert key is not None
-        item = self._items[key]
+        item = self._items[key][0][1]
         for index in set(indices):
             self._bytes -= nbytes([item.pop(index)])
         if not item:
-            self._remove(key)
+            self._remove_first(key)
         return outcome
 
-    def _remove(self, key: int) -> None:
-        """The element is gone; one that waits behind it under its key is there."""
-        behind = self._behind.pop(key, deque())
-        if self._order is not None:
-            self._order.remove(key)
-        del self._items[key]
-        if behind:
-            self._place(key, behind.popleft())
-        if behind:
-            self._behind[key] = behind
+    def _remove_first(self, key: int) -> None:
+        """The element is gone. One that came later under its key is there."""
+        elements = self._items[key]
+        del elements[0]
+        self._size -= 1
+        if elements:
+            self._gets.changed(key)
+            self._peeks.changed(key)
+        else:
+            del self._items[key]
+            if self._order is not None:
+                self._order.remove(key)
 
     def _give_back(self, attempt: Attempt) -> None:
         if attempt.outcome is None or attempt.outcome[0] is None or isinstance(attempt.serve, _Look):
             return
-        key, item = attempt.outcome[0]
-        present = self._items.get(key, {})
-        if present.keys() & item.keys():  # the key was put again meanwhile: that comes after
-            self._behind.setdefault(key, deque()).appendleft(present)
-            present = {}
+        key, number, item = attempt.outcome[0]
         self._bytes += nbytes(item.values())
-        self._place(key, {**present, **item})
+        self._place(key, number, item)
 
     # What it is like
 
     def _clear(self) -> None:
         self._items.clear()
+        self._size = 0
         self._parts.clear()
-        self._behind.clear()
         if self._order is not None:
             self._order.clear()
 
     @property
     def size(self) -> int:
         """How many whole elements it holds, those included of which parts were taken."""
-        return len(self._items) + sum(map(len, self._behind.values()))
+        return self._size
 
     @property
     def incomplete_size(self) -> int:

@@ -57,6 +57,16 @@ class Fifo:
         self._count += 1
         return self._count, self._items.popleft()
 
+    def at(self, index: int) -> Item:
+        """The one before which there are `index` others; it stays."""
+        returned = len(self._returned)
+        return self._items[index - returned] if index >= returned else sorted(self._returned)[index][1]
+
+    def clear(self) -> None:
+        """No more. What was taken can still be put back, before what comes later."""
+        self._items.clear()
+        self._returned.clear()
+
     def put_back(self, taken: Sequence[Taken]) -> None:
         """At the beginning again, in the order they came."""
         for count, item in taken:

@@ -1,6 +1,7 @@
 """Staging areas: in order or by key, bounded, and nothing lost by who is cancelled."""
 
 import asyncio
+import bisect
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ class Areas(WaitingMachine):
 
     def given_back(self, entry):
         if entry.kind == "get":
-            self.items.insert(0, entry.outcome)
+            bisect.insort(self.items, entry.outcome)  # their components count up
 
     def same(self, entry, found):
         return found is None if entry.kind == "put" else tuple(map(int, found)) == entry.outcome
@@ -94,23 +95,26 @@ class Maps(WaitingMachine):
 
     def __init__(self):
         super().__init__()
-        self.items, self.parts, self.behind = {}, {}, {}
-        self.number = 0
+        self.items, self.parts = {}, {}
+        self.number = self.whole = 0
 
     def make(self):
         return MapStagingArea("tested", 2, ordered=True, capacity=2, memory_limit=5 * WORD)
 
+    def elements(self):
+        return [item for elements in self.items.values() for item in elements.values()]
+
     def words(self):
-        behind = [item for items in self.behind.values() for item in items]
-        return sum(map(len, [*self.items.values(), *self.parts.values(), *behind]))
+        return sum(map(len, [*self.elements(), *self.parts.values()]))
 
     def served(self, entry):
         if entry.kind in ("put", "part"):
             return self.put_now(entry)
-        key = min(self.items, default=None) if entry.kind == "pop" else entry.key
-        if key not in self.items:
+        key = min((key for key, elements in self.items.items() if elements), default=None)
+        key = key if entry.kind == "pop" else entry.key
+        if not self.items.get(key):
             return None
-        item = self.items[key]
+        number, item = min(self.items[key].items())
         if not set(entry.indices) <= item.keys():
             return errors.InvalidArgumentError
         found = {index: item[index] for index in entry.indices}
@@ -118,39 +122,34 @@ class Maps(WaitingMachine):
             for index in entry.indices:
                 del item[index]
             if not item:
-                del self.items[key]
-                if self.behind.get(key):
-                    self.items[key] = self.behind[key].pop(0)
-        return key, found
+                del self.items[key][number]
+        return key, number, found
 
     def put_now(self, entry):
         present = self.parts.get(entry.place, {})
-        if entry.place in self.items or present.keys() & entry.values.keys():
+        if self.items.get(entry.place) or present.keys() & entry.values.keys():
             return errors.InvalidArgumentError
-        full = entry.kind == "put" and len(self.items) >= 2
+        full = entry.kind == "put" and len(self.elements()) >= 2
         if full or self.words() + len(entry.values) > 5:
             return None
         item = {**present, **entry.values}
         if len(item) == 2:
             self.parts.pop(entry.place, None)
-            self.items[entry.place] = item
+            self.items.setdefault(entry.place, {})[self.whole] = item
+            self.whole += 1
         else:
             self.parts[entry.place] = item
         return "done"
 
     def given_back(self, entry):
         if entry.kind in ("get", "pop"):
-            key, found = entry.outcome
-            present = self.items.get(key, {})
-            if present.keys() & found.keys():
-                self.behind.setdefault(key, []).insert(0, present)
-                present = {}
-            self.items[key] = {**present, **found}
+            key, number, found = entry.outcome
+            self.items.setdefault(key, {}).setdefault(number, {}).update(found)
 
     def same(self, entry, found):
         if entry.kind in ("put", "part"):
             return found is None
-        key, values = entry.outcome
+        key, _, values = entry.outcome
         item = tuple(values.values())
         return found == ((key, item) if entry.kind == "pop" else item)
 
@@ -186,14 +185,14 @@ class Maps(WaitingMachine):
     @rule(turn=st.booleans())
     def clear(self, turn):
         self.live.clear()
-        self.items.clear(), self.parts.clear(), self.behind.clear()
+        self.items.clear(), self.parts.clear()
         self.settle()
         if turn:
             self.turn()
 
     @rule()
     def sizes(self):
-        assert self.live.size == len(self.items) + sum(map(len, self.behind.values()))
+        assert self.live.size == len(self.elements())
         assert self.live.incomplete_size == len(self.parts)
         assert self.live.bytes == WORD * self.words()
 
@@ -212,6 +211,18 @@ async def test_who_is_cancelled_when_just_served_gives_the_element_back():
     await asyncio.sleep(1)
     assert getting[0].cancelled()
     assert (await getting[1], await area.get()) == ((2,), (1,))
+
+
+async def test_what_several_give_back_in_one_turn_comes_in_the_order_it_was_put():
+    area = StagingArea("a")
+    getting = [asyncio.create_task(area.get()) for _ in range(2)]
+    await asyncio.sleep(1)
+    await area.put(1)
+    await area.put(2)
+    for task in getting:
+        task.cancel()
+    await asyncio.gather(*getting, return_exceptions=True)
+    assert [await area.peek(1), await area.get(), await area.get()] == [(2,), (1,), (2,)]
 
 
 async def test_a_key_that_was_put_again_meanwhile_comes_after_what_is_given_back():
