@@ -16,7 +16,6 @@ from aioflow import errors
 from aioflow.stores import Fifo, Item
 from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
 
-
 _Numbered = tuple[int, dict[int, Any]]
 """An element of a map: how many came before it, and its components by number."""
 
@@ -267,7 +266,7 @@ class MapStagingArea(Area):
         return None, None
 
     def _place(self, key: int, number: int, item: dict[int, Any]) -> None:
-        """Components are there, among others of their element if any are, else among elements in the order they came."""
+        """Components are there, with others of their element if any are; elements of a key stand in the order they came."""
         if self._order is not None and key not in self._items:
             bisect.insort(self._order, key)
         elements = self._items.setdefault(key, [])
