@@ -3,18 +3,23 @@
 import asyncio
 import dataclasses
 import logging
+import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Any, Final, Protocol
 
 from aioflow.graph import Graph
 from aioflow.graph_keys import GraphKeys
+from aioflow.local import Local
 from aioflow.node import describe_line
-from aioflow.step import Local
 from aioflow.waiting import Attempt, Waitable
 
 _log: Final = logging.getLogger("aioflow.session")
 _Waiting = tuple[Waitable, Attempt]
+_MACHINERY: Final = tuple(str(Path(path).parent) + os.sep for path in (__file__, asyncio.__file__))
+"""Where code lies that waits on behalf of others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,24 +50,46 @@ class Wait:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Caller:
+    """Application code that waits for a live queue or the like.
+
+    Attributes:
+        what: what it waits to do.
+        seconds: how long it has waited.
+        task: the name of its task; empty if that cannot be told.
+        line: its innermost line that is neither aioflow's nor asyncio's; empty if the task has none.
+    """
+
+    what: str
+    seconds: float
+    task: str
+    line: str
+
+    def __str__(self) -> str:
+        task = f" in task {self.task!r}" * bool(self.task)
+        line = f"\n    at {self.line}" * bool(self.line)
+        return f"the application, {self.seconds:.1f} s{task}: waits to {self.what}{line}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Report:
     """A session at one moment. Its text says the same.
 
     Attributes:
         waits: what is under way in running steps, the oldest first.
-        application: what application code waits to do with live queues and the like.
+        application: what application code waits to do with live queues and the like, the oldest first.
         idle_runners: queue runners of the graph that were never started in this session.
         detached: kernels that still run in C code although their run was cancelled.
     """
 
     waits: tuple[Wait, ...]
-    application: tuple[str, ...]
+    application: tuple[Caller, ...]
     idle_runners: tuple[str, ...]
     detached: tuple[str, ...]
 
     def __str__(self) -> str:
         lines = [str(wait) for wait in self.waits] or ["no step is running"]
-        lines += [f"the application waits to {text}" for text in self.application]
+        lines += [str(caller) for caller in self.application]
         lines += [f"{name} was never started: call af.train.start_queue_runners()" for name in self.idle_runners]
         lines += [f"left behind in C code: {name}" for name in self.detached]
         return "\n".join(lines)
@@ -84,7 +111,7 @@ def explain(session: Any, local: Local, graph: Graph) -> Report:
     for thing, attempt in sorted(attempts, key=lambda each: each[1].since):
         by_node.setdefault(id(attempt.who), deque()).append((thing, attempt))
     waits = sorted(_waits(local, by_node), key=lambda wait: -wait.seconds)
-    live = [_doing(thing, attempt) for thing, attempt in attempts if attempt.who is None]
+    live = sorted([_caller(*each) for each in by_node.get(id(None), ())], key=lambda caller: -caller.seconds)
     runners: Iterable[Runner] = graph.get_collection(GraphKeys.QUEUE_RUNNERS)
     idle = [f"queue runner of {runner.name!r}" for runner in runners if not runner.was_started(session)]
     detached = [name for threads in local.threads for name in threads.detached]
@@ -109,17 +136,53 @@ def _waits(local: Local, by_node: dict[int, deque[_Waiting]]) -> list[Wait]:
         waiting = attempts.popleft() if attempts else None
         what = "" if waiting is None else _doing(*waiting)
         line = describe_line(node.operation)
-        seconds = step.clock() - since if waiting is None else _now() - waiting[1].since
+        seconds = step.clock() - since if waiting is None else _seconds(waiting[1])
         found.append(Wait(step.id, node.name, node.definition.name, line, seconds, what))
     return found
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+def _caller(thing: Waitable, attempt: Attempt) -> Caller:
+    task = _task(attempt)
+    frame = None if task is None else _user_frame(task)
+    line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return Caller(_doing(thing, attempt), _seconds(attempt), "" if task is None else task.get_name(), line)
+
+
+def _task(attempt: Attempt) -> "asyncio.Task[Any] | None":
+    """Who is woken when it is done: asyncio tells that of a future, and of a task only what it waits for."""
+    for callback, _ in (attempt.future and attempt.future._callbacks) or ():
+        owner = getattr(callback, "__self__", None)
+        if isinstance(owner, asyncio.Task):
+            return owner
+    return None
+
+
+def _user_frame(task: "asyncio.Task[Any]") -> FrameType | None:
+    """The innermost frame of what awaits what in it, as far as can be seen, that is neither aioflow's nor asyncio's."""
+    found = None
+    for frame in _frames(task.get_coro()):
+        if not frame.f_code.co_filename.startswith(_MACHINERY):
+            found = frame
+    return found
+
+
+def _frames(awaited: Any) -> Iterator[FrameType]:
+    """From the outermost on; `Task.get_stack` knows only that."""
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            yield frame
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+
+
+def _seconds(attempt: Attempt) -> float:
+    """How long it has waited, on the clock of its own loop."""
+    loop = asyncio.get_running_loop() if attempt.future is None else attempt.future.get_loop()
+    return loop.time() - attempt.since
 
 
 def _doing(thing: Waitable, attempt: Attempt) -> str:
     return f"{attempt.what} {thing!r}"
 
 
-__all__ = ["Report", "Wait", "explain", "report_stall"]
+__all__ = ["Caller", "Report", "Wait", "explain", "report_stall"]

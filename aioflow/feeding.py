@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from aioflow import errors
+from aioflow.node import user_line
 
 Source = AsyncIterable[Any] | Iterable[Any]
 Map = Callable[[Any], Awaitable[Any]]
@@ -59,12 +60,15 @@ class Feed:
         self._workers: Final = workers
         self._ordered: Final = ordered
         self._close: Final = close
+        line = user_line()
+        place = "" if line is None else f" at {line[0]}:{line[1]} in {line[2]}"
+        self._name: Final = f"feed of {queue!r}{place}"
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise RuntimeError("a feed is entered once; make another by queue.feed(...)")
-        self._task = asyncio.create_task(self._run(), name=f"feed of {self._queue!r}")
+        self._task = asyncio.create_task(self._run(), name=self._name)
         return self
 
     async def __aexit__(
@@ -99,7 +103,8 @@ class Feed:
             async with _closing(_iterated(self._source)) as items:
                 async for item in items:
                     await slots.acquire()
-                    before = group.create_task(self._pass(item, before if self._ordered else None, slots))
+                    passing = self._pass(item, before if self._ordered else None, slots)
+                    before = group.create_task(passing, name=self._name)
 
     async def _pass(self, item: Any, before: "asyncio.Task[None] | None", slots: asyncio.Semaphore) -> None:
         """One element's way: mapped, and put after the one before it."""

@@ -62,8 +62,7 @@ class Files:
             if system is None:
                 _replace(place, contents)
                 return
-            with contextlib.suppress(NotImplementedError):
-                system.makedirs(system._parent(place), exist_ok=True)
+            system.makedirs(system._parent(place), exist_ok=True)
             with system.open(place, "wb") as file:
                 file.write(contents)
 

@@ -2,9 +2,8 @@
 
 import dataclasses
 import itertools
-import logging
-from collections.abc import Iterator
-from typing import ClassVar, Final, Protocol
+from collections.abc import Generator
+from typing import ClassVar, Protocol
 
 from aioflow import errors
 from aioflow.files import Files, as_name, named
@@ -12,8 +11,8 @@ from aioflow.records import CHUNK, Records, TFRecordOptions
 
 Record = tuple[bytes, bytes]
 """A key, which says where it comes from, and a value."""
-
-_log: Final = logging.getLogger("aioflow.input")
+Found = Generator[Record, None, int]
+"""Records, one after the other, and then how many parts of the work item were left out."""
 
 
 class Format(Protocol):
@@ -27,8 +26,12 @@ class Format(Protocol):
     single: ClassVar[bool]
     is_file: ClassVar[bool]
 
-    def records(self, files: Files, work: bytes) -> Iterator[Record]:
-        """The records of one work item, one after the other. OpError if they cannot be read, or not all."""
+    @property
+    def skip_corrupt(self) -> bool:
+        """Whether what is missing or corrupt is left out, and logged, instead of ending with an error."""
+
+    def records(self, files: Files, work: bytes) -> Found:
+        """The records of one work item. OpError if they cannot be read, or not all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,22 +40,26 @@ class Identity:
 
     single: ClassVar = True
     is_file: ClassVar = False
+    skip_corrupt: ClassVar = False
 
-    def records(self, files: Files, work: bytes) -> Iterator[Record]:
+    def records(self, files: Files, work: bytes) -> Found:
         """One record."""
         yield work, work
+        return 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WholeFile:
     """The name of the file, and its contents."""
 
+    skip_corrupt: bool = False
     single: ClassVar = True
     is_file: ClassVar = True
 
-    def records(self, files: Files, work: bytes) -> Iterator[Record]:
+    def records(self, files: Files, work: bytes) -> Found:
         """One record."""
         yield work, files.read(work)
+        return 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,16 +67,18 @@ class TextLines:
     """The lines of a text, without what ends them; the key tells the number of the line, from 1 on."""
 
     skip_header_lines: int = 0
+    skip_corrupt: bool = False
     single: ClassVar = False
     is_file: ClassVar = True
 
-    def records(self, files: Files, work: bytes) -> Iterator[Record]:
+    def records(self, files: Files, work: bytes) -> Found:
         """Line after line, the empty ones too."""
         with files.open(work) as file, named(as_name(work)):
             lines = enumerate(file, 1)
             for number, line in itertools.islice(lines, self.skip_header_lines, None):
                 text = line.removesuffix(b"\n")
                 yield b"%s:%d" % (work, number), text.removesuffix(b"\r") if text is not line else text
+        return 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,10 +92,11 @@ class FixedLength:
     header_bytes: int = 0
     footer_bytes: int = 0
     hop_bytes: int = 0
+    skip_corrupt: bool = False
     single: ClassVar = False
     is_file: ClassVar = True
 
-    def records(self, files: Files, work: bytes) -> Iterator[Record]:
+    def records(self, files: Files, work: bytes) -> Found:
         """Record after record."""
         size = files.size(work)
         with files.open(work) as file, named(as_name(work)):
@@ -108,6 +118,7 @@ class FixedLength:
                 if len(value) < self.record_bytes:
                     raise errors.DataLossError(f"{as_name(work)!r} became shorter than {size} bytes while it was read")
                 yield b"%s:%d" % (work, number), value
+        return 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,8 +132,8 @@ class TFRecords:
     single: ClassVar = False
     is_file: ClassVar = True
 
-    def records(self, files: Files, work: bytes) -> Iterator[Record]:
-        """Record after record. What is corrupt ends it with DataLossError, or is left out and logged."""
+    def records(self, files: Files, work: bytes) -> Found:
+        """Record after record."""
         options = TFRecordOptions(
             self.compression_type, skip_corrupt=self.skip_corrupt, max_record_bytes=self.max_record_bytes,
             max_expansion=self.max_expansion,
@@ -130,12 +141,9 @@ class TFRecords:
         name = as_name(work)
         with files.open(work) as file, named(name):
             found = Records(file, files.size(work), name, options)
-            try:
-                for offset, payload in found:
-                    yield b"%s:%d" % (work, offset), payload
-            finally:
-                if found.skipped:
-                    _log.warning("%d parts of %r are corrupt and were left out", found.skipped, name)
+            for offset, payload in found:
+                yield b"%s:%d" % (work, offset), payload
+        return found.skipped
 
 
 __all__ = ["FixedLength", "Format", "Identity", "Record", "TFRecords", "TextLines", "WholeFile"]

@@ -7,9 +7,10 @@ a record, and what the thread still reads then comes next.
 
 import itertools
 import json
+import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from aioflow import errors
@@ -17,6 +18,8 @@ from aioflow.files import Files
 from aioflow.formats import Format, Record
 from aioflow.queues import Queue
 from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
+
+_log: Final = logging.getLogger("aioflow.input")
 
 AHEAD: Final = 1 << 20
 """Bytes that are read before the first of them is used."""
@@ -28,7 +31,7 @@ class Reader(Waitable):
     """Records of the work items of a queue, one after the other. From any loop of the process.
 
     A work item that cannot be read, or not to its end, is given up with its error after the records before; whoever
-    reads next goes on with the next work item.
+    reads next goes on with the next work item. What is missing or corrupt is left out if its format says so.
     """
 
     def __init__(self, name: str, form: Format) -> None:
@@ -38,7 +41,7 @@ class Reader(Waitable):
         self._lines = (self._readers,)
         self._busy = False
         self._work: _Work | None = None
-        self._finished = self._produced = 0
+        self._finished = self._produced = self._skipped = 0
 
     # Reading
 
@@ -80,6 +83,7 @@ class Reader(Waitable):
     def _end_work(self, work: "_Work") -> None:
         """Go on with the next work item. Raises what went wrong with this one."""
         self._work = None
+        self._skipped += work.skipped
         if work.error is not None:
             raise work.error
         self._finished += 1
@@ -117,6 +121,11 @@ class Reader(Waitable):
         """How many work items were read to their end."""
         return self._finished
 
+    @property
+    def skipped(self) -> int:
+        """How many files, and parts of files, were left out since they are missing or corrupt."""
+        return self._skipped
+
     async def reset(self, who: Any = None) -> None:
         """It is as new; what is left of its work item is forgotten. Waits until nobody reads."""
         await self._turn("reset", who)
@@ -131,6 +140,7 @@ class Reader(Waitable):
         self._work = work
         self._finished = finished
         self._produced = produced
+        self._skipped = 0
 
     def state(self) -> bytes:
         """What it has read so far, as text that `restore` understands."""
@@ -173,6 +183,7 @@ class _Work:
         ended: whether no more will come.
         error: why not, if that is not the end of the file.
         taken: how many records were given.
+        skipped: how many parts were left out, or that all was, once it has ended.
     """
 
     def __init__(self, form: Format, name: bytes, taken: int = 0) -> None:
@@ -181,6 +192,7 @@ class _Work:
         self.ended = False
         self.error: errors.OpError | None = None
         self.taken = taken
+        self.skipped = 0
         self._format = form
         self._skip = taken
         self._records: Any = None
@@ -202,7 +214,7 @@ class _Work:
 
     def _read(self, files: Files) -> None:
         if self._records is None:
-            self._records = self._format.records(files, self.name)
+            self._records = self._found(files)
         for _ in itertools.islice(self._records, self._skip):
             self._skip -= 1
         size = 0
@@ -212,6 +224,16 @@ class _Work:
             if size >= AHEAD or self._closed:
                 return
         self.ended = True
+
+    def _found(self, files: Files) -> Iterator[Record]:
+        """Its records; none, or no more, of a file that is missing or corrupt, if that is left out."""
+        try:
+            self.skipped = yield from self._format.records(files, self.name)
+        except (errors.NotFoundError, errors.DataLossError) as error:
+            if not self._format.skip_corrupt:
+                raise
+            self.skipped = 1
+            _log.warning("%r is left out: %s", self.name.decode(errors="replace"), error)
 
     def take(self, count: int) -> list[Record]:
         """Records that are ready, at most so many."""

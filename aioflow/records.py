@@ -4,9 +4,12 @@
 
 A length is believed only if its checksum agrees and the file can hold so much; of a compressed file, if what is left
 could inflate to it at all. Payloads are checked many at a time. Whoever asks to skip what is corrupt goes on with the
-next record, or, if a length cannot be believed, where the next bytes are that agree with their checksum.
+next record, or, if a length cannot be believed, where the next bytes are that agree with their checksum; of a file that
+cannot be decompressed any further, or is a bomb, the rest is left out.
 """
 
+import bisect
+import logging
 import struct
 import zlib
 from collections.abc import Iterator
@@ -17,6 +20,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.crc32c import crc32c, crc32c_each, crc32c_windows, masked, masked_each
 from aioflow.files import FILES, Files, Path, as_name, named
+
+_log: Final = logging.getLogger("aioflow.input")
 
 CHUNK: Final = 1 << 18
 """Bytes read at a time."""
@@ -54,7 +59,9 @@ class TFRecordOptions:
         compression_method: for compatibility: there is deflate alone.
         mem_level: how much memory a writer's compression takes, 1 to 9.
         compression_strategy: zlib's strategy of a writer's compression.
-        skip_corrupt: whether a reader leaves out what is corrupt, instead of raising DataLossError.
+        skip_corrupt: whether a reader leaves out files that are missing, records that are corrupt or too long, and what
+            follows in a file that cannot be decompressed, instead of raising an error. A warning is logged once for
+            each file.
         max_record_bytes: a reader refuses longer records.
         max_expansion: a reader refuses a file that becomes more than so many times longer when it is decompressed;
             the first 64 MiB do not count.
@@ -211,7 +218,7 @@ class Records:
     """The records of an open file, one after the other: an iterator of (offset, payload). Used by one thread at a time.
 
     Attributes:
-        skipped: how many times something corrupt was left out.
+        skipped: how many times something was left out.
     """
 
     def __init__(self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions | None = None) -> None:
@@ -223,35 +230,31 @@ class Records:
         self._offset = 0  # of the buffer in what the source gives
         self._position = 0  # in the buffer
         self._at_end = False
+        self._likely: list[int] = []  # offsets at which a record may begin, before `_scanned`
+        self._scanned = 0
+        self._first = ""
         self.skipped = 0
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        while True:
-            try:
+        try:
+            while True:
                 frames, error = self._frames()
                 yield from self._checked(frames)
-                if error is not None:
-                    raise error
-                if not frames:
+                if error is not None and not self._behind(error):
                     return
-            except _Mistrusted as error:
-                if not self._options.skip_corrupt:
-                    raise errors.DataLossError(str(error)) from None
-                self.skipped += 1
-                self._find_next(error.resume)
-            except errors.DataLossError:  # of the compression: nothing follows
-                if not self._options.skip_corrupt:
-                    raise
-                self.skipped += 1
-                return
+                if error is None and not frames:
+                    return
+        finally:
+            if self.skipped:
+                _log.warning("%d parts of %r are left out; the first: %s", self.skipped, self._name, self._first)
 
-    def _frames(self) -> "tuple[list[_Frame], errors.OpError | _Mistrusted | None]":
+    def _frames(self) -> "tuple[list[_Frame], errors.OpError | _Refused | None]":
         """The next records, as many as are in the buffer, and what is wrong behind them. None at the end."""
         frames: list[_Frame] = []
         while True:
             try:
                 frame = self._frame(wait=not frames)
-            except (_Mistrusted, errors.OpError) as error:
+            except (_Refused, errors.OpError) as error:
                 return frames, error
             if frame is None:
                 return frames, None
@@ -282,10 +285,12 @@ class Records:
         if left is not None and length + _CRC.size > held + left:
             raise self._mistrusted(f"a record of {length} bytes is truncated, or its length is forged")
         if length > self._options.max_record_bytes:
-            raise errors.ResourceExhaustedError(
-                f"a record of {length} bytes {self._where()} is longer than {self._options.max_record_bytes} bytes: "
+            longest = self._options.max_record_bytes
+            error = errors.ResourceExhaustedError(
+                f"a record of {length} bytes {self._where()} is longer than {longest} bytes: "
                 "if that is right, allow it by TFRecordOptions(max_record_bytes=)"
             )
+            raise _Refused(error, _FRAME + length)
 
     def _has(self, count: int, wait: bool) -> bool:
         """Whether so many bytes are in the buffer from here on; reads them if it may."""
@@ -313,46 +318,86 @@ class Records:
         for (begin, length, _), right in zip(frames, good.tolist(), strict=True):
             if right:
                 yield offset + begin - _HEADER.size, buffer[begin : begin + length]
-            elif self._options.skip_corrupt:
-                self.skipped += 1
             else:
                 where = f"in {self._name!r} at offset {offset + begin - _HEADER.size}"
-                raise errors.DataLossError(f"a record of {length} bytes {where} disagrees with its checksum")
+                self._leave_out(errors.DataLossError(f"a record of {length} bytes {where} disagrees with its checksum"))
 
     # What is corrupt
+
+    def _leave_out(self, error: errors.OpError) -> None:
+        """Count it, or raise the error if nothing is to be left out."""
+        if not self._options.skip_corrupt:
+            raise error
+        self._first = self._first or error.message
+        self.skipped += 1
+
+    def _behind(self, error: "errors.OpError | _Refused") -> bool:
+        """Leave out what the error is about and go on behind it. False if nothing follows."""
+        if isinstance(error, errors.OpError):
+            self._leave_out(error)
+            return False
+        self._leave_out(error.error)
+        try:
+            self._find_next() if error.length is None else self._pass(error.length)
+        except errors.OpError as worse:
+            return self._behind(worse)
+        return True
 
     def _where(self) -> str:
         return f"in {self._name!r} at offset {self._offset + self._position}"
 
-    def _mistrusted(self, what: str) -> "_Mistrusted":
-        return _Mistrusted(f"{what}, {self._where()}", self._offset + self._position)
+    def _mistrusted(self, what: str) -> "_Refused":
+        return _Refused(errors.DataLossError(f"{what}, {self._where()}"))
 
-    def _find_next(self, corrupt: int) -> None:
+    def _find_next(self) -> None:
         """Go on where bytes agree with their checksum as a length does, behind the one that does not."""
-        self._position = corrupt - self._offset + 1
+        self._position += 1
         while self._has(_HEADER.size, wait=True):
-            window = self._buffer[self._position :]
-            stored = np.frombuffer(window, np.uint8).astype(np.uint32)
-            crcs = masked_each(crc32c_windows(window, 8))[: len(window) - 11]
-            found = stored[8:-3] | stored[9:-2] << 8 | stored[10:-1] << 16 | stored[11:] << 24
-            matches = np.flatnonzero(crcs == found)
-            if len(matches):
-                self._position += int(matches[0])
+            here = bisect.bisect_left(self._likely, self._offset + self._position)
+            if here < len(self._likely):
+                self._position = self._likely[here] - self._offset
                 return
-            self._position += len(crcs)
+            self._position = max(self._position, self._scanned - self._offset)
+            self._scan()
         self._position = len(self._buffer)
+
+    def _scan(self) -> None:
+        """Note where in the buffer bytes agree with their checksum as a length does. No byte is looked at twice."""
+        window = self._buffer[self._position :]
+        if len(window) < _HEADER.size:
+            return
+        stored = np.frombuffer(window, np.uint8).astype(np.uint32)
+        crcs = masked_each(crc32c_windows(window, 8))[: len(window) - 11]
+        found = stored[8:-3] | stored[9:-2] << 8 | stored[10:-1] << 16 | stored[11:] << 24
+        begin = self._offset + self._position
+        self._likely = (np.flatnonzero(crcs == found) + begin).tolist()
+        self._scanned = begin + len(crcs)
+
+    def _pass(self, length: int) -> None:
+        """Go on so many bytes further, and keep nothing of them."""
+        held = len(self._buffer) - self._position
+        if length <= held:
+            self._position += length
+            return
+        self._offset, self._position, self._buffer = self._offset + self._position + length, 0, b""
+        left = length - held
+        while left and not self._at_end:
+            passed = len(self._source.read(min(left, CHUNK)))
+            left -= passed
+            self._at_end = not passed
 
 
 _Frame = tuple[int, int, int]
 """Where the payload of a record begins in the buffer, how long it is, and what its checksum should be."""
 
 
-class _Mistrusted(Exception):
-    """What stands at `resume` cannot be a record."""
+class _Refused(Exception):
+    """What comes next is no record; or none that is wanted: then `length` tells how many bytes it takes in all."""
 
-    def __init__(self, message: str, resume: int) -> None:
-        super().__init__(message)
-        self.resume: Final = resume
+    def __init__(self, error: errors.OpError, length: int | None = None) -> None:
+        super().__init__(error)
+        self.error: Final = error
+        self.length: Final = length
 
 
 def tf_record_iterator(

@@ -51,7 +51,7 @@ def test_a_queue_tells_what_it_is(graph):
     assert queue.dequeue_many(2, name="batch")["x"].op.name == "batch"
     assert af.FIFOQueue(3, af.int32).shapes[0].rank is None
     assert af.PriorityQueue(3, af.int32, [[]]).dtypes == [af.int64, af.int32]
-    assert [shape.as_list() for shape in af.PaddingFIFOQueue(3, af.int32, [None, 2]).shapes] == [[None, 2]]
+    assert [shape.as_list() for shape in af.PaddingFIFOQueue(3, af.int32, [[None, 2]]).shapes] == [[None, 2]]
     assert isinstance(queue, af.QueueBase)
 
 
@@ -76,7 +76,13 @@ def test_a_queue_tells_what_it_is(graph):
         (lambda q: af.FIFOQueue("3", af.int32), TypeError, "capacity is a number of elements"),
         (lambda q: af.FIFOQueue(3, "no"), TypeError, "'no' is no dtype"),
         (lambda q: af.FIFOQueue(3, af.int32, name="bad name"), ValueError, "'bad name' is not a valid operation name"),
-        (lambda q: af.PaddingFIFOQueue(3, af.int32, None), ValueError, "the rank of each component"),
+        (lambda q: af.PaddingFIFOQueue(3, af.int32, None), ValueError, r"a list with one shape .* not None"),
+        (lambda q: af.PaddingFIFOQueue(3, af.int32, []), ValueError, r"a list with one shape .* not \[\]"),
+        (lambda q: af.PaddingFIFOQueue(3, af.int32, [None]), ValueError, r"a list with one shape .* not \[None\]"),
+        (lambda q: af.PaddingFIFOQueue(3, af.int32, [None, 2]), ValueError, r"as \[\[None, 3\]\], not \[None, 2\]"),
+        (lambda q: af.PaddingFIFOQueue(3, af.int32, af.TensorShape([2])), ValueError, "a list with one shape"),
+        (lambda q: af.PaddingFIFOQueue(3, af.int32, [af.TensorShape(None)]), ValueError, "the rank of each component"),
+        (lambda q: af.PaddingFIFOQueue(3, [af.int32] * 2, [[]]), ValueError, "1 shapes were given for 2 components"),
         (lambda q: af.RandomShuffleQueue(3, 5, af.int32), ValueError, "min_after_dequeue=5 must be less than the"),
         (lambda q: af.QueueBase.from_list(0, [q, af.FIFOQueue(1, af.int32)]), TypeError, "the same dtypes"),
         (lambda q: af.QueueBase.from_list(0, []), TypeError, "a list of queues is expected"),

@@ -1,11 +1,11 @@
 """Decoders: as TensorFlow's, and bytes that claim too much are refused before anything is allocated."""
 
 import contextlib
+import functools
 import io
 import json
 import struct
 import sys
-import time
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -19,6 +19,7 @@ from PIL import Image
 
 import aioflow as af
 from aioflow import errors
+from aioflow.kernels import example_wire
 
 TABLE = json.loads((Path(__file__).parent / "data" / "input.json").read_text())
 EXAMPLES, PICTURES = TABLE["examples"], TABLE["pictures"]
@@ -158,6 +159,51 @@ def test_a_sequence_is_parsed_as_tensorflow_does():
     assert same(plain(list(made)), EXAMPLES["sequence_result"])
 
 
+@pytest.mark.parametrize(("context", "steps", "expected"), EXAMPLES["sequences_results"])
+def test_sequences_are_parsed_together_as_tensorflow_does(context, steps, expected):
+    made = af.io.parse_sequence_example(text(*EXAMPLES["sequences"]), wanted(context), wanted(steps))
+    if isinstance(expected, str):
+        with pytest.raises(getattr(errors, expected), match=r"of example |example 2 has no feature 'i'"):
+            plain(list(made))
+    else:
+        assert same(plain(list(made)), expected)
+
+
+def test_sequences_together_are_each_of_them():
+    context, steps, _ = EXAMPLES["sequences_results"][0]
+    several = af.io.parse_sequence_example(text(*EXAMPLES["sequences"]), wanted(context), wanted(steps))
+    for number, serialized in enumerate(EXAMPLES["sequences"]):
+        single = af.io.parse_single_sequence_example(constant(serialized), wanted(context), wanted(steps))
+        for key, length in several[2].items():
+            count = evaluate(length)[number]
+            assert plain(several[1][key])[number][:count] == plain(single[1][key])
+        assert plain(several[0]["n"])[number] == plain(single[0]["n"])
+
+
+def test_errors_call_a_sequence_by_its_name():
+    features = {"i": af.FixedLenSequenceFeature([], af.int64)}
+    several = af.io.parse_sequence_example(text(*EXAMPLES["sequences"]), None, features, text(*"abc"))
+    single = af.io.parse_single_sequence_example(constant(EXAMPLES["sequences"][2]), None, features, "c")
+    for made in (several[1], single[1]):
+        with pytest.raises(errors.InvalidArgumentError, match="example 'c' has no feature 'i', which has no default"):
+            plain(made)
+
+
+def test_sequences_that_cannot_be_are_refused_when_built():
+    one, several = constant(b""), text(b"", b"")
+    feature = {"a": af.FixedLenSequenceFeature([], af.int64)}
+    for wrong in (
+        lambda: af.io.parse_sequence_example(one, None, feature),
+        lambda: af.io.parse_single_sequence_example(several, None, feature),
+        lambda: af.io.parse_sequence_example(several),
+        lambda: af.io.parse_sequence_example(several, None, {"a": af.FixedLenFeature([], af.int64)}),
+        lambda: af.io.parse_sequence_example(several, None, {"a": af.FixedLenSequenceFeature([None], af.int64)}),
+        lambda: af.io.parse_sequence_example(several, None, {"a": af.FixedLenSequenceFeature([], af.int64, True, 1)}),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            wrong()
+
+
 def test_json_is_parsed_as_tensorflow_does():
     decoded = af.decode_json_example(constant(EXAMPLES["json"]))
     features = {"i": af.FixedLenFeature([2], af.int64), "s": af.FixedLenFeature([], af.string)}
@@ -219,16 +265,23 @@ def test_forged_messages_are_refused(data):
         plain(af.parse_single_example(constant(data), {"a": af.VarLenFeature(af.int64)}))
 
 
-def test_a_message_of_many_parts_takes_no_longer_than_its_length():
-    parts = b"\x1a\x00" * 200_000
+def test_a_message_of_many_parts_is_read_once(monkeypatch):
+    read = []
+
+    def counted(data, part):
+        read.append(part[1] - part[0])
+        return example_wire_fields(data, part)
+
+    example_wire_fields = example_wire._fields
+    monkeypatch.setattr(example_wire, "_fields", counted)
+    parts = b"\x1a\x00" * 20_000
     entry = b"\x0a\x01a\x12" + varint(len(parts)) + parts
     features = b"\x0a" + varint(len(entry)) + entry
-    begin = time.perf_counter()
-    made = af.parse_single_example(
-        constant(b"\x0a" + varint(len(features)) + features), {"a": af.VarLenFeature(af.int64)}
-    )
-    assert plain(made["a"].values) == []
-    assert time.perf_counter() - begin < 10
+    whole = b"\x0a" + varint(len(features)) + features
+    made = af.parse_single_example(constant(whole), {"a": af.VarLenFeature(af.int64)})
+    assert evaluate(made["a"].values).tolist() == []
+    assert sum(read) <= 4 * len(whole)  # once for each level of messages in one another
+    assert len(read) <= len(parts)
 
 
 def varint(value):
@@ -382,12 +435,14 @@ def test_a_jpeg_is_decoded_smaller_cropped_and_measured():
         evaluate(af.image.decode_and_crop_jpeg(jpeg, [60, 0, 5, 6]))
 
 
-def png_of(width, height, data=b"", depth=8, colour=2):
+def png_of(width, height, data=b"", depth=8, colour=2, interlaced=False):
     def chunk(name, content):
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
-    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
+    colours = chunk(b"PLTE", bytes(48)) if colour == 3 else b""
+    pixels = chunk(b"IDAT", data[: len(data) // 2]) + chunk(b"IDAT", data[len(data) // 2 :])
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + colours + pixels + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize(
@@ -438,6 +493,103 @@ def test_a_damaged_picture_is_decoded_or_refused(kind):
         value[()] = bytes(damaged)
         with contextlib.suppress(errors.InvalidArgumentError):
             assert evaluate(pixels, {given: value}).dtype == np.uint8
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "JPEG at a half", "GIF", "BMP", "npy"])
+def test_what_is_cut_off_anywhere_is_refused(kind):
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3), np.uint8)
+    file = io.BytesIO()
+    np.save(file, pixels)
+    data, decode = {
+        "PNG": (saved("PNG", pixels), af.image.decode_png),
+        "JPEG": (saved("JPEG", pixels), af.image.decode_jpeg),
+        "JPEG at a half": (saved("JPEG", pixels, progressive=True), functools.partial(af.image.decode_jpeg, ratio=2)),
+        "GIF": (saved("GIF", pixels, pixels[::-1]), af.image.decode_gif),
+        "BMP": (saved("BMP", pixels[:, :4]), af.image.decode_bmp),  # rows are filled up to four bytes
+        "npy": (file.getvalue(), functools.partial(af.io.decode_npy, dtype=af.uint8)),
+    }[kind]
+    given = af.placeholder(af.string, [])
+    found = decode(given)
+    assert evaluate(found, {given: data}).dtype == np.uint8
+    for end in range(len(data)):
+        with pytest.raises(errors.InvalidArgumentError):
+            evaluate(found, {given: data[:end]})
+
+
+PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+
+
+def bytes_of_pixels(height, width, bits, interlaced):
+    count = 0
+    for left, top, across, down in PASSES if interlaced else [(0, 0, 1, 1)]:
+        columns, rows = len(range(left, width, across)), len(range(top, height, down))
+        count += rows * (1 + (columns * bits + 7) // 8) if columns else 0
+    return count
+
+
+@pytest.mark.parametrize("interlaced", [False, True])
+@pytest.mark.parametrize(
+    ("depth", "colour", "samples"), [(1, 0, 1), (8, 0, 1), (16, 0, 1), (8, 2, 3), (4, 3, 1), (8, 6, 4)]
+)
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (9, 8), (70, 90)])
+def test_a_png_with_too_few_pixels_is_refused(size, depth, colour, samples, interlaced):
+    height, width = size
+    count = bytes_of_pixels(height, width, depth * samples, interlaced)
+    given = af.placeholder(af.string, [])
+    found = af.image.decode_png(given)
+
+    def made(number):
+        packed = zlib.compress(bytes(number))
+        return png_of(width, height, packed, depth, colour, interlaced)
+
+    assert evaluate(found, {given: made(count)}).shape[:2] == size
+    for number in {count - 1, count // 2, 0}:
+        with pytest.raises(
+            errors.InvalidArgumentError, match=f"holds {number} bytes of pixels, .* takes {count}|trunc"
+        ):
+            evaluate(found, {given: made(number)})
+
+
+def test_a_large_png_whose_last_row_is_not_black_is_whole():
+    height, width = 100, 90
+    rows = [b"\0" + bytes([255]) * 3 * width] * height
+    given = af.placeholder(af.string, [])
+    found = af.image.decode_png(given)
+    assert evaluate(found, {given: png_of(width, height, zlib.compress(b"".join(rows)))}).min() == 255
+    for lost in (1, 3 * width + 1, 50 * width):
+        with pytest.raises(errors.InvalidArgumentError, match=r"bytes of pixels|truncated"):
+            evaluate(found, {given: png_of(width, height, zlib.compress(b"".join(rows)[:-lost]))})
+
+
+def test_a_png_whose_pixels_disagree_with_their_checksum_is_refused():
+    pixels = np.zeros((20, 20, 3), np.uint8)
+    data = bytearray(saved("PNG", pixels, compress_level=0))
+    data[data.index(b"IDAT") + 100] ^= 1
+    with pytest.raises(errors.InvalidArgumentError, match=r"chunk of \d+ bytes at byte 33 disagrees with its checksum"):
+        evaluate(af.image.decode_png(constant(bytes(data))))
+
+
+@pytest.mark.real
+async def test_bytes_that_are_too_few_name_the_operation_and_its_line(graph):
+    given = af.placeholder(af.string, [])
+    one = af.expand_dims(given, 0)
+    decoded = {
+        "png": (af.image.decode_png(given, name="png"), png_of(9, 9, zlib.compress(b"few"))),
+        "jpeg": (af.image.decode_jpeg(given, name="jpeg"), saved("JPEG", np.zeros((9, 9, 3), np.uint8))[:-9]),
+        "npy": (
+            af.io.decode_npy(given, af.float32, name="npy"),
+            npy("{'descr': '<f4', 'shape': (2,), 'fortran_order': 0}", b"1234"),
+        ),
+        "raw": (af.decode_raw(given, af.float32, name="raw"), b"12345"),
+        "csv": (af.decode_csv(one, [[0], [0]], name="csv")[0], b'1,"2'),
+        "columns": (af.decode_csv(one, [[0], [0]], name="columns")[0], b"1"),
+    }
+    async with af.Session(graph=graph) as session:
+        for name, (fetch, data) in decoded.items():
+            with pytest.raises(errors.InvalidArgumentError) as raised:
+                await session.run(fetch, {given: data})
+            assert raised.value.op == name
+            assert "test_decoding.py" in raised.value.line
 
 
 def test_without_pillow_a_picture_says_what_to_install(monkeypatch):

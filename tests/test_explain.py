@@ -77,15 +77,88 @@ async def test_each_of_several_steps_at_one_operation_is_told_with_its_own_time(
             await ended(task)
 
 
-async def test_what_the_application_waits_for_is_told_too(graph):
+async def takes(live):
+    await live.take()
+
+
+async def takes_in_time(live):
+    async with asyncio.timeout(1000):
+        await live.take()
+
+
+async def iterates(live):
+    async for _ in live:
+        pass
+
+
+async def many_calls_deep(live):
+    await takes(live)
+
+
+@pytest.mark.parametrize(
+    ("wait", "where"),
+    [
+        (takes, "in takes"),
+        (takes_in_time, "in takes_in_time"),
+        (iterates, "in iterates"),
+        (many_calls_deep, "in takes"),
+        (lambda live: live.take(), ""),
+    ],
+)
+async def test_application_code_that_waits_is_told_with_task_line_and_time(wait, where, graph):
     queue = af.FIFOQueue(1, [af.int32], shapes=[[]], name="work")
     async with af.Session(graph=graph) as session:
-        task = asyncio.create_task(session.queue(queue).take())
-        await turns()
-        (text,) = (await session.explain()).application
-        assert "take an element of" in text
-        assert "'work'" in text
+        task = asyncio.create_task(wait(session.queue(queue)), name="consumer")
+        await asyncio.sleep(7)
+        report = await session.explain()
+        (caller,) = report.application
+        assert "take an element of" in caller.what
+        assert "'work'" in caller.what
+        assert (caller.seconds, caller.task) == (pytest.approx(7), "consumer")
+        assert caller.line.endswith(where)
+        assert ("test_explain.py:" in caller.line) == bool(where)
+        assert "the application, 7.0 s in task 'consumer': waits to take an element of" in str(report)
         await ended(task)
+        assert (await session.explain()).application == ()
+
+
+async def test_application_code_that_has_waited_longest_comes_first(graph):
+    queue = af.FIFOQueue(1, [af.int32], shapes=[[]])
+    async with af.Session(graph=graph) as session:
+        live = session.queue(queue)
+        await live.put(1)
+        tasks = []
+        for number in range(3):
+            tasks.append(asyncio.create_task(live.put(number), name=f"putter {number}"))
+            await asyncio.sleep(10)
+        callers = (await session.explain()).application
+        assert [(caller.seconds, caller.task) for caller in callers] == [
+            (pytest.approx(30), "putter 0"), (pytest.approx(20), "putter 1"), (pytest.approx(10), "putter 2"),
+        ]  # fmt: skip
+        for task in tasks:
+            await ended(task)
+
+
+async def test_a_feed_that_waits_is_told_with_the_line_that_made_it(graph):
+    queue = af.FIFOQueue(1, [af.int32], shapes=[[]], name="work")
+    async with af.Session(graph=graph) as session, session.queue(queue).feed(range(9)):
+        await asyncio.sleep(5)
+        (caller,) = (await session.explain()).application
+        assert caller.task.startswith("feed of <")
+        assert "test_explain.py" in caller.task
+        assert "put an element into" in caller.what
+        assert caller.seconds == pytest.approx(5)
+
+
+async def test_a_wait_that_no_task_is_behind_is_told_without_one(graph):
+    queue = af.FIFOQueue(1, [af.int32], shapes=[[]])
+    async with af.Session(graph=graph) as session:
+        waiting = session.queue(queue).take()
+        waiting.send(None)
+        (caller,) = (await session.explain()).application
+        assert (caller.task, caller.line) == ("", "")
+        assert "the application, 0.0 s: waits to take" in str(caller)
+        waiting.close()
 
 
 async def test_a_runner_that_was_never_started_is_named(graph):

@@ -127,13 +127,70 @@ async def test_what_is_corrupt_is_left_out_if_asked_and_logged(folder, graph, se
     made[40] ^= 1
     (folder / "bad").write_bytes(made)
     queue, fill, close = names(folder / "bad")
-    record = af.TFRecordReader(options=af.io.TFRecordOptions(skip_corrupt=True)).read(queue)
+    reader = af.TFRecordReader(options=af.io.TFRecordOptions(skip_corrupt=True))
+    record, skipped = reader.read(queue), reader.num_skipped()
     await session.run(fill)
     await session.run(close)
     values = [value.decode("latin-1") for _, value in await all_of(session, record)]
     expected = TABLE["tfrecord"]["records"]
     assert values == [*expected[:2], *expected[3:]]
     assert "1 parts" in caplog.text
+    assert await session.run(skipped) == 1
+    await session.run(reader.reset())
+    assert await session.run(skipped) == 0
+
+
+def text_lines(**options):
+    return af.TextLineReader(**options), b"good\n"
+
+
+def records_of_length(**options):
+    return af.FixedLengthRecordReader(4, 2, 3, **options), b"..good..."
+
+
+def compressed(**options):
+    data = bytes.fromhex(TABLE["tfrecord"]["files"]["GZIP"])
+    return af.TFRecordReader(options=af.io.TFRecordOptions("GZIP", **options)), data
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("make", "bad", "error"),
+    [
+        (text_lines, None, errors.NotFoundError),
+        (records_of_length, None, errors.NotFoundError),
+        (records_of_length, b"...", errors.DataLossError),
+        (compressed, None, errors.NotFoundError),
+        (compressed, b"", None),
+        (compressed, bytes.fromhex(TABLE["tfrecord"]["files"]["GZIP"])[:9], errors.DataLossError),
+        (compressed, gzip.compress(b"no records"), errors.DataLossError),
+        (compressed, b"not compressed", errors.DataLossError),
+        (compressed, gzip.compress(bytes(1 << 27), 9), errors.DataLossError),
+        (lambda **options: (af.WholeFileReader(**options), b"good"), None, errors.NotFoundError),
+    ],
+)
+async def test_a_file_that_is_missing_or_corrupt_leaves_the_rest_of_the_input_as_it_is(
+    make, bad, error, folder, graph, session, caplog
+):
+    strict, good = make()
+    lenient, _ = make(skip_corrupt=True)
+    if bad is not None:
+        (folder / "bad").write_bytes(bad)
+    (folder / "good").write_bytes(good)
+    found = {}
+    for reader in (strict, lenient):
+        queue, fill, close = names(folder / "good", folder / "bad", folder / "good")
+        record = reader.read(queue)
+        await session.run(fill)
+        await session.run(close)
+        found[reader] = await all_of(session, record)
+    failed = [made for made in found[strict] if isinstance(made, af.OpError)]
+    assert [type(made) for made in failed] == [error] * (error is not None)
+    assert found[lenient] == [made for made in found[strict] if made not in failed]
+    assert len(found[lenient]) in (2, 10)
+    assert len(caplog.records) == len(failed) <= await session.run(lenient.num_skipped())
+    assert all(str(folder / "bad") in record.getMessage() for record in caplog.records)
+    assert await session.run([strict.num_skipped(), lenient.num_work_units_completed()]) == [0, 3]
 
 
 @pytest.mark.real

@@ -47,6 +47,10 @@ def _sparse(types: Sequence[DType], rank: int) -> list[Spec]:
     ]
 
 
+def _dense(before: TensorShape, types: Sequence[DType], shapes: Shapes) -> list[Spec]:
+    return [Spec(dtype, before.concatenate(shape)) for dtype, shape in zip(types, shapes, strict=True)]
+
+
 @op
 def parse_example(
     serialized: Spec,
@@ -69,17 +73,14 @@ def parse_example(
     _check_defaults(dense_keys, dense_shapes, dense_defaults)
     if not sparse_keys and not dense_keys:
         raise ValueError("features are missing")
-    batch = serialized.shape
-    dense = [
-        Spec(default.dtype, batch.concatenate(shape))
-        for default, shape in zip(dense_defaults, dense_shapes, strict=True)
-    ]
+    dense = _dense(serialized.shape, [default.dtype for default in dense_defaults], dense_shapes)
     return (*_sparse(sparse_types, 1 + (serialized.rank or 0)), *dense)
 
 
 @op
 def parse_sequence_example(
     serialized: Spec,
+    names: Spec,
     context_defaults: Sequence[Spec],
     context_sparse_keys: tuple[str, ...],
     context_sparse_types: tuple[DType, ...],
@@ -92,11 +93,15 @@ def parse_sequence_example(
     list_dense_shapes: tuple[TensorShape, ...],
     list_may_be_missing: tuple[str, ...],
 ) -> tuple[Spec, ...]:
-    """Features of the context of one sequence, as `parse_example` gives them, then those of its steps.
+    """Features of the context of a sequence, or of a vector of them, as `parse_example` gives them; those of the steps.
 
-    Of a sparse feature of the steps each step is a row; of a dense one all steps have one shape.
+    Of a sparse feature of the steps each step is a row; of a dense one all steps have one shape. Of several sequences
+    the shorter ones are filled up with zeros or empty text, and the numbers of steps of each dense feature come last.
     """
-    serialized.only(STRING).with_rank(0, "serialized")
+    if serialized.only(STRING).rank not in (0, 1):
+        raise ValueError(f"serialized is one string, or a vector of known rank, its shape is {serialized.shape}")
+    names.only(STRING)
+    rank, batch = serialized.rank or 0, serialized.shape
     _check_types(context_sparse_keys, context_sparse_types)
     _check_defaults(context_dense_keys, context_dense_shapes, context_defaults)
     _check_types(list_sparse_keys, list_sparse_types)
@@ -104,12 +109,10 @@ def parse_sequence_example(
     for key, shape in zip(list_dense_keys, list_dense_shapes, strict=True):
         if not shape.is_fully_defined():
             raise ValueError(f"the steps of feature {key!r} are of shape {shape}, which is to be known")
-    dense = [Spec(default.dtype, shape) for default, shape in zip(context_defaults, context_dense_shapes, strict=True)]
-    steps = [
-        Spec(dtype, TensorShape.vector(None).concatenate(shape))
-        for dtype, shape in zip(list_dense_types, list_dense_shapes, strict=True)
-    ]
-    return (*_sparse(context_sparse_types, 1), *dense, *_sparse(list_sparse_types, 2), *steps)
+    dense = _dense(batch, [default.dtype for default in context_defaults], context_dense_shapes)
+    steps = _dense(batch.concatenate([None]), list_dense_types, list_dense_shapes)
+    lengths = [Spec(int64, batch) for _ in steps] if rank else []
+    return (*_sparse(context_sparse_types, 1 + rank), *dense, *_sparse(list_sparse_types, 2 + rank), *steps, *lengths)
 
 
 for _op in (parse_example, parse_sequence_example):
@@ -273,41 +276,81 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
 def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     attrs = node.attrs
     sparse = list(zip(attrs["context_sparse_keys"], attrs["context_sparse_types"], strict=True))
-    types = [spec.dtype for spec in node.input_specs[1:]]
+    single = node.input_specs[0].rank == 0
+    types = [spec.dtype for spec in node.input_specs[2:]]
 
-    def parse(serialized: Array, defaults: Sequence[Array]) -> Any:
-        rows = _rows(_texts(serialized), [])
-        source = rows[0][0]
+    def parse(serialized: Array, names: Array, defaults: Sequence[Array]) -> Any:
+        rows = _rows(_texts(serialized), _texts(names))
+        lists = [(source, source.reading(feature_lists_of)) for source, _ in rows]
         dense = zip(attrs["context_dense_keys"], attrs["context_dense_shapes"], defaults, types, strict=True)
-        made = [*_context(rows, sparse, dense, True), *_steps(source, source.reading(feature_lists_of), attrs)]
+        made = [*_context(rows, sparse, dense, single), *_steps(lists, attrs, single)]
         return made[0] if len(made) == 1 else tuple(made)
 
     return parse
 
 
-def _steps(source: _Source, lists: dict[bytes, list[Part]], attrs: Any) -> list[AnyArray]:
-    def found(key: str, dtype: DType) -> list[Any]:
-        return [source.values(part, key, dtype) for part in lists.get(key.encode(), ())]
+Lists = tuple[_Source, dict[bytes, list[Part]]]
 
+
+def _steps(rows: Sequence[Lists], attrs: Any, single: bool) -> list[AnyArray]:
+    """Of the sparse features all indices, all values, all shapes; the dense ones, and of several sequences how long."""
     sparse = [
-        _sparse_values(found(key, dtype), dtype, False)
+        _sparse_steps(rows, key, dtype, single)
         for key, dtype in zip(attrs["list_sparse_keys"], attrs["list_sparse_types"], strict=True)
     ]
-    made = [each[index] for index in range(3) for each in sparse]
     keys = zip(attrs["list_dense_keys"], attrs["list_dense_types"], attrs["list_dense_shapes"], strict=True)
-    for key, dtype, shape in keys:
-        if key.encode() not in lists and key not in attrs["list_may_be_missing"]:
-            raise errors.InvalidArgumentError(f"the sequence has no feature {key!r}, which has no default")
-        sizes = shape.as_list()
-        steps = found(key, dtype)
-        for number, values in enumerate(steps):
-            if values is None or len(values) != math.prod(sizes):
-                count = 0 if values is None else len(values)
-                raise errors.InvalidArgumentError(
-                    f"step {number} of feature {key!r} has {count} values, which are none of shape {shape}"
-                )
-        flat = [value for values in steps for value in values]
-        made.append(_array(flat, dtype, [len(steps), *sizes]))
+    dense = [
+        [_dense_steps(row, key, dtype, shape.as_list(), key in attrs["list_may_be_missing"]) for row in rows]
+        for key, dtype, shape in keys
+    ]
+    made = [each[index] for index in range(3) for each in sparse]
+    if single:
+        return [*made, *[steps for (steps,) in dense]]
+    lengths = [np.array([len(steps) for steps in found], np.int64) for found in dense]
+    filled = [
+        _together(found, dtype, shape.as_list())
+        for found, dtype, shape in zip(dense, attrs["list_dense_types"], attrs["list_dense_shapes"], strict=True)
+    ]
+    return [*made, *filled, *lengths]
+
+
+def _step_values(row: Lists, key: str, dtype: DType) -> list[Any]:
+    source, lists = row
+    return [source.values(part, key, dtype) for part in lists.get(key.encode(), ())]
+
+
+def _sparse_steps(rows: Sequence[Lists], key: str, dtype: DType, single: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Indices, values and shape: a row for each step, and of several sequences a matrix for each."""
+    found = [_step_values(row, key, dtype) for row in rows]
+    indices, values, shape = _sparse_values([step for steps in found for step in steps], dtype, False)
+    if single:
+        return indices, values, shape
+    counts = np.array([len(steps) for steps in found], np.int64)
+    numbers = np.repeat(np.arange(len(counts)), counts)
+    steps = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
+    whole = np.array([len(counts), counts.max(initial=0), shape[1]], np.int64)
+    return np.stack([numbers[indices[:, 0]], steps[indices[:, 0]], indices[:, 1]], 1), values, whole
+
+
+def _dense_steps(row: Lists, key: str, dtype: DType, sizes: list[int], may_be_missing: bool) -> AnyArray:
+    source, lists = row
+    if key.encode() not in lists and not may_be_missing:
+        raise errors.InvalidArgumentError(f"{source.where} has no feature {key!r}, which has no default")
+    steps = _step_values(row, key, dtype)
+    for number, values in enumerate(steps):
+        if values is None or len(values) != math.prod(sizes):
+            count = 0 if values is None else len(values)
+            where = f"step {number} of feature {key!r} of {source.where}"
+            raise errors.InvalidArgumentError(f"{where} has {count} values, which are none of shape {sizes}")
+    return _array(_flat(steps, dtype), dtype, [len(steps), *sizes])
+
+
+def _together(found: Sequence[AnyArray], dtype: DType, sizes: list[int]) -> AnyArray:
+    """One array of all, as long as the longest."""
+    most = max([len(steps) for steps in found], default=0)
+    made = np.full([len(found), most, *sizes], b"" if dtype is dtypes.string else 0, dtype.np)
+    for row, steps in zip(made, found, strict=True):
+        row[: len(steps)] = steps
     return made
 
 

@@ -1,6 +1,7 @@
 """PNG, JPEG, GIF and BMP as arrays of pixels and back, through Pillow, which is imported when first needed.
 
-The size of a picture is read of its header, and judged, before anything is decoded.
+The size of a picture is read of its header, and judged, before anything is decoded. A PNG that holds fewer pixels than
+it says, and whatever is cut off, is refused.
 """
 
 import io
@@ -11,18 +12,19 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
+from aioflow.kernels import picture_checks as checks
 from aioflow.values import AnyArray
 
 MOST_PIXELS: Final = 89_000_000
 """Pixels of one picture: more are refused. Pillow itself warns of little more."""
 _STEEPEST: Final = 1032
 """No byte of deflate's becomes more bytes than this."""
+_SMALL: Final = 1 << 12
+"""Pixels that are counted in no time."""
 _SPARSEST: Final = 1024
 """No byte of Huffman's code in a JPEG holds more pixels than this: each block of 64 takes at least a bit."""
 _MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MARKS: Final = {"PNG": b"\x89PNG\r\n\x1a\n", "JPEG": b"\xff\xd8\xff", "GIF": b"GIF8", "BMP": b"BM"}
-_SAMPLES: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""Samples of a pixel, by PNG's type of colour."""
 
 
 def kind_of(data: bytes) -> str | None:
@@ -48,11 +50,11 @@ def size_of(data: bytes, kind: str) -> tuple[int, int, int]:
 
 def _size_of_png(data: bytes) -> tuple[int, int, int]:
     length, name, width, height, depth, colour = struct.unpack_from(">I4sIIBB", data, 8)
-    if length != 13 or name != b"IHDR" or colour not in _SAMPLES:
+    if length != 13 or name != b"IHDR" or colour not in checks.SAMPLES:
         raise ValueError("the header of the PNG is damaged")
-    if width * height * depth * _SAMPLES[colour] > 8 * _STEEPEST * len(data):
+    if width * height * depth * checks.SAMPLES[colour] > 8 * _STEEPEST * len(data):
         raise ValueError(f"{len(data)} bytes are no PNG of {height} x {width} pixels: its header is forged")
-    return height, width, {3: 3}.get(colour, _SAMPLES[colour])
+    return height, width, {3: 3}.get(colour, checks.SAMPLES[colour])
 
 
 def _size_of_jpeg(data: bytes) -> tuple[int, int, int]:
@@ -104,9 +106,24 @@ def pillow() -> Any:
 def decoded(data: bytes, kind: str, channels: int = 0, ratio: int = 1) -> AnyArray:
     """The pixels, [height, width, channels], of uint8, or of uint16 if the PNG has 16 bits of grey."""
     with _opened(data, kind) as picture:
+        if kind == "PNG":
+            _load_png(data, picture)
         if ratio > 1:
             picture = _reduced(picture, ratio)
         return _pixels(picture, channels)
+
+
+def _load_png(data: bytes, picture: Any) -> None:
+    """Decode all of its pixels. ValueError if there are fewer, or damaged ones.
+
+    Rows that are missing stay black, so those of a large picture, which takes long, are counted only if the last is.
+    """
+    chunks = checks.chunks_of_png(data)
+    picture.load()
+    width, height = picture.size
+    counted = checks.is_interlaced(data) or width * height < _SMALL
+    if counted or not np.asarray(picture.crop((0, height - 1, width, height))).any():
+        checks.check_pixels_of_png(data, chunks)
 
 
 def _reduced(picture: Any, ratio: int) -> Any:
@@ -120,6 +137,7 @@ def _reduced(picture: Any, ratio: int) -> Any:
 def frames(data: bytes, channels: int = 3) -> AnyArray:
     """The pictures of an animated GIF, [frames, height, width, channels]."""
     with _opened(data, "GIF") as picture:
+        checks.check_gif(data)
         width, height = picture.size
         found: list[AnyArray] = []
         for number in _numbers(picture):

@@ -50,13 +50,15 @@ def identity_reader(container: str = "", shared_name: str = "") -> Spec:
 
 
 @op(stateful=True, observes=True, handle=True)
-def whole_file_reader(container: str = "", shared_name: str = "") -> Spec:
+def whole_file_reader(container: str = "", shared_name: str = "", skip_corrupt: bool = False) -> Spec:
     """A handle to a reader that gives the whole contents of each file."""
     return ReaderSpec(())
 
 
 @op(stateful=True, observes=True, handle=True)
-def text_line_reader(skip_header_lines: int = 0, container: str = "", shared_name: str = "") -> Spec:
+def text_line_reader(
+    skip_header_lines: int = 0, container: str = "", shared_name: str = "", skip_corrupt: bool = False
+) -> Spec:
     """A handle to a reader that gives the lines of each file, but for so many at its beginning."""
     _lengths(skip_header_lines=skip_header_lines)
     return ReaderSpec(())
@@ -70,6 +72,7 @@ def fixed_length_record_reader(
     hop_bytes: int = 0,
     container: str = "",
     shared_name: str = "",
+    skip_corrupt: bool = False,
 ) -> Spec:
     """A handle to a reader that gives records of so many bytes, one every `hop_bytes`, 0 for one after the other."""
     _lengths(record_bytes=record_bytes, header_bytes=header_bytes, footer_bytes=footer_bytes, hop_bytes=hop_bytes)
@@ -109,9 +112,10 @@ def _opens(handle: Op[Any], form: Callable[..., Format], *names: str) -> None:
 
 
 _opens(identity_reader, Identity)
-_opens(whole_file_reader, WholeFile)
-_opens(text_line_reader, TextLines, "skip_header_lines")
-_opens(fixed_length_record_reader, FixedLength, "record_bytes", "header_bytes", "footer_bytes", "hop_bytes")
+_LENGTHS = ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")
+_opens(whole_file_reader, WholeFile, "skip_corrupt")
+_opens(text_line_reader, TextLines, "skip_header_lines", "skip_corrupt")
+_opens(fixed_length_record_reader, FixedLength, *_LENGTHS, "skip_corrupt")
 _opens(tf_record_reader, TFRecords, "compression_type", "skip_corrupt", "max_record_bytes", "max_expansion")
 
 
@@ -194,6 +198,16 @@ def reader_num_work_units_completed(reader: Spec) -> Spec:
 reader_num_work_units_completed.kernel(CPU, fresh=True, binds=True)(
     lambda xp, node: lambda reader: np.int64(reader.work_units_completed)
 )
+
+
+@op(stateful=True)
+def reader_num_skipped(reader: Spec) -> Spec:
+    """How many files, and parts of files, the reader has left out since they are missing or corrupt."""
+    ReaderSpec.check(reader)
+    return Spec(dtypes.int64, SCALAR)
+
+
+reader_num_skipped.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda reader: np.int64(reader.skipped))
 
 
 @op(stateful=True)
@@ -285,10 +299,14 @@ for _op in (reader_read, reader_read_up_to, read_file, matching_files):
     _op.no_gradient("what a file holds has no history")
 for _changing in (reader_reset, reader_restore_state, write_file):
     _changing.no_gradient("it changes state")
-for _asking in (reader_num_records_produced, reader_num_work_units_completed, reader_serialize_state):
+_ASKING: list[Op[Any]] = [
+    reader_num_records_produced, reader_num_skipped, reader_num_work_units_completed, reader_serialize_state,
+]  # fmt: skip
+for _asking in _ASKING:
     _asking.no_gradient("it tells the state of a reader")
 
 __all__ = [
-    "matching_files", "read_file", "reader_num_records_produced", "reader_num_work_units_completed", "reader_read",
-    "reader_read_up_to", "reader_reset", "reader_restore_state", "reader_serialize_state", "write_file",
+    "matching_files", "read_file", "reader_num_records_produced", "reader_num_skipped",
+    "reader_num_work_units_completed", "reader_read", "reader_read_up_to", "reader_reset", "reader_restore_state",
+    "reader_serialize_state", "write_file",
 ]  # fmt: skip

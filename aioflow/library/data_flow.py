@@ -2,22 +2,21 @@
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from aioflow import dtypes, scopes
+from aioflow import dtypes
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, TensorShape, as_dtype, as_shape
-from aioflow.graph import Graph, get_default_graph, placed, reworded, same_graph, transactional
+from aioflow.dtypes import DType, TensorShape, as_shape
+from aioflow.graph import reworded, transactional
 from aioflow.kernels import queue_handles as handles
 from aioflow.kernels import queues as ops
 from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.kernels.random import get_seed
+from aioflow.library.live import Handle, dtypes_of, outside
 from aioflow.node import Operation, Tensor
 
-R = TypeVar("R")
 
-
-class QueueBase:
+class QueueBase(Handle):
     """A queue in a graph: operations put elements into it and take them off it, and wait where they must.
 
     An element has one or more components, each with its dtype. Waiting holds no thread, those who wait are served in
@@ -32,12 +31,12 @@ class QueueBase:
     """
 
     def __init__(self, dtypes: Any, shapes: Any, names: Any, queue_ref: Tensor) -> None:
-        self._dtypes: Final = _dtypes(dtypes)
+        super().__init__(queue_ref)
+        self._dtypes: Final = dtypes_of(dtypes)
         count = len(self._dtypes)
         self._shapes: Final = _shapes(shapes, count) if shapes else [TensorShape(None)] * count
         self._names: Final = _names(names, count)
         QueueSpec.check(queue_ref.spec)
-        self._queue_ref: Final = queue_ref
 
     @staticmethod
     @transactional
@@ -58,17 +57,7 @@ class QueueBase:
     @property
     def queue_ref(self) -> Tensor:
         """Its handle."""
-        return self._queue_ref
-
-    @property
-    def name(self) -> str:
-        """The last part of its operation's name."""
-        return self._queue_ref.op.name.rpartition("/")[2]
-
-    @property
-    def graph(self) -> Graph:
-        """The graph it belongs to."""
-        return self._queue_ref.graph
+        return self._ref
 
     @property
     def dtypes(self) -> list[DType]:
@@ -99,7 +88,7 @@ class QueueBase:
         Raises:
             TypeError, ValueError: there are more or fewer components, or one cannot have its dtype or shape.
         """
-        return self._build("enqueue", name, lambda name: ops.queue_enqueue(self._queue_ref, self._tensors(vals), name))
+        return self._build("enqueue", name, lambda name: ops.queue_enqueue(self._ref, self._tensors(vals), name))
 
     def enqueue_many(self, vals: Any, name: str | None = None, atomic: bool = False) -> Operation:
         """An operation that puts elements into the queue: the rows of the components.
@@ -110,7 +99,7 @@ class QueueBase:
         return self._build(
             "enqueue_many",
             name,
-            lambda name: ops.queue_enqueue_many(self._queue_ref, self._tensors(vals), atomic, name),
+            lambda name: ops.queue_enqueue_many(self._ref, self._tensors(vals), atomic, name),
         )
 
     def _tensors(self, vals: Any) -> list[Tensor]:
@@ -146,7 +135,7 @@ class QueueBase:
         A tensor if there is one component, a dict if they have names, else a list. The run fails with OutOfRangeError
         if the queue is closed and empty.
         """
-        return self._taken("dequeue", name, lambda name: ops.queue_dequeue(self._queue_ref, name))
+        return self._taken("dequeue", name, lambda name: ops.queue_dequeue(self._ref, name))
 
     def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
         """The next `n` elements component by component, stacked, as soon as there are so many.
@@ -154,11 +143,11 @@ class QueueBase:
         While it waits all of them stay in the queue. The run fails with OutOfRangeError if the queue is closed and has
         fewer. ValueError if the shapes of the components are not known.
         """
-        return self._taken("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._queue_ref, n, name))
+        return self._taken("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._ref, n, name))
 
     def dequeue_up_to(self, n: TensorLike, name: str | None = None) -> Any:
         """The same; of a closed queue what is left, if that is at least one element."""
-        return self._taken("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._queue_ref, n, name))
+        return self._taken("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._ref, n, name))
 
     def _taken(self, what: str, name: str | None, build: Callable[[str], Sequence[Tensor]]) -> Any:
         tensors = self._build(what, name, build)
@@ -174,30 +163,19 @@ class QueueBase:
         It waits until what was to be put before is in; or, with `cancel_pending_enqueues`, ends these with
         CancelledError. Closing twice fails with CancelledError.
         """
-        return self._build("close", name, lambda name: ops.queue_close(self._queue_ref, cancel_pending_enqueues, name))
+        return self._build("close", name, lambda name: ops.queue_close(self._ref, cancel_pending_enqueues, name))
 
     def is_closed(self, name: str | None = None) -> Tensor:
         """Whether it is closed."""
-        return self._build("is_closed", name, lambda name: ops.queue_is_closed(self._queue_ref, name))
+        return self._build("is_closed", name, lambda name: ops.queue_is_closed(self._ref, name))
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements are in it."""
-        return self._build("size", name, lambda name: ops.queue_size(self._queue_ref, name))
-
-    def _build(self, what: str, name: str | None, build: Callable[[str], R]) -> R:
-        """What `build` makes in the graph of the queue, or the branch or loop described there, given a name."""
-        chosen = name or f"{self.name}_{what}"
-        graph = same_graph(self._queue_ref)
-        with graph.as_default():
-            try:
-                with graph.transaction():
-                    return build(chosen)
-            except (TypeError, ValueError) as error:
-                raise placed(error, chosen) from error
+        return self._build("size", name, lambda name: ops.queue_size(self._ref, name))
 
     def __repr__(self) -> str:
-        items = ", ".join(map(str, _items(self._queue_ref)))
-        return f"<af.{type(self).__name__} {self._queue_ref.op.name!r} of {items}>"
+        items = ", ".join(map(str, _items(self._ref)))
+        return f"<af.{type(self).__name__} {self._ref.op.name!r} of {items}>"
 
 
 def _items(handle: Tensor) -> tuple[dtypes.Spec, ...]:
@@ -231,7 +209,7 @@ class FIFOQueue(QueueBase):
         *,
         capacity_bytes: int | None = None,
     ) -> None:
-        types = _dtypes(dtypes)
+        types = dtypes_of(dtypes)
         known = _fully_known(shapes, len(types))
         handle = _handle(handles.fifo_queue, name, shared_name, types, known, capacity, capacity_bytes=capacity_bytes)
         super().__init__(types, known, names, handle)
@@ -243,7 +221,7 @@ class PaddingFIFOQueue(QueueBase):
     Args:
         capacity: how many elements it holds; negative for any number.
         dtypes: the dtype of each component; one dtype for one component.
-        shapes: the shape of each component, with None for the sizes that differ.
+        shapes: a list of the shape of each component, with None for the sizes that differ: `[[None, 3], []]`.
         names: names of the components: then elements are put and given as dicts.
         shared_name: queues of that name are one, in sessions that share their container.
         name: its name.
@@ -261,8 +239,8 @@ class PaddingFIFOQueue(QueueBase):
         *,
         capacity_bytes: int | None = None,
     ) -> None:
-        types = _dtypes(dtypes)
-        known = _shapes(shapes, len(types))
+        types = dtypes_of(dtypes)
+        known = _ranked(shapes, len(types))
         handle = _handle(
             handles.padding_fifo_queue, name, shared_name, types, known, capacity, capacity_bytes=capacity_bytes
         )
@@ -297,7 +275,7 @@ class RandomShuffleQueue(QueueBase):
         *,
         capacity_bytes: int | None = None,
     ) -> None:
-        types = _dtypes(dtypes)
+        types = dtypes_of(dtypes)
         known = _fully_known(shapes, len(types))
         seeds = _seeds(seed, shared_name)
         handle = _handle(
@@ -340,7 +318,7 @@ class PriorityQueue(QueueBase):
         *,
         capacity_bytes: int | None = None,
     ) -> None:
-        others = _dtypes(types)
+        others = dtypes_of(types)
         known = _fully_known(shapes, len(others))
         handle = _handle(
             handles.priority_queue, name, shared_name, others, known, capacity, capacity_bytes=capacity_bytes
@@ -351,18 +329,10 @@ class PriorityQueue(QueueBase):
 # Making
 
 
-@transactional
 def _handle(make: Callable[..., Tensor], name: str, shared_name: str | None, *attrs: Any, **options: Any) -> Tensor:
     """The handle, in the graph around all branches and loops, for a queue outlives them."""
-    inner = get_default_graph()
-    graph, container = inner.root, scopes.scope_of(inner).container
-    names = scopes.changed(graph, name=scopes.scope_of(inner).name)
-    with graph.as_default(), names, graph.control_dependencies(None):
+    with outside() as container:
         return make(*attrs, container=container, shared_name=shared_name or "", name=name, **options)
-
-
-def _dtypes(given: Any) -> list[DType]:
-    return [as_dtype(dtype) for dtype in (given if isinstance(given, (list, tuple)) else [given])]
 
 
 def _shapes(given: Any, count: int) -> list[TensorShape]:
@@ -375,6 +345,18 @@ def _shapes(given: Any, count: int) -> list[TensorShape]:
     if len(shapes) != count:
         raise ValueError(f"{len(shapes)} shapes were given for {count} components: give a list with one of each")
     return [as_shape(shape) for shape in shapes]
+
+
+def _ranked(given: Any, count: int) -> list[TensorShape]:
+    """The same of a list of shapes. ValueError for a single shape: of `[None]` nobody knows which of the two it is."""
+    several = isinstance(given, (list, tuple)) and given
+    if not several or any(shape is None or isinstance(shape, int) for shape in given):
+        raise ValueError(f"shapes is a list with one shape for each component, as [[None, 3]], not {given!r}")
+    shapes = _shapes(given, count)
+    for shape in shapes:
+        if shape.ndims is None:
+            raise ValueError(f"the rank of each component must be known, and one has shape {shape}")
+    return shapes
 
 
 def _fully_known(given: Any, count: int) -> list[TensorShape]:

@@ -26,6 +26,7 @@ from aioflow.library.parsing import (
     SparseFeature,
     VarLenFeature,
     parse_example,
+    parse_sequence_example,
     parse_single_example,
     parse_single_sequence_example,
 )
@@ -37,6 +38,6 @@ __all__ = [
     "VarLenFeature", "decode_and_crop_jpeg", "decode_base64", "decode_bmp", "decode_compressed", "decode_csv",
     "decode_gif", "decode_image", "decode_jpeg", "decode_json_example", "decode_npy", "decode_png", "decode_raw",
     "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "is_jpeg", "make_example",
-    "make_sequence_example", "matching_files", "parse_example", "parse_single_example",
-    "parse_single_sequence_example", "read_file", "tf_record_iterator", "write_file",
+    "make_sequence_example", "matching_files", "parse_example", "parse_sequence_example",
+    "parse_single_example", "parse_single_sequence_example", "read_file", "tf_record_iterator", "write_file",
 ]  # fmt: skip

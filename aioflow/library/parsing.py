@@ -10,6 +10,7 @@ from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import DType, TensorShape, as_dtype, as_shape
 from aioflow.graph import transactional
 from aioflow.kernels import parsing as ops
+from aioflow.kernels.shapes import expand_dims
 from aioflow.library.control import name_scope
 from aioflow.library.sparse_reduction import sparse_merge
 from aioflow.node import Tensor
@@ -137,13 +138,17 @@ def _default(key: str, value: Any, dtype: DType, shape: TensorShape) -> Tensor:
     return tensor
 
 
+def _labels(names: TensorLike | None) -> Tensor:
+    """What errors call the examples; an empty vector to count them."""
+    return convert_to_tensor(np.empty(0, object) if names is None else names, dtypes.string)
+
+
 def _parsed(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
     if not features:
         raise ValueError("features are missing: give a dict from names to what they are")
     wanted = _Wanted(features)
-    labels = convert_to_tensor(np.empty(0, object) if names is None else names, dtypes.string)
     made = ops.parse_example(
-        serialized, labels, list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
+        serialized, _labels(names), list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
         tuple(wanted.shapes), tuple(wanted.shapes.values()), name=name,
     )  # fmt: skip
     return wanted.result(list(made))
@@ -208,28 +213,70 @@ def parse_single_sequence_example(
         serialized: a string, as `make_sequence_example` makes it.
         context_features: what each feature of the context is.
         sequence_features: what each feature of the steps is.
-        example_name: for compatibility.
+        example_name: what errors call the sequence.
         name: the name scope.
     """
-    context, steps = _Wanted(context_features or {}), sequence_features or {}
-    sparse, dense, missing = _of_steps(steps)
-    if not context.features and not steps:
-        raise ValueError("features are missing: give context_features, sequence_features, or both")
     with name_scope(name, "parse_single_sequence_example") as scope:
-        made = ops.parse_sequence_example(
-            convert_to_tensor(serialized, dtypes.string), list(context.defaults.values()),
-            tuple(context.sparse), tuple(context.sparse.values()), tuple(context.shapes),
-            tuple(context.shapes.values()), tuple(sparse), tuple(sparse.values()), tuple(dense),
-            tuple([dtype for dtype, _ in dense.values()]), tuple([shape for _, shape in dense.values()]),
-            tuple(missing), name=scope,
-        )  # fmt: skip
+        tensor = convert_to_tensor(serialized, dtypes.string)
+        tensor.shape.assert_has_rank(0)
+        names = None if example_name is None else expand_dims(convert_to_tensor(example_name, dtypes.string), 0)
+        context, steps, _ = _parsed_sequences(tensor, names, context_features or {}, sequence_features or {}, scope)
+        return context, steps
+
+
+@transactional
+def parse_sequence_example(
+    serialized: TensorLike,
+    context_features: Mapping[str, Feature] | None = None,
+    sequence_features: Mapping[str, Feature] | None = None,
+    example_names: TensorLike | None = None,
+    name: str | None = None,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
+    """The features of a vector of serialized sequences: of their contexts, of their steps, and numbers of steps.
+
+    The context is given as by `parse_example`. Of the steps a `FixedLenSequenceFeature` gives a tensor
+    [sequences, most steps, *shape], shorter sequences filled up with zeros or empty text, and in the last dict how many
+    steps each sequence has; a `VarLenFeature` gives a SparseTensor [sequences, most steps, most values].
+
+    Args:
+        serialized: a vector of strings, as `make_sequence_example` makes them.
+        context_features: what each feature of the contexts is.
+        sequence_features: what each feature of the steps is.
+        example_names: what errors call the sequences.
+        name: the name scope.
+    """
+    with name_scope(name, "parse_sequence_example") as scope:
+        tensor = convert_to_tensor(serialized, dtypes.string)
+        tensor.shape.assert_has_rank(1)
+        return _parsed_sequences(tensor, example_names, context_features or {}, sequence_features or {}, scope)
+
+
+def _parsed_sequences(
+    serialized: Tensor,
+    names: TensorLike | None,
+    context_features: Mapping[str, Feature],
+    sequence_features: Mapping[str, Feature],
+    name: str,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
+    """Contexts, steps, and of a vector of sequences how many steps there are."""
+    context = _Wanted(context_features)
+    sparse, dense, missing = _of_steps(sequence_features)
+    if not context_features and not sequence_features:
+        raise ValueError("features are missing: give context_features, sequence_features, or both")
+    made = ops.parse_sequence_example(
+        serialized, _labels(names), list(context.defaults.values()),
+        tuple(context.sparse), tuple(context.sparse.values()), tuple(context.shapes),
+        tuple(context.shapes.values()), tuple(sparse), tuple(sparse.values()), tuple(dense),
+        tuple([dtype for dtype, _ in dense.values()]), tuple([shape for _, shape in dense.values()]),
+        tuple(missing), name=name,
+    )  # fmt: skip
     count = 3 * len(context.sparse) + len(context.shapes)
     rest = list(made[count:])
-    found: dict[str, Any] = {
-        key: SparseTensor(*rest[place : 3 * len(sparse) : len(sparse)]) for place, key in enumerate(sparse)
-    }
-    found.update(zip(dense, rest[3 * len(sparse) :], strict=True))
-    return context.result(list(made[:count])), {key: found[key] for key in steps}
+    begin, end = 3 * len(sparse), 3 * len(sparse) + len(dense)
+    found: dict[str, Any] = {key: SparseTensor(*rest[place : begin : len(sparse)]) for place, key in enumerate(sparse)}
+    found.update(zip(dense, rest[begin:end], strict=True))
+    steps = {key: found[key] for key in sequence_features}
+    return context.result(list(made[:count])), steps, dict(zip(dense, rest[end:], strict=False))
 
 
 def _of_steps(
@@ -242,7 +289,9 @@ def _of_steps(
         match features[key]:
             case VarLenFeature(dtype=dtype):
                 sparse[key] = as_dtype(dtype)
-            case FixedLenSequenceFeature(shape=shape, dtype=dtype, allow_missing=allowed):
+            case FixedLenSequenceFeature(shape=shape, dtype=dtype, allow_missing=allowed, default_value=default):
+                if default is not None:
+                    raise ValueError(f"the steps of {key!r} are filled up with zeros: their default_value must be None")
                 dense[key] = as_dtype(dtype), as_shape(shape)
                 missing += [key] * bool(allowed)
             case feature:
@@ -252,5 +301,5 @@ def _of_steps(
 
 __all__ = [
     "FixedLenFeature", "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature", "parse_example",
-    "parse_single_example", "parse_single_sequence_example",
+    "parse_sequence_example", "parse_single_example", "parse_single_sequence_example",
 ]  # fmt: skip

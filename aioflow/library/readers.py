@@ -20,8 +20,9 @@ class ReaderBase:
     if need be. Files are read on threads, ahead of who asks. Waiting holds no thread, those who read are served in the
     order they came, and a run that is cancelled has taken nothing.
 
-    A file that is missing or corrupt fails the run that comes upon it; the next goes on with the next file. Not made
-    directly: see `TextLineReader` and the others.
+    A file that is missing or corrupt fails the run that comes upon it; the next goes on with the next file. Readers
+    that are told to `skip_corrupt` leave it out instead: a warning is logged once for each such file, and `num_skipped`
+    counts. Not made directly: see `TextLineReader` and the others.
     """
 
     def __init__(self, reader_ref: Tensor, supports_serialize: bool = True) -> None:
@@ -77,6 +78,10 @@ class ReaderBase:
         """How many files it has read to the end, int64."""
         return ops.reader_num_work_units_completed(self._reader_ref, name=name)
 
+    def num_skipped(self, name: str | None = None) -> Tensor:
+        """How many files, and parts of files, it has left out since they are missing or corrupt, int64."""
+        return ops.reader_num_skipped(self._reader_ref, name=name)
+
     def serialize_state(self, name: str | None = None) -> Tensor:
         """A string that tells what it has read so far. It says nothing of what is left in the queue."""
         return ops.reader_serialize_state(self._reader_ref, name=name)
@@ -110,10 +115,16 @@ def _reader(op: Op[Tensor], name: str | None, shared_name: str | None = None, **
 
 
 class WholeFileReader(ReaderBase):
-    """Gives the name of each file as key, and its contents as value."""
+    """Gives the name of each file as key, and its contents as value.
 
-    def __init__(self, name: str | None = None, shared_name: str | None = None) -> None:
-        super().__init__(_reader(ops.whole_file_reader, name, shared_name))
+    Args:
+        name: the name of the operation.
+        shared_name: readers of that name are one, in sessions that share their container.
+        skip_corrupt: whether files that are missing are left out.
+    """
+
+    def __init__(self, name: str | None = None, shared_name: str | None = None, *, skip_corrupt: bool = False) -> None:
+        super().__init__(_reader(ops.whole_file_reader, name, shared_name, skip_corrupt=skip_corrupt))
 
 
 class TextLineReader(ReaderBase):
@@ -123,13 +134,19 @@ class TextLineReader(ReaderBase):
         skip_header_lines: so many lines at the beginning of each file are left out.
         name: the name of the operation.
         shared_name: readers of that name are one, in sessions that share their container.
+        skip_corrupt: whether files that are missing are left out.
     """
 
     def __init__(
-        self, skip_header_lines: int | None = None, name: str | None = None, shared_name: str | None = None
+        self,
+        skip_header_lines: int | None = None,
+        name: str | None = None,
+        shared_name: str | None = None,
+        *,
+        skip_corrupt: bool = False,
     ) -> None:
-        skipped = skip_header_lines or 0
-        super().__init__(_reader(ops.text_line_reader, name, shared_name, skip_header_lines=skipped))
+        attributes = {"skip_header_lines": skip_header_lines or 0, "skip_corrupt": skip_corrupt}
+        super().__init__(_reader(ops.text_line_reader, name, shared_name, **attributes))
 
 
 class FixedLengthRecordReader(ReaderBase):
@@ -143,6 +160,7 @@ class FixedLengthRecordReader(ReaderBase):
         name: the name of the operation.
         encoding: for compatibility; files are not compressed.
         shared_name: readers of that name are one, in sessions that share their container.
+        skip_corrupt: whether files that are missing, or shorter than header and footer, are left out.
     """
 
     def __init__(
@@ -154,12 +172,14 @@ class FixedLengthRecordReader(ReaderBase):
         name: str | None = None,
         encoding: str | None = None,
         shared_name: str | None = None,
+        *,
+        skip_corrupt: bool = False,
     ) -> None:
         if encoding not in (None, "", "NONE"):
             raise ValueError(f"records of a fixed length are read of files as they are, not by {encoding!r}")
         lengths = {"header_bytes": header_bytes or 0, "footer_bytes": footer_bytes or 0, "hop_bytes": hop_bytes or 0}
-        made = _reader(ops.fixed_length_record_reader, name, shared_name, record_bytes=record_bytes, **lengths)
-        super().__init__(made)
+        attributes = {"record_bytes": record_bytes, "skip_corrupt": skip_corrupt, **lengths}
+        super().__init__(_reader(ops.fixed_length_record_reader, name, shared_name, **attributes))
 
 
 class TFRecordReader(ReaderBase):

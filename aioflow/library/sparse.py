@@ -114,8 +114,13 @@ def sparse_reduce_sum(
     name: str | None = None,
 ) -> Tensor:
     """The sum along the axes, all if None: a dense tensor."""
-    chosen = reduction_axes if axis is None else axis
-    return kernels.sparse_reduce_sum(*_parts(_sparse(sp_input)), chosen, bool(keepdims or keep_dims), name=name)
+    chosen = _flags(axis, keepdims, reduction_axes, keep_dims)
+    return kernels.sparse_reduce_sum(*_parts(_sparse(sp_input)), *chosen, name=name)
+
+
+def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: bool | None) -> tuple[Axis, bool]:
+    """Along which axes, and whether they stay with size 1; the last two are older names of the first two."""
+    return reduction_axes if axis is None else axis, bool(keepdims or keep_dims)
 
 
 # Element by element

@@ -26,7 +26,7 @@ from aioflow.kernels.sequence import setdiff1d
 from aioflow.kernels.shapes import expand_dims, shape
 from aioflow.kernels.unsorted_segments import unsorted_segment_max
 from aioflow.library.control import control_dependencies, name_scope
-from aioflow.library.sparse import _sparse, sparse_reorder, sparse_slice, sparse_tensor_to_dense
+from aioflow.library.sparse import _flags, _sparse, sparse_reorder, sparse_slice, sparse_tensor_to_dense
 from aioflow.node import Tensor
 from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
 
@@ -41,10 +41,6 @@ def _reduced(collect: Collect, value: SparseTensor, axis: Axis, keepdims: bool) 
     kept, sizes = parts.sparse_keep(value.indices, value.dense_shape, axis, keepdims)
     groups, count = kernels.sparse_group(kept)
     return SparseTensor(unsorted_segment_max(kept, groups, count), collect(value.values, groups, count), sizes)
-
-
-def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: bool | None) -> tuple[Axis, bool]:
-    return reduction_axes if axis is None else axis, bool(keepdims or keep_dims)
 
 
 @transactional

@@ -75,8 +75,10 @@ def batch(
     Raises:
         ValueError: the shapes are not known; or there are no tensors.
     """
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    return _one([tensors], True, num_threads, options._replace(pad=dynamic_pad), name, "batch")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
+    )
+    return _one([tensors], True, num_threads, options, name, "batch")
 
 
 @transactional
@@ -94,8 +96,10 @@ def maybe_batch(
     name: str | None = None,
 ) -> Any:
     """Batches of those examples for which `keep_input` is true: a scalar, or one for each of several. See `batch`."""
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    return _one([tensors], keep_input, num_threads, options._replace(pad=dynamic_pad), name, "batch")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
+    )
+    return _one([tensors], keep_input, num_threads, options, name, "batch")
 
 
 @transactional
@@ -114,8 +118,10 @@ def batch_join(
 
     Each of `tensors_list` is one way to make an example, by a task of its own; all have the same components.
     """
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    return _one(tensors_list, True, 1, options._replace(pad=dynamic_pad), name, "batch_join")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
+    )
+    return _one(tensors_list, True, 1, options, name, "batch_join")
 
 
 @transactional
@@ -132,8 +138,10 @@ def maybe_batch_join(
     name: str | None = None,
 ) -> Any:
     """Batches of those examples for which `keep_input` is true, made in several ways: see `batch_join`."""
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    return _one(tensors_list, keep_input, 1, options._replace(pad=dynamic_pad), name, "batch_join")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
+    )
+    return _one(tensors_list, keep_input, 1, options, name, "batch_join")
 
 
 @transactional
@@ -168,9 +176,10 @@ def shuffle_batch(
     Raises:
         ValueError: the shapes are not known; there are no tensors; or `capacity` is not above `min_after_dequeue`.
     """
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
-    return _one([tensors], True, num_threads, mixed, name, "shuffle_batch")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
+    )
+    return _one([tensors], True, num_threads, options, name, "shuffle_batch")
 
 
 @transactional
@@ -189,9 +198,10 @@ def maybe_shuffle_batch(
     name: str | None = None,
 ) -> Any:
     """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch`, `maybe_batch`."""
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
-    return _one([tensors], keep_input, num_threads, mixed, name, "shuffle_batch")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
+    )
+    return _one([tensors], keep_input, num_threads, options, name, "shuffle_batch")
 
 
 @transactional
@@ -208,9 +218,10 @@ def shuffle_batch_join(
     name: str | None = None,
 ) -> Any:
     """Batches in random order of examples made in several ways at the same time: see `shuffle_batch`, `batch_join`."""
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
-    return _one(tensors_list, True, 1, mixed, name, "shuffle_batch_join")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
+    )
+    return _one(tensors_list, True, 1, options, name, "shuffle_batch_join")
 
 
 @transactional
@@ -228,9 +239,10 @@ def maybe_shuffle_batch_join(
     name: str | None = None,
 ) -> Any:
     """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch_join`."""
-    options = _Options(batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
-    mixed = options._replace(min_after=min_after_dequeue, seed=seed)
-    return _one(tensors_list, keep_input, 1, mixed, name, "shuffle_batch_join")
+    options = _Options(
+        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
+    )
+    return _one(tensors_list, keep_input, 1, options, name, "shuffle_batch_join")
 
 
 # What they have in common

@@ -153,6 +153,44 @@ WRONG = [
 ]
 
 
+def sequence_of(context, lists):
+    return tf.train.SequenceExample(
+        context=tf.train.Features(feature={key: feature(*values) for key, values in context.items()}),
+        feature_lists=tf.train.FeatureLists(
+            feature_list={
+                key: tf.train.FeatureList(feature=[feature(*values) for values in steps])
+                for key, steps in lists.items()
+            }
+        ),
+    )
+
+
+SEQUENCES = [
+    sequence_of(
+        {"n": [2], "m": [b"x", b"y"]}, {"t": [[1.0, 2.0], [3.0, 4.0]], "w": [[b"a"], [b"b", b"c"]], "i": [[5]]}
+    ),
+    sequence_of({"n": [-1]}, {"t": [], "w": [], "i": []}),
+    sequence_of({"n": [7]}, {"t": [[5.0, 6.0], [7.0, 8.0], [9.0, 10.0]], "w": [[b"d"]], "o": [[b"only"]]}),
+]
+SEQUENCES_WANTED = [
+    (
+        {"n": ("FixedLenFeature", [], "int64"), "m": ("VarLenFeature", "string")},
+        {
+            "t": ("FixedLenSequenceFeature", [2], "float32"),
+            "w": ("VarLenFeature", "string"),
+            "i": ("FixedLenSequenceFeature", [], "int64", True),
+            "o": ("FixedLenSequenceFeature", [1], "string", True),
+        },
+    ),
+    ({}, {"w": ("VarLenFeature", "string")}),
+    ({"n": ("FixedLenFeature", [], "int64")}, {}),
+    ({}, {"i": ("FixedLenSequenceFeature", [], "int64")}),
+    ({}, {"t": ("FixedLenSequenceFeature", [], "float32")}),
+    ({}, {"t": ("FixedLenSequenceFeature", [2], "int64")}),
+    ({"n": ("FixedLenFeature", [2], "int64")}, {"t": ("VarLenFeature", "float32")}),
+]
+
+
 def wanted(features):
     made = {}
     for key, (kind, *arguments) in features.items():
@@ -183,6 +221,7 @@ def examples():
             "w": ("VarLenFeature", "string"),
         },
     )
+    sequences = [each.SerializeToString() for each in SEQUENCES]
     words = (
         '{"features": {"feature": {"i": {"int64List": {"value": ["7", 8]}}, "s": {"bytes_list": {"value": ["aGk="]}}}}}'
     )
@@ -198,6 +237,15 @@ def examples():
         "sequence_result": outcome(
             lambda: list(tf.parse_single_sequence_example(sequence, wanted(context), wanted(steps)))
         ),
+        "sequences": plain(sequences),
+        "sequences_results": [
+            [
+                context,
+                steps,
+                outcome(lambda c=context, s=steps: list(tf.io.parse_sequence_example(sequences, wanted(c), wanted(s)))),
+            ]
+            for context, steps in SEQUENCES_WANTED
+        ],
         "json": words,
         "json_result": outcome(
             lambda: tf.parse_single_example(

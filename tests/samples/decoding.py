@@ -78,17 +78,32 @@ sample("parse_example", parsed, EXAMPLES, NONE, np.zeros(0, np.int64),
 SEQUENCE = make_sequence_example({"n": 5}, {"t": [[1.0, 2.0], [3.0, 4.0]], "w": ["a", ["b", "c"]]})
 
 
-def sequence(serialized, default):
+def sequence(serialized, names, default):
     return parsing.parse_sequence_example(
-        serialized, [default], (), (), ("n",), (TensorShape(()),), ("w",), (string_,), ("t",), (float32,),
+        serialized, names, [default], (), (), ("n",), (TensorShape(()),), ("w",), (string_,), ("t",), (float32,),
         (TensorShape([2]),), (),
     )  # fmt: skip
 
 
-sample("parse_sequence_example", sequence, one(SEQUENCE), np.zeros(0, np.int64),
+sample("parse_sequence_example", sequence, one(SEQUENCE), NONE, np.zeros(0, np.int64),
        reference=lambda *given: [
            np.int64(5), np.array([[0, 0], [1, 0], [1, 1]]), text(b"a", b"b", b"c"), np.array([2, 2]),
            np.array([[1, 2], [3, 4]], np.float32),
+       ])  # fmt: skip
+
+SEQUENCES = text(
+    SEQUENCE, make_sequence_example({"n": 6}, {"t": []}), make_sequence_example({"n": 7}, {"t": [[5.0, 6.0]]})
+)
+sample("parse_sequence_example", sequence, SEQUENCES, text(b"a", b"b", b"c"), np.zeros(0, np.int64),
+       reference=lambda *given: [
+           np.array([5, 6, 7]),
+           np.array([[0, 0, 0], [0, 1, 0], [0, 1, 1]]), text(b"a", b"b", b"c"), np.array([3, 2, 2]),
+           np.array([[[1, 2], [3, 4]], [[0, 0], [0, 0]], [[5, 6], [0, 0]]], np.float32), np.array([2, 0, 1]),
+       ])  # fmt: skip
+sample("parse_sequence_example", sequence, text(), NONE, np.zeros(0, np.int64),
+       reference=lambda *given: [
+           np.zeros(0, np.int64), np.zeros((0, 3), np.int64), text(), np.zeros(3, np.int64),
+           np.zeros((0, 0, 2), np.float32), np.zeros(0, np.int64),
        ])  # fmt: skip
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
