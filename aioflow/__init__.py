@@ -24,8 +24,12 @@ from aioflow.library import (
 )
 from aioflow.aggregation import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions
+from aioflow.compression import Saving as Saving
 from aioflow.convert import convert_to_tensor as convert_to_tensor
+from aioflow.cost_model import CostModel as CostModel, Link as Link
+from aioflow.costs import Rates as Rates
 from aioflow.device_spec import DeviceSpec as DeviceSpec
+from aioflow.devices.device import DeviceAttributes as DeviceAttributes
 from aioflow.dtypes import (
     DType as DType, as_dtype as as_dtype, bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64,
     complex128 as complex128, float16 as float16, float32 as float32, float64 as float64,
@@ -97,6 +101,7 @@ from aioflow.kernels.constants import (
     placeholder as placeholder, placeholder_with_default as placeholder_with_default,
     prevent_gradient as prevent_gradient, stop_gradient as stop_gradient,
 )
+from aioflow.kernels.compression import lossy as lossy
 from aioflow.kernels.control_flow import (
     control_trigger as control_trigger, enter as enter, exit as exit, loop_cond as loop_cond, merge as merge,
     next_iteration as next_iteration, switch as switch,

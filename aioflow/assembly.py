@@ -6,7 +6,8 @@ that does not depend on it, and if the same primitives of control flow decide wh
 than LONGEST nodes are cut, because compiling has to stay linear.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow import costs, errors
@@ -16,13 +17,13 @@ from aioflow.context import Context
 from aioflow.dtypes import Array
 from aioflow.estimates import count_of, estimate_for, numbers_among
 from aioflow.fusion import Bound
-from aioflow.levels import Levels, deciders, role_of
+from aioflow.levels import ROOT, Levels, deciders, decides, role_of
 from aioflow.linking import Links
 from aioflow.nested import Statement, chained
-from aioflow.passes.flow import Flow, Node, Value, has_primitives
+from aioflow.passes.flow import Flow, Node, Value, has_primitives, sources_before
 from aioflow.passes.lower import lower
 from aioflow.passes.verify import verify
-from aioflow.program import ROOT, Level, Outputs, Program, Route, Unit
+from aioflow.program import Level, Outputs, Program, Route, Unit
 from aioflow.regions import Region, compile_region
 
 LONGEST: Final = 2000
@@ -45,7 +46,7 @@ def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks:
         stream: whether feeds arrive while the program runs, each awaited by a unit of its own, or with its start.
         blocks: whether element-wise kernels in heavy regions work block by block.
     """
-    lowered = verify(lower(flow, everything=not fused))
+    lowered = verify(lower(flow, lambda node: not fused or node.waits))
     return _Assembly(lowered, context, fused, stream, blocks).program()
 
 
@@ -56,7 +57,7 @@ class _Assembly:
         self._context = context
         self._fused = fused = fused and not has_primitives(flow)
         self._given = set() if stream else set(flow.feeds)
-        flows = any(role_of(node) is not None for node in flow.nodes)
+        flows = any(decides(node) for node in flow.nodes)
         binder = Binder(context)
         if fused or flows or any(node.blocks for node in flow.nodes):
             binder.find_literals(flow.nodes)
@@ -110,11 +111,15 @@ class _Assembly:
         return node.waits or (isinstance(bound, Bound) and bound.kernel.asynchronous)
 
     def _groups(self) -> list[Group]:
-        """Nodes by the sets of waiting nodes before them and of what they may die of; ordered by their first node."""
+        """Nodes by the sets of waiting nodes before them and of what they may die of; ordered by their first node.
+
+        What is sent does not wait for what is not: nodes are together only if they lead to the same first send.
+        """
         before: dict[Node, int] = {}
         waiting = 0
         groups: list[Group] = []
-        open_group: dict[tuple[int, int], Group] = {}
+        open_group: dict[tuple[int, int, float], Group] = {}
+        first_send = _first_sends(self._bound)
         for node in self._bound:
             mask = 0
             for source in [*[source for source, _ in node.inputs], *node.controls]:
@@ -125,16 +130,16 @@ class _Assembly:
                 waiting += 1
                 continue
             before[node] = mask
-            if role_of(node) is not None:
+            if role_of(node) is not None or node.definition.name == "send":
                 groups.append(Group([node], False))
                 continue
-            key = mask, self._deciders[node]
+            key = mask, self._deciders[node], first_send.get(node, math.inf)
             group = open_group.get(key)
             if group is None or len(group.nodes) >= LONGEST:
                 group = open_group[key] = Group([], False)
                 groups.append(group)
             group.nodes.append(node)
-        if (0, 0) not in open_group and any(value in self._literals for value in self._flow.fetches):
+        if (0, 0, math.inf) not in open_group and any(value in self._literals for value in self._flow.fetches):
             groups.insert(0, Group([], False))
         return groups
 
@@ -153,6 +158,9 @@ class _Assembly:
                 made = home.get(value.node)
                 if made is not None and made != index:
                     crossing[made].setdefault(value)
+        for node in self._bound:
+            if decides(node) and role_of(node) is None:  # whether it is dead must be seen, though nobody reads it
+                crossing[home[node]].setdefault(Value(node, 0))
         return [list(values) for values in crossing]
 
     def _is_still(self, group: Group) -> bool:
@@ -187,6 +195,19 @@ class _Assembly:
         inputs = tuple([slots[value] for value in reads if value not in self._literals])
         cost = costs.RegionCost(estimate_for([], []), 1)
         return Unit(index, [node], inputs, tuple([slots[value] for value in outputs]), _never, False, cost, route)
+
+
+def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
+    """For each node that something sent depends on, the first send that does."""
+    found: dict[Node, float] = {}
+    for number, node in enumerate(node for node in nodes if node.definition.name == "send"):
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if each not in found:
+                found[each] = number
+                stack.extend(sources_before(each))
+    return found
 
 
 class _Chained:
@@ -228,15 +249,21 @@ def _alone(bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Val
     wanted = [value.index for value in outputs]
     whole = any(literal is not None for literal in literals)
 
-    async def unit(ctx: Context, *inputs: Array) -> Sequence[Array]:
+    def begun(ctx: Context, inputs: Sequence[Array]) -> Any:
         arguments = _merged(literals, inputs) if whole else inputs
-        result = call(ctx, *arguments) if takes_context else call(*arguments)
+        return call(ctx, *arguments) if takes_context else call(*arguments)
+
+    async def unit(ctx: Context, *inputs: Array) -> Sequence[Array]:
+        result = begun(ctx, inputs)
         if asynchronous:
             result = await result
-        results = (result,) if single else result
-        return [results[index] for index in wanted]
+        return _picked((result,) if single else result, wanted)
 
     return unit
+
+
+def _picked(results: Sequence[Array], wanted: Sequence[int]) -> list[Array]:
+    return [results[index] for index in wanted]
 
 
 def _merged(literals: Sequence[Array | None], inputs: Sequence[Array]) -> list[Array]:

@@ -19,7 +19,7 @@ from aioflow.kernels.constants import identity_n
 from aioflow.kernels.filling import zeros_like
 from aioflow.node import Operation, Tensor, describe_line
 
-_KEEPS_SLICES: Final = frozenset({"identity", "read_variable"})
+_KEEPS_SLICES: Final = frozenset({"identity", "lossy", "read_variable"})
 """Ops whose gradient is the very gradient of their output: IndexedSlices pass through them as they are."""
 
 

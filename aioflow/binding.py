@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from aioflow import errors
 from aioflow.context import Context
-from aioflow.dtypes import Array, DeviceKind
+from aioflow.devices.memory import wrap
+from aioflow.dtypes import Array
 from aioflow.fusion import Bound
 from aioflow.nested import Code, Statement, Structured
 from aioflow.node import describe_line
@@ -14,12 +15,15 @@ from aioflow.passes.flow import Block, Node, Value
 class Binder:
     """Binds nodes for one device.
 
+    What kernels make is accounted for if the device does so.
+
     Attributes:
         literals: values known before any step, constants and handles, if they are looked for.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._ledger = None if context.device is None else context.device.accounts
         self.literals: dict[Value, Array] = {}
 
     def find_literals(self, nodes: Iterable[Node]) -> None:
@@ -55,14 +59,17 @@ class Binder:
         return Code(statements, arguments, block.flow.fetches)
 
     def _kernel(self, node: Node) -> Bound:
-        kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
+        kernel = node.definition.kernel_for(self._context.kind, node.input_specs)
         if kernel is None:
             types = ", ".join(str(spec) for spec in node.input_specs)
             raise errors.UnimplementedError(
-                f"{node.definition.name} has no kernel on the CPU for ({types}); it has them for "
+                f"{node.definition.name} has no kernel on the {self._context.kind} for ({types}); it has them for "
                 f"{', '.join(node.definition.kernels) or 'no device'}"
             ).at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
-        return Bound(node, kernel, kernel.bind(node.definition, node, self._context.xp))
+        call = kernel.bind(node.definition, node, self._context.xp)
+        if self._ledger is not None:
+            call = wrap(call, self._ledger, node, asynchronous=kernel.asynchronous)
+        return Bound(node, kernel, call)
 
 
 def read_inside(statements: Iterable[Statement]) -> Iterable[Value]:

@@ -3,7 +3,7 @@
 import asyncio
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from aioflow import dtypes, errors
 from aioflow.dtypes import Array, Spec, spec_of
@@ -17,7 +17,9 @@ Finder = Callable[[BaseException], Found | None]
 """Which node of several raised; None if it was none of them."""
 
 
-def located(error: BaseException, find: Finder | None, node: Node, inputs: Sequence[Array]) -> BaseException:
+def located(
+    error: BaseException, find: Finder | None, node: Node, inputs: Sequence[Array], device: str
+) -> BaseException:
     """`error` as an OpError that says where; as it is if it is a cancellation of this task or ends the program."""
     if not isinstance(error, Exception) and not _own_cancellation(error):
         return error
@@ -30,13 +32,21 @@ def located(error: BaseException, find: Finder | None, node: Node, inputs: Seque
         node.name,
         node.definition.name,
         line=describe_line(node.operation),
-        device=node.operation.device or None,
+        device=device,
         shapes=shapes,
     )
     if where:
         made.add_note(f"aioflow: {where}")
     traceback.clear_frames(error.__traceback__)  # the frames hold the step's tensors
     return made
+
+
+def reraise(made: BaseException) -> NoReturn:
+    """Raise what `located` made. No frame keeps it: its traceback would keep that frame, and all that it holds."""
+    try:
+        raise made from made.__cause__
+    finally:
+        del made
 
 
 def _explained(error: BaseException, node: Node, inputs: Sequence[Array]) -> BaseException:

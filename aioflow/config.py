@@ -1,7 +1,19 @@
 """What a session and a run can be told."""
 
 import dataclasses
-from typing import Literal
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from aioflow.cost_model import CostModel
+
+_KINDS: Final = ("CPU", "GPU")
+
+
+def _threads() -> int:
+    """A thread for each core, up to where more of them mostly wait for Python's lock."""
+    return min(4, os.cpu_count() or 1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -13,7 +25,20 @@ class Config:
         plan_cache_size: how many call signatures keep their plan; the least recently used goes first.
         executor: `regions` compiles what never waits; `tokens` runs one node at a time and defines the meaning.
         optimize: whether plans are simplified, deduplicated and folded.
-        compute_threads: threads on which heavy kernels run; started when first needed.
+        device_count: how many devices of each kind the session has, as {"CPU": 4}; one CPU, and the GPUs there are, by
+            default.
+        compute_threads: threads of each device on which heavy kernels run; as many as there are cores, up to 4, by
+            default, so that the next batch is decoded while a step computes. Started when first needed.
+        blas_threads: how many threads NumPy's matrix products may use in this process while the session is open; None
+            leaves that as it is.
+        allow_soft_placement: whether an operation goes to another device of its task if there is no such device as was
+            asked for, or no kernel for it there, instead of being refused.
+        log_device_placement: whether the log says of each plan what was placed where, and why.
+        cost_model: what operations and transfers are thought to cost, for placement; estimates by default.
+        compression: the lossy form in which floating-point tensors go from device to device, as "bfloat16", or one
+            between the devices of a task and one between workers, as {"workers": "int8"}; see `af.lossy`.
+        track_memory: whether each device accounts for what its kernels have made: live bytes, their peak, by op.
+        memory_limit: bytes that devices may hold, as {"CPU:1": 1 << 30}; ResourceExhaustedError beyond.
         fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
             are the same.
         stall_report: seconds after which a session whose steps do not go on says in the log who waits for what; None
@@ -25,21 +50,38 @@ class Config:
     plan_cache_size: int = 256
     executor: Literal["regions", "tokens"] = "regions"
     optimize: bool = True
-    compute_threads: int = 1
+    device_count: Mapping[str, int] | None = None
+    compute_threads: int = dataclasses.field(default_factory=_threads)
+    blas_threads: int | None = None
+    allow_soft_placement: bool = False
+    log_device_placement: bool = False
+    cost_model: "CostModel | None" = None
+    compression: str | Mapping[str, str] | None = None
+    track_memory: bool = False
+    memory_limit: Mapping[str, int] | None = None
     fuse_elementwise: bool = True
     stall_report: float | None = 60.0
     close_timeout: float = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("plan_cache_size", "compute_threads"):
+        for name in ("plan_cache_size", "compute_threads", "blas_threads"):
             expect(name, getattr(self, name), int)
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        for kind, count in (self.device_count or {}).items():
+            if kind not in _KINDS:
+                raise ValueError(f"device_count is by kind, CPU or GPU, not {kind!r}")
+            if not isinstance(count, int) or count < (kind == "CPU"):
+                raise ValueError(f"device_count[{kind!r}] cannot be {count!r}: a session has at least one CPU")
         if self.executor not in ("regions", "tokens"):
             raise ValueError(f"executor must be 'regions' or 'tokens', not {self.executor!r}")
         _check_seconds("operation_timeout", self.operation_timeout)
         _check_seconds("stall_report", self.stall_report)
         _check_seconds("close_timeout", self.close_timeout)
+
+    def memory_limit_of(self, kind: str, index: int) -> int | None:
+        """Bytes that a device may hold; None for no limit."""
+        return (self.memory_limit or {}).get(f"{kind}:{index}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

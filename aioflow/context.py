@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from aioflow.dtypes import Namespace
+from aioflow.devices.memory import Ledger
+from aioflow.dtypes import DeviceKind, Namespace
+from aioflow.rendezvous import Rendezvous
 from aioflow.resources import Resources
+from aioflow.tracing import Trace
 
 
 class StepView(Protocol):
@@ -18,8 +21,13 @@ class StepView(Protocol):
     def check(self) -> None:
         """CancelledError if the step has ended: what a kernel on a thread asks before it commits a change."""
 
-    def share_out(self, work: Callable[[int, int], object], size: int) -> None:
-        """Run work(begin, end) for parts that make up range(size), on the device's cores at the same time."""
+    @property
+    def rendezvous(self) -> Rendezvous:
+        """Where the parts of the step on different devices meet."""
+
+    @property
+    def trace(self) -> Trace | None:
+        """What writes down what happens, if the run is traced."""
 
     async def fed(self, index: int) -> Any:
         """The value of a feed, once the caller has given it: in a partial run that may be later."""
@@ -31,21 +39,48 @@ class StepView(Protocol):
         """The result of function(files, *args), run on one of the threads that read and write files."""
 
 
+class DeviceView(Protocol):
+    """What kernels may know of the device they run on."""
+
+    @property
+    def name(self) -> str:
+        """Its full name."""
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What kernels it can run."""
+
+    @property
+    def accounts(self) -> Ledger | None:
+        """What keeps account of what its kernels make, if anything does."""
+
+    def share_out(self, work: Callable[[int, int], object], size: int) -> None:
+        """Run work(begin, end) for parts that make up range(size), on the device's cores at the same time."""
+
+
 class Context:
-    """The device's array namespace, the named state of the device, and the step; `due` ends the slice of time.
+    """The device and its array namespace, named state, and the step; `due` ends the slice of time.
 
     Attributes:
         iteration: the numbers of the iterations of the loops around, outermost first.
     """
 
-    __slots__ = ("due", "iteration", "resources", "step", "xp")
+    __slots__ = ("device", "due", "iteration", "resources", "step", "xp")
 
-    def __init__(self, xp: Namespace, resources: Resources, step: StepView, due: float = 0.0) -> None:
+    def __init__(
+        self, xp: Namespace, resources: Resources, step: StepView, due: float = 0.0, device: DeviceView | None = None
+    ) -> None:
         self.due = due
         self.iteration: tuple[int, ...] = ()
         self.xp: Final = xp
         self.resources: Final = resources
         self.step: Final = step
+        self.device: Final[DeviceView] = device  # type: ignore[assignment]  # tests of single kernels have none
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What kernels the device can run."""
+        return DeviceKind.CPU if self.device is None else self.device.kind
 
     def at(self, iteration: tuple[int, ...]) -> "Context":
         """The same inside that iteration. Its slice of time is this one's."""
@@ -59,7 +94,7 @@ class _Inside(Context):
 
     def __init__(self, outside: Context, iteration: tuple[int, ...]) -> None:
         self._outside = outside
-        super().__init__(outside.xp, outside.resources, outside.step, outside.due)
+        super().__init__(outside.xp, outside.resources, outside.step, outside.due, outside.device)
         self.iteration = iteration
 
     @property

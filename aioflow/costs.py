@@ -1,11 +1,36 @@
 """What a node costs, estimated from shapes; measurements of earlier runs replace the estimate where they exist."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import Array, DeviceKind, Spec
 from aioflow.op import Op
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Site:
+    """A device as placement sees it.
+
+    Attributes:
+        name: its full name.
+        spec: the name in parts.
+        kind: which kernels it runs.
+        memory_limit: how many bytes it may hold; None for no limit.
+    """
+
+    name: str
+    spec: DeviceSpec
+    kind: DeviceKind
+    memory_limit: int | None = None
+
+    @classmethod
+    def from_string(cls, name: str, memory_limit: int | None = None) -> "Site":
+        """The device of that full name. ValueError if it is malformed, or of a type that there are no kernels for."""
+        spec = DeviceSpec.from_string(name)
+        return cls(name, spec, DeviceKind(spec.device_type or ""), memory_limit)
 
 
 class Costed(Protocol):
@@ -29,19 +54,37 @@ PER_NODE: Final = 0.7e-6
 BYTES_PER_SECOND: Final = 6e9
 OPERATIONS_PER_SECOND: Final = 60e9
 """Rates of one CPU with two cores; only their order of magnitude matters."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast a kind of device is: seconds for calling a kernel at all, bytes and operations per second."""
+
+    per_call: float
+    bytes_per_second: float
+    operations_per_second: float
+
+
+CPU_RATES: Final = Rates(PER_NODE, BYTES_PER_SECOND, OPERATIONS_PER_SECOND)
 _GUESS: Final = 32
 """The size assumed for an axis whose size is open."""
 
 
-def seconds(node: Costed, inputs: Sequence[Spec], outputs: Sequence[Spec] | None = None) -> float:
+def seconds(
+    node: Costed,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec] | None = None,
+    kind: DeviceKind = DeviceKind.CPU,
+    rates: Rates = CPU_RATES,
+) -> float:
     """The estimated time of one execution, for inputs of these Specs."""
     results = node.output_specs if outputs is None else outputs
-    kernel = node.definition.kernel_for(DeviceKind.CPU, inputs)
+    kernel = node.definition.kernel_for(kind, inputs)
     moves = kernel is None or kernel.fresh  # else it hands on a view
     moved = sum(elements(spec) * spec.dtype.size for spec in (*inputs, *results)) if moves else 0
     rule = node.definition.cost_rule
     operations = rule(inputs, results, node.attrs) if rule is not None else 0.0
-    return PER_NODE + moved / BYTES_PER_SECOND + operations / OPERATIONS_PER_SECOND
+    return rates.per_call + moved / rates.bytes_per_second + operations / rates.operations_per_second
 
 
 def elements(spec: Spec) -> int:
@@ -56,7 +99,7 @@ Estimate = Callable[[Sequence[Array]], tuple[float, bool]]
 """Seconds for concrete inputs, and whether most of them are spent in kernels worth a thread."""
 HEAVY: Final = 100e-6
 """Seconds: what takes longer leaves the loop."""
-_BIG_KERNEL: Final = 20e-6
+BIG_KERNEL: Final = 20e-6
 """Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
 _STEP: Final = 0.1
 _FAR: Final = 2.0
@@ -114,13 +157,25 @@ class RegionCost:
             estimate *= _FAR_STEP
         else:
             estimate *= 1 + _STEP if measured > estimate else 1 - _STEP
-        self._known[bucket] = (estimate, threads or estimate > _BIG_KERNEL * self._count)
+        self._known[bucket] = (estimate, threads or estimate > BIG_KERNEL * self._count)
 
 
 def total(each: Sequence[float]) -> tuple[float, bool]:
     """The sum of several kernels' seconds, and whether the big ones among them make up most of it."""
     whole = sum(each)
-    return whole, sum(part for part in each if part > _BIG_KERNEL) > whole / 2
+    return whole, sum(part for part in each if part > BIG_KERNEL) > whole / 2
 
 
-__all__ = ["HEAVY", "Costed", "Estimate", "RegionCost", "elements", "seconds", "total"]
+__all__ = [
+    "BIG_KERNEL",
+    "CPU_RATES",
+    "HEAVY",
+    "Costed",
+    "Estimate",
+    "Rates",
+    "RegionCost",
+    "Site",
+    "elements",
+    "seconds",
+    "total",
+]

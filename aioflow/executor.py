@@ -17,7 +17,7 @@ from collections.abc import Generator
 from typing import Any, Final, Protocol
 
 from aioflow import errors
-from aioflow.blame import located
+from aioflow.blame import located, reraise
 from aioflow.context import Context
 from aioflow.dtypes import Array
 from aioflow.frames import Activation, Frames, Line
@@ -34,7 +34,6 @@ class Host(Protocol):
     """What the executor needs of the step it runs for."""
 
     context: Context
-    ended: bool
 
     async def pause(self) -> None:
         """Let the loop turn if the slice of time is used up."""
@@ -81,7 +80,7 @@ class Execution:
             while frames.open or self._tasks:
                 while frames.open:
                     activation, unit = frames.next()
-                    if flows and (unit.role is not None or unit.place in activation.dead):
+                    if flows and (unit.role is not None or (unit.place in activation.dead and not unit.always)):
                         self._flow(activation, unit)
                         if not self._flown % _TURN:
                             await asyncio.sleep(0)
@@ -121,8 +120,7 @@ class Execution:
         try:
             outputs = self._frames.flow(activation, unit, inputs)
         except ValueError as error:
-            made = _blamed(error, unit, activation, inputs)
-            raise made from made.__cause__
+            reraise(self._blamed(error, unit, activation, inputs))
         if outputs is not None:
             self._host.finished(unit, inputs, outputs, start)
         self._flown += 1
@@ -138,8 +136,7 @@ class Execution:
         try:
             outputs = await coroutine
         except BaseException as error:
-            made = _blamed(error, unit, activation, inputs)
-            raise made from made.__cause__
+            reraise(self._blamed(error, unit, activation, inputs))
         self._lone = None
         self._host.finished(unit, inputs, outputs, start)
         self._frames.finish(activation, unit, outputs)
@@ -165,8 +162,7 @@ class Execution:
             self._finish(begun, done.value)
             return
         except BaseException as error:
-            made = _blamed(error, *begun[:3])
-            raise made from made.__cause__
+            reraise(self._blamed(error, *begun[:3]))
         task = asyncio.get_running_loop().create_task(_resumed(coroutine, waiting_on))
         self._tasks[task] = begun
         task.add_done_callback(functools.partial(self._on_done, coroutine))
@@ -194,13 +190,19 @@ class Execution:
                 failed = error, begun
         if failed is not None:
             error, begun = failed
-            made = _blamed(error, *begun[:3])
-            raise made from made.__cause__
+            reraise(self._blamed(error, *begun[:3]))
 
     def _finish(self, begun: Begun, outputs: Outputs) -> None:
         unit, activation, inputs, start = begun
         self._host.finished(unit, inputs, outputs, start)
         self._frames.finish(activation, unit, outputs)
+
+    def _blamed(self, error: BaseException, unit: Unit, activation: Activation, inputs: Outputs) -> BaseException:
+        """The error as the user sees it: with its place, and the iteration it happened in."""
+        made = located(error, unit.find, unit.nodes[0], inputs, self._host.context.device.name)
+        if activation.frame is not None and isinstance(made, errors.OpError):
+            made.add_note(f"aioflow: {activation.describe()}")
+        return made
 
     async def _stop(self) -> asyncio.CancelledError | None:
         """Cancel and await every task that is left. Returns a cancellation of the caller that came meanwhile."""
@@ -259,14 +261,6 @@ def note_waiting(error: BaseException, units: list[Unit]) -> None:
     if isinstance(error, asyncio.CancelledError) and units:
         names = ", ".join(f"{node.name!r} ({node.definition.name})" for unit in units for node in unit.nodes[:1])
         error.add_note(f"aioflow: the run was waiting for {names}")
-
-
-def _blamed(error: BaseException, unit: Unit, activation: Activation, inputs: Outputs) -> BaseException:
-    """The error as the user sees it: with its place, and the iteration it happened in."""
-    made = located(error, unit.find, unit.nodes[0], inputs)
-    if activation.frame is not None and isinstance(made, errors.OpError):
-        made.add_note(f"aioflow: {activation.describe()}")
-    return made
 
 
 def _without_value(fetched: Value) -> errors.InvalidArgumentError:

@@ -26,7 +26,8 @@ import numpy as np
 from aioflow.context import Context
 from aioflow.dtypes import Array
 from aioflow.kernels.control_flow import DEAD
-from aioflow.program import ROOT, Arrival, Level, Outputs, Program, Unit
+from aioflow.levels import ROOT
+from aioflow.program import Arrival, Level, Outputs, Program, Unit
 
 
 class Activation:
@@ -204,7 +205,10 @@ class Frames(Line):
 
     def finish(self, activation: Activation, unit: Unit, outputs: Outputs) -> None:
         """The unit's kernel has made its outputs."""
-        self._deliver(activation, unit, outputs, False)
+        if unit.always and (unit.place in activation.dead or any(value is DEAD for value in outputs)):
+            self._deliver(activation, unit, [DEAD] * len(unit.outputs), True)
+        else:
+            self._deliver(activation, unit, outputs, False)
         activation.outstanding -= 1
         if not activation.outstanding and activation.frame is not None:
             self._settle(activation.frame)

@@ -207,7 +207,7 @@ class _Blocks:
         for index in self._whole:
             flat[index] = arrays[index].reshape(-1)
         results = {index: np.empty(size, self._dtypes[index]) for index in self._results}
-        ctx.step.share_out(lambda begin, end: self._work(flat, results, begin, end), size)
+        ctx.device.share_out(lambda begin, end: self._work(flat, results, begin, end), size)
         return [results[index].reshape(shape) for index in self._results]
 
     def _work(self, flat: Sequence[Array], results: dict[int, Array], begin: int, end: int) -> None:

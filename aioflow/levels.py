@@ -11,8 +11,9 @@ from aioflow import errors
 from aioflow.kernels.control_flow import PRIMITIVES
 from aioflow.node import describe_line
 from aioflow.passes.flow import Node, Value, is_back_edge
-from aioflow.program import ROOT
 
+ROOT: Final = 0
+"""The number of the level that is the step itself."""
 _WAYS_OUT: Final = {
     "exit": "af.exit has no frame to leave: what it reads is outside of every loop",
     "next_iteration": "af.next_iteration has no frame: what it reads is outside of every loop",
@@ -24,6 +25,11 @@ def role_of(node: Node) -> str | None:
     """Its type if it is a primitive of control flow."""
     name = node.definition.name
     return name if name in PRIMITIVES else None
+
+
+def decides(node: Node) -> bool:
+    """Whether its outputs may be dead although its inputs are not: a primitive, a `recv` of what may be."""
+    return role_of(node) is not None or bool(node.definition.name == "recv" and node.attrs["mortal"])
 
 
 class Levels:
@@ -122,7 +128,7 @@ class Levels:
 def deciders(nodes: Iterable[Node], levels: Levels) -> dict[Node, int]:
     """For each node, a number that stands for what decides whether it is dead: equal ones are dead together.
 
-    It has a bit for each output of a primitive that the node depends on with no primitive in between.
+    It has a bit for each output of what decides that the node depends on with no other such in between.
     """
     bits: dict[tuple[Node, int], int] = {}
     found: dict[Node, int] = {}
@@ -131,7 +137,7 @@ def deciders(nodes: Iterable[Node], levels: Levels) -> dict[Node, int]:
         for source, port in [*node.inputs, *[(control, -1) for control in node.controls]]:
             if is_back_edge(source, node) or source not in levels.inside:
                 continue
-            if role_of(source) is None:
+            if not decides(source):
                 mask |= found[source]
             else:
                 way = source, port if role_of(source) == "switch" else -1
@@ -145,4 +151,4 @@ def _wrong(node: Node, text: str) -> errors.InvalidArgumentError:
     return made.at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
 
 
-__all__ = ["Levels", "deciders", "role_of"]
+__all__ = ["ROOT", "Levels", "deciders", "decides", "role_of"]

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aioflow.dtypes import Array
-from aioflow.levels import Levels, role_of
+from aioflow.levels import ROOT, Levels, role_of
 from aioflow.passes.flow import Node, Value, is_back_edge
-from aioflow.program import ROOT, Arrival, Given, Route
+from aioflow.program import Arrival, Given, Route
 
 
 class Links:

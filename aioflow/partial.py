@@ -7,11 +7,15 @@ from typing import Final
 from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.kernels.control_flow import DEAD
+from aioflow.lane import Lane
+from aioflow.levels import ROOT
+from aioflow.local import Local
 from aioflow.node import Operation, Tensor
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Plan
-from aioflow.program import ROOT, Outputs, Program, Unit
-from aioflow.step import Local, Step, deadline_exceeded
+from aioflow.program import Outputs, Unit
+from aioflow.programs import Programs
+from aioflow.step import Step, deadline_exceeded
 
 
 class PartialRun(Step):
@@ -22,23 +26,24 @@ class PartialRun(Step):
     """
 
     __slots__ = (
-        "_calls", "_failure", "_fed", "_fetched", "_needs", "_places", "_program", "_timeout", "_values", "local",
+        "_calls", "_failure", "_fed", "_fetched", "_needs", "_places", "_programs", "_timeout", "_values", "local",
         "runner",
     )  # fmt: skip
 
-    def __init__(self, local: Local, plan: Plan, program: Program, timeout: float | None = None) -> None:
+    def __init__(self, local: Local, plan: Plan, programs: Programs, timeout: float | None = None) -> None:
         super().__init__(local, plan.counted)
         loop = asyncio.get_running_loop()
         self.local: Final = local
-        self._program: Final = program
+        self._programs: Final = programs
         self._timeout: Final = timeout
         self._fed = {tensor: loop.create_future() for tensor in plan.signature.feeds}
         self._values = {tensor: loop.create_future() for tensor in plan.signature.fetches}
         self._fetched: set[Tensor] = set()
         self._needs = dict(zip(plan.signature.fetches, _needs(plan.flow), strict=True))
-        self._places: dict[int, list[Tensor]] = {}
-        for tensor, slot in zip(plan.signature.fetches, program.fetches, strict=True):
-            self._places.setdefault(slot, []).append(tensor)
+        self._places: dict[tuple[str, int], list[Tensor]] = {}
+        for part in programs.parts:
+            for index, slot in zip(part.fetches, part.program.fetches, strict=True):
+                self._places.setdefault((part.device.name, slot), []).append(plan.signature.fetches[index])
         self._calls = 0
         self._failure: errors.OpError | None = None
         self.runner: Final = loop.create_task(self._execute())
@@ -47,7 +52,7 @@ class PartialRun(Step):
 
     async def _execute(self) -> None:
         try:
-            await self.run(self._program, (), None)
+            await self.run(self._programs, (), None)
         except (Exception, asyncio.CancelledError) as error:
             self._failure = _failure(error)
             for future in self._values.values():
@@ -60,13 +65,13 @@ class PartialRun(Step):
         value: Array = await list(self._fed.values())[index]
         return value
 
-    def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+    def finished(self, lane: Lane, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Hand out what is fetched as soon as it is there."""
-        super().finished(unit, inputs, outputs, start)
+        super().finished(lane, unit, inputs, outputs, start)
         if unit.route.target != ROOT:
             return
         for slot, value in zip(unit.outputs, outputs, strict=True):
-            for tensor in self._places.get(slot, ()):
+            for tensor in self._places.get((lane.device.name, slot), ()):
                 if not self._values[tensor].done() and value is not DEAD:
                     self._values[tensor].set_result(value)
 

@@ -4,15 +4,17 @@ prune         what the fetches and targets need, with feeds in the place of fed 
 order         reads and updates of one variable, in the order they were built
 optimise      simplify, dedupe, fold
 verify        the result is legal
+split         a place for each node, and a part for each device
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aioflow import passes
 from aioflow.kernels.constants import missing_feed
 from aioflow.node import Operation, Tensor, describe_line
+from aioflow.partition import Part
 from aioflow.passes.flow import Flow
 from aioflow.passes.prune import prune
 
@@ -48,12 +50,22 @@ class Plan:
 
     signature: Signature
     flow: Flow
+    parts: Sequence[Part]
     counted: Sequence[str]
     """Names of the operations that ask how often they ran."""
 
 
-def make_plan(signature: Signature, optimize: bool = True) -> Plan:
-    """Plan a call. InvalidArgumentError, before anything runs, if a placeholder that it needs is not fed."""
+def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], optimize: bool = True) -> Plan:
+    """Plan a call, before anything runs. `split` gives the parts for the devices.
+
+    InvalidArgumentError if a placeholder that it needs is not fed, or something cannot be placed.
+    """
+    flow = make_flow(signature, optimize)
+    return Plan(signature, flow, split(flow), _counted(flow))
+
+
+def make_flow(signature: Signature, optimize: bool = True) -> Flow:
+    """What a call will run, on whichever devices. InvalidArgumentError if a placeholder that it needs is not fed."""
     flow = prune(signature.feeds, signature.fetches, signature.targets)
     for node in flow.nodes:
         if node.definition.name == "placeholder":
@@ -63,8 +75,7 @@ def make_plan(signature: Signature, optimize: bool = True) -> Plan:
         flow = passes.trim(passes.order(flow))
         if optimize:
             flow = passes.optimise(flow)
-    flow = passes.verify(flow)
-    return Plan(signature, flow, _counted(flow))
+    return passes.verify(flow)
 
 
 def _counted(flow: Flow) -> list[str]:

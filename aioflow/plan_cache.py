@@ -2,14 +2,20 @@
 
 import functools
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from aioflow.assembly import assemble
 from aioflow.config import Config, RunOptions
 from aioflow.context import Context
-from aioflow.devices.cpu import Threads
-from aioflow.executor import Program, Unit
-from aioflow.plan import Plan, Signature, make_plan
+from aioflow.cost_model import CostModel
+from aioflow.devices.device import Device
+from aioflow.placement import Placement
+from aioflow.placer import Placer
+from aioflow.plan import Plan, Signature, make_flow, make_plan
+from aioflow.program import Unit
+from aioflow.programs import DeviceProgram, Programs
+from aioflow.resources import Resources
 
 DEFAULT: Final = RunOptions()
 LONG_PLAN: Final = 2000
@@ -17,33 +23,59 @@ LONG_PLAN: Final = 2000
 
 
 class Planned:
-    """A plan with its programs, assembled when first needed."""
+    """A plan with its programs, assembled when first needed.
 
-    __slots__ = ("fused", "lone", "plain", "plan", "streamed", "unchanged")
+    Attributes:
+        plan: the plan.
+        fused: what never waits is in regions.
+        plain: node by node.
+        streamed: for partial runs, whose feeds arrive while it runs.
+        unchanged: node by node, as the user built them.
+    """
+
+    __slots__ = ("fused", "plain", "plan", "streamed", "unchanged")
 
     def __init__(self, plan: Plan) -> None:
         self.plan: Final = plan
-        self.fused: Program | None = None
-        self.plain: Program | None = None
-        self.streamed: Program | None = None
-        self.unchanged: Program | None = None
-        self.lone: Unit | None = None
+        self.fused: Programs | None = None
+        self.plain: Programs | None = None
+        self.streamed: Programs | None = None
+        self.unchanged: Programs | None = None
+
+    @property
+    def lone(self) -> Unit | None:
         """The only unit of the fused program, if its inputs and outputs are the call's."""
+        return None if self.fused is None else self.fused.lone
 
 
 class Plans:
     """A bounded cache: the least recently used plan makes room for a new one."""
 
-    def __init__(self, config: Config, context: Context, compute: Threads) -> None:
+    def __init__(self, config: Config, devices: Sequence[Device], resources: Resources) -> None:
         self._config = config
-        self._context = context
-        self._compute = compute
+        self._devices = {device.name: device for device in devices}
+        self._contexts = {
+            # no step: for handles alone
+            device.name: Context(device.xp, resources, None, device=device)  # type: ignore[arg-type]
+            for device in devices
+        }
+        self._first = devices[0]
+        self._placer = Placer(config, devices)
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
 
     @property
     def signatures(self) -> list[Signature]:
         """The signatures whose plans are kept, the least recently used first."""
         return list(self._plans)
+
+    @property
+    def model(self) -> CostModel:
+        """What things are taken to cost."""
+        return self._placer.model
+
+    def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        return self._placer.placement(make_flow(signature, self._config.optimize))
 
     def clear(self) -> None:
         """Forget all plans."""
@@ -58,14 +90,14 @@ class Plans:
 
     def planned(self, signature: Signature) -> Planned:
         """The plan of a signature, made here and now if it is new."""
-        return self.known(signature) or self._keep(signature, Planned(make_plan(signature, self._config.optimize)))
+        return self.known(signature) or self._keep(signature, self._made(signature))
 
     async def plan(self, signature: Signature) -> Planned:
         """The same; a long one is made on a compute thread, for planning it here would hold the loop."""
         found = self.known(signature)
         if found is not None or not self.is_long(signature):
             return found or self.planned(signature)
-        made = await self._compute.run(functools.partial(self._make, signature), "planning")
+        made = await self._first.compute.run(functools.partial(self._make, signature), "planning")
         return self.known(signature) or self._keep(signature, made)
 
     @staticmethod
@@ -75,9 +107,12 @@ class Plans:
         return element is not None and element.graph.version > LONG_PLAN
 
     def _make(self, signature: Signature) -> Planned:
-        planned = Planned(make_plan(signature, self._config.optimize))
-        self.program(planned, DEFAULT)
+        planned = self._made(signature)
+        self.programs(planned, DEFAULT)
         return planned
+
+    def _made(self, signature: Signature, optimize: bool = True) -> Planned:
+        return Planned(make_plan(signature, self._placer.split, optimize and self._config.optimize))
 
     def _keep(self, signature: Signature, planned: Planned) -> Planned:
         """Cache a plan; the least recently used one makes room."""
@@ -86,36 +121,41 @@ class Plans:
             self._plans.popitem(last=False)
         return planned
 
-    def program(self, planned: Planned, options: RunOptions) -> Program:
-        """The program for a run with these options."""
+    def programs(self, planned: Planned, options: RunOptions) -> Programs:
+        """The programs for a run with these options."""
         if options.check_numerics:
             if planned.unchanged is None:  # by folding and merging, which would hide where a value came from
-                flow = make_plan(planned.plan.signature, optimize=False).flow
-                planned.unchanged = assemble(flow, self._context, fused=False, stream=False)
+                plan = self._made(planned.plan.signature, optimize=False).plan
+                planned.unchanged = self._assembled(plan, fused=False, stream=False)
             return planned.unchanged
         if self._config.executor == "tokens" or options.trace:
             if planned.plain is None:
-                planned.plain = assemble(planned.plan.flow, self._context, fused=False, stream=False)
+                planned.plain = self._assembled(planned.plan, fused=False, stream=False)
             return planned.plain
         if planned.fused is None:
-            blocks = self._config.fuse_elementwise
-            planned.fused = assemble(planned.plan.flow, self._context, fused=True, stream=False, blocks=blocks)
-            planned.lone = _lone_unit(planned.fused)
+            planned.fused = self._assembled(planned.plan, fused=True, stream=False)
         return planned.fused
 
-    def streamed(self, planned: Planned) -> Program:
-        """The program of a partial run, whose feeds arrive while it runs."""
+    def streamed(self, planned: Planned) -> Programs:
+        """The programs of a partial run, whose feeds arrive while it runs."""
         if planned.streamed is None:
             fused = self._config.executor != "tokens"
-            planned.streamed = assemble(planned.plan.flow, self._context, fused=fused, stream=True)
+            planned.streamed = self._assembled(planned.plan, fused=fused, stream=True)
         return planned.streamed
 
+    def _assembled(self, plan: Plan, *, fused: bool, stream: bool) -> Programs:
+        tracked = self._config.track_memory or self._config.memory_limit is not None
+        blocks = fused and not stream and not tracked and self._config.fuse_elementwise
+        made = [
+            DeviceProgram(
+                self._devices[part.device],
+                assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks),
+                part.feeds,
+                part.fetches,
+            )
+            for part in plan.parts
+        ]
+        return Programs(made, self._first)
 
-def _lone_unit(program: Program) -> Unit | None:
-    """The only unit, if it takes the feeds, makes the fetches, and has no loop: only in a step can a loop be ended."""
-    if len(program.units) != 1 or program.flows:
-        return None
-    unit = program.units[0]
-    if unit.cost.endless:
-        return None
-    return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None
+
+__all__ = ["DEFAULT", "LONG_PLAN", "Planned", "Plans"]

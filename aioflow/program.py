@@ -12,13 +12,11 @@ from typing import Any, Final, NamedTuple
 from aioflow.blame import Finder
 from aioflow.costs import RegionCost
 from aioflow.dtypes import Array
+from aioflow.levels import ROOT, decides, role_of
 from aioflow.passes.flow import Node, Value
 
 Outputs = Sequence[Array]
 UnitCoroutine = Coroutine[Any, Any, Outputs]
-
-ROOT: Final = 0
-"""The number of the level that is the step itself."""
 
 
 class Arrival(NamedTuple):
@@ -85,6 +83,7 @@ class Unit:
         cost: what it costs.
         find: which of its nodes an error came from, if it has several.
         heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
+        always: whether it runs though it is dead: it hands on the news, or takes it in.
         route: where it stands and what follows it.
         successors: see Route.
         role: see Route.
@@ -92,8 +91,8 @@ class Unit:
     """
 
     __slots__ = (
-        "begin", "cost", "find", "heavy", "index", "inputs", "nodes", "outputs", "place", "role", "route", "successors",
-        "waits",
+        "always", "begin", "cost", "find", "heavy", "index", "inputs", "nodes", "outputs", "place", "role", "route",
+        "successors", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -118,6 +117,7 @@ class Unit:
         self.begin: Final = begin
         self.waits: Final = waits
         self.cost: Final = cost
+        self.always: Final = any(node.definition.name in ("send", "recv") for node in nodes[:1])
         self.route: Final = route
         self.successors: Final = route.successors
         self.role: Final = route.role
@@ -191,7 +191,7 @@ class Program:
         self.fetches: Final = fetches
         self.fetched: Final = fetched
         self.given: Final = tuple(given)
-        self.flows: Final = any(unit.role is not None for unit in units)
+        self.flows: Final = any(unit.role is not None or _is_mortal(unit) for unit in units)
         for unit in units:
             self._count(unit)
         root = self.levels[ROOT]
@@ -212,4 +212,9 @@ class Program:
             target.enters += 1
 
 
-__all__ = ["ROOT", "Arrival", "Given", "Level", "Outputs", "Program", "Route", "Unit", "UnitCoroutine"]
+def _is_mortal(unit: Unit) -> bool:
+    """Whether it receives what may be dead."""
+    return any(decides(node) and role_of(node) is None for node in unit.nodes[:1])
+
+
+__all__ = ["Arrival", "Given", "Level", "Outputs", "Program", "Route", "Unit", "UnitCoroutine"]

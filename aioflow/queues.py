@@ -6,9 +6,11 @@ nothing to undo; while it heads the line the queue may grow beyond its capacity 
 several goes in as there is room, or all at once if that is asked for.
 """
 
+import asyncio
 import dataclasses
+import functools
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -19,6 +21,8 @@ from aioflow.waiting import BATCH, Attempt, Line, Outcome, Waitable, wake
 
 Work = Callable[..., Awaitable[Any]]
 """Calls a function with arguments where it may take long, and gives what it returns."""
+Serve = Callable[[], Outcome | None]
+"""What serves an attempt."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Queue(Waitable):
     # Putting
 
     async def put(self, *components: Any, who: Any = None) -> None:
-        """One more element, as soon as there is room.
+        """One more element, as soon as there is room. It is copied: on a thread of the loop's executor if it is large.
 
         Cancelling while it waits puts nothing; at the moment in which it is served, cancelling comes too late.
 
@@ -81,11 +85,14 @@ class Queue(Waitable):
             TypeError, ValueError: the queue cannot hold it.
             af.errors.CancelledError: the queue is closed.
         """
-        await self.put_item(self._item(components), who)
+        if self._is_long_copied(components):
+            await self._put_copied(lambda: self._inserting(self._item(components)), "put an element into", who)
+        else:
+            await self.put_item(self._item(components), who)
 
     def put_item(self, item: Item, who: Any = None) -> Awaitable[None]:
         """The same for an element that is known to be as the queue keeps it."""
-        return self.attempt(self._puts, Attempt("put an element into", lambda: self._insert(item), who))
+        return self.attempt(self._puts, Attempt("put an element into", self._inserting(item), who))
 
     async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False, who: Any = None) -> None:
         """More elements: each as soon as there is room, or all at once.
@@ -94,26 +101,31 @@ class Queue(Waitable):
             TypeError, ValueError: the queue cannot hold one of them, or never holds so many at once.
             af.errors.CancelledError: the queue is closed; what is in it by then stays.
         """
-        await self.put_items([self._item(item) for item in items], atomic, who)
+        if self._is_long_copied([component for item in items for component in item]):
+            await self._put_copied(
+                lambda: self._inserting_many(list(map(self._item, items)), atomic), "put elements into", who
+            )
+        else:
+            await self.put_items(list(map(self._item, items)), atomic, who)
 
     async def put_batch(self, *columns: Any, atomic: bool = False, who: Any = None) -> None:
         """The same for elements whose components are stacked: `put_batch(images, labels)`."""
-        await self.put_items(self._typed().rows(columns), atomic, who)
+        rows = self._typed().rows
+        if self._is_long_copied(columns):
+            await self._put_copied(lambda: self._inserting_many(rows(columns), atomic), "put elements into", who)
+        else:
+            await self.put_items(rows(columns), atomic, who)
 
     async def put_items(self, items: Sequence[Item], atomic: bool = False, who: Any = None) -> None:
         """The same for elements that are known to be as the queue keeps them."""
-        if not items:
-            return
-        if atomic and 0 <= self._capacity < len(items):
-            raise ValueError(f"{len(items)} elements at once do not go into {self!r}, which holds {self._capacity}")
-        waiting = deque(items)
-        serve = (lambda: self._insert_all(waiting)) if atomic else (lambda: self._insert_some(waiting))
-        await self.attempt(self._puts, Attempt(f"put {len(items)} elements into", serve, who))
+        if items:
+            serve = self._inserting_many(items, atomic)
+            await self.attempt(self._puts, Attempt(f"put {len(items)} elements into", serve, who))
 
     def put_nowait(self, *components: Any) -> bool:
         """Put an element now if there is room and nobody waits to. Whether it is in. CancelledError if it is closed."""
         item = self._item(components)
-        attempt = Attempt("put an element into", lambda: self._insert(item))
+        attempt = Attempt("put an element into", self._inserting(item))
         done = self.attempt_now(self._puts, attempt)
         attempt.result()
         return done
@@ -131,6 +143,42 @@ class Queue(Waitable):
         if self.elements is None:
             raise TypeError(f"{self!r} holds anything, and so no batches")
         return self.elements
+
+    def _is_long_copied(self, values: Iterable[Any]) -> bool:
+        """Whether putting them copies so much that it would hold the loop."""
+        return self.elements is not None and sum([getattr(value, "nbytes", 0) for value in values]) > LARGE
+
+    async def _put_copied(self, make: Callable[[], Serve], what: str, who: Any) -> None:
+        """Have made on a thread what serves the attempt, which has its place in line meanwhile."""
+        attempt = Attempt(what, _not_yet, who)
+        made = asyncio.get_running_loop().run_in_executor(None, make)
+        made.add_done_callback(functools.partial(self._on_made, attempt))
+        try:
+            await self.attempt(self._puts, attempt)
+        finally:
+            made.cancel()
+
+    def _on_made(self, attempt: Attempt, made: "asyncio.Future[Serve]") -> None:
+        if made.cancelled():
+            return
+        error, failed = made.exception(), []
+        with self._lock:
+            if error is None and attempt.serve is _not_yet:
+                attempt.serve = made.result()
+            elif error is not None and self._puts.leave(attempt):
+                attempt.outcome = None, error
+                failed = [attempt]
+            served = self._serve()
+        wake([*failed, *served])
+
+    def _inserting(self, item: Item) -> Serve:
+        return lambda: self._insert(item)
+
+    def _inserting_many(self, items: Sequence[Item], atomic: bool) -> Serve:
+        if atomic and 0 <= self._capacity < len(items):
+            raise ValueError(f"{len(items)} elements at once do not go into {self!r}, which holds {self._capacity}")
+        waiting = deque(items)
+        return (lambda: self._insert_all(waiting)) if atomic else (lambda: self._insert_some(waiting))
 
     def _insert(self, item: Item) -> Outcome | None:
         if self._closed:
@@ -178,14 +226,12 @@ class Queue(Waitable):
 
     # Taking
 
-    async def take(self, who: Any = None) -> Item:
-        """The next element, as soon as there is one.
+    def take(self, who: Any = None) -> Coroutine[Any, Any, Item]:
+        """The next element, as soon as there is one: to be awaited.
 
         Whoever is cancelled has taken nothing. OutOfRangeError if the queue is closed and has none.
         """
-        (taken,) = await self.attempt(self._takes, Attempt("take an element of", _Take(self, 1), who))
-        item: Item = taken[-1]
-        return item
+        return self.attempt(self._takes, _TakingOne(self, who))
 
     async def take_many(self, count: int, who: Any = None) -> list[Item]:
         """The next `count` elements, as soon as there are so many; none is taken before.
@@ -230,11 +276,8 @@ class Queue(Waitable):
 
     def take_nowait(self) -> Item | None:
         """The next element if there is one and nobody waits for it, else None. OutOfRangeError as `take` raises."""
-        attempt = Attempt("take an element of", _Take(self, 1))
-        if not self.attempt_now(self._takes, attempt):
-            return None
-        item: Item = attempt.result()[0][-1]
-        return item
+        attempt = _TakingOne(self)
+        return attempt.result() if self.attempt_now(self._takes, attempt) else None
 
     def _give_back(self, attempt: Attempt) -> None:
         if isinstance(attempt.serve, _Take) and attempt.outcome is not None:
@@ -323,6 +366,10 @@ class Queue(Waitable):
         return f"<{type(self).__name__} {self.name!r} {len(self._store)}{room}{waiting}{state}>"
 
 
+def _not_yet() -> None:
+    """What serves an attempt that is not ready to be served."""
+
+
 class _Take:
     """The taking of `count` elements: all of them at once, or fewer of a closed queue if `fewer`."""
 
@@ -354,6 +401,21 @@ class _Take:
             queue._bytes -= _bytes(_items(taken))
         queue._taken += count
         return taken, None
+
+
+class _TakingOne(Attempt):
+    """The taking of one element."""
+
+    __slots__ = ()
+
+    def __init__(self, queue: Queue, who: Any = None) -> None:
+        super().__init__("take an element of", _Take(queue, 1), who)
+
+    def result(self) -> Item:
+        """The element."""
+        (taken,) = super().result()
+        item: Item = taken[-1]
+        return item
 
 
 LARGE: Final = 1 << 20

@@ -162,7 +162,7 @@ class VariableState:
             raise errors.InvalidArgumentError(
                 f"a value of shape {list(np.shape(value))} cannot be assigned to variable {self.name!r} of {self.spec}"
             )
-        copied = value.copy() if hasattr(value, "shape") and np.ndim(value) else np.array(value)
+        copied = value.copy() if hasattr(value, "shape") and not isinstance(value, np.generic) else np.array(value)
         with self._lock:
             self._value = copied
         return copied

@@ -1,7 +1,6 @@
 """The user's face of a step: fetches, feeds, callables."""
 
 import asyncio
-import collections
 import contextlib
 import functools
 import threading
@@ -11,132 +10,31 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from types import TracebackType
 from typing import Any, Final, Self
 
-import numpy as np
-
 from aioflow import errors, scopes
+from aioflow.calls import Call, copied
+from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions, expect
-from aioflow.dtypes import Array, DeviceKind
+from aioflow.cost_model import CostModel
+from aioflow.devices.device import DeviceAttributes
 from aioflow.explain import Report, explain, report_stall
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
+from aioflow.kernels.compression import savings_of
 from aioflow.kernels.queue_handles import live_queue
+from aioflow.local import Local
 from aioflow.node import Operation, Tensor
 from aioflow.partial import PartialRun
-from aioflow.passes.flow import Flow, Node
+from aioflow.placement import Placement
 from aioflow.plan import Signature
-from aioflow.plan_cache import DEFAULT, Planned
+from aioflow.plan_cache import DEFAULT
 from aioflow.queues import Queue
 from aioflow.resources import Container, drop_shared
 from aioflow.slices import slice_of
-from aioflow.step import CPU_NAME, Local, Step, run_light, run_step
 from aioflow.streaming import stream
-from aioflow.structure import Fetches, parse_fetches
+from aioflow.structure import parse_fetches
 from aioflow.tracing import RunMetadata
 
 _running_loop: Final = asyncio._get_running_loop
-
-
-class _Call:
-    """A call signature made ready: conversions for its feeds, its plan, and the way back to the fetch structure."""
-
-    __slots__ = ("converters", "copies", "dtypes", "fetches", "finish", "given", "local", "planned", "signature")
-
-    def __init__(self, local: Local, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
-        self.local = local
-        self.fetches = fetches
-        self.converters = [converter(tensor) for tensor in feeds]
-        self.dtypes = [tensor.dtype.np for tensor in feeds]
-        computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
-        self.signature = Signature(tuple(feeds), computed, fetches.operations)
-        self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
-        self.planned: Planned | None = None
-        if not local.plans.is_long(self.signature):
-            self.prepare(local.plans.planned(self.signature))
-
-    def prepare(self, planned: Planned) -> None:
-        """Call this plan from here on."""
-        self.planned = planned
-        self.finish = _finishers(planned.plan.flow)
-        self.copies = _copied in self.finish
-
-    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
-        """Check and convert the feeds, run, and shape the result."""
-        local = self.local
-        if self._must_convert(values):
-            given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
-        else:
-            given = _each(self.converters, values)
-        planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
-        if planned is not self.planned:
-            self.prepare(planned)
-        lone = planned.lone if options is DEFAULT and metadata is None else None
-        outputs = None
-        if lone is not None and not lone.waits:
-            outputs = run_light(local, planned, lone, given)
-            if outputs is not None:
-                await local.pause()
-        elif lone is not None and local.config.operation_timeout is None:
-            await local.pause()
-            outputs = await Step(local, planned.plan.counted).run_alone(lone, given)
-        if outputs is None:
-            outputs = await run_step(local, planned, given, options, metadata)
-        if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
-            results = await local.compute.run(
-                functools.partial(_each, self.finish, outputs), "copying what was fetched"
-            )
-        else:
-            results = _each(self.finish, outputs)
-        return self.fetches.build(results if self.given is None else self._with_given(results, given))
-
-    def _must_convert(self, values: Sequence[Any]) -> bool:
-        """Whether a large array has another dtype than the tensor it is fed for."""
-        for value, dtype in zip(values, self.dtypes, strict=True):
-            if type(value) is np.ndarray and value.dtype is not dtype and value.nbytes > _LARGE:
-                return True
-        return False
-
-    def _with_given(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
-        """The results with copies of what was both fed and fetched, which nothing had to compute."""
-        assert self.given is not None
-        computed = iter(results)
-        return [next(computed) if place is None else _copied(given[place]) for place in self.given]
-
-
-_LARGE: Final = 1 << 20
-"""Bytes: converting or copying more would hold the loop too long."""
-
-
-def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> list[Any]:
-    return [function(value) for function, value in zip(functions, values, strict=True)]
-
-
-def _places(wanted: Sequence[Tensor], among: Sequence[Tensor]) -> list[int | None]:
-    """Where each of the tensors stands among others, None if nowhere."""
-    places = {tensor: place for place, tensor in enumerate(among)}
-    return [places.get(tensor) for tensor in wanted]
-
-
-def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
-    """What makes each fetched value the caller's own: a copy, unless its kernel has just made it for nobody else."""
-    fetched = collections.Counter(flow.fetches)
-    readers = [(node, value) for node in flow.nodes for value in node.inputs if value in fetched]
-    held = {value for node, value in readers if not _is_fresh(node)}
-    alone = [fetched[value] == 1 and value not in held and _is_fresh(value.node) for value in flow.fetches]
-    return [_scalar if mine else _copied for mine in alone]
-
-
-def _is_fresh(node: Node) -> bool:
-    """Whether the kernel's results are new, and it keeps none of its inputs."""
-    kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
-    return kernel is not None and kernel.fresh
-
-
-def _scalar(value: Array) -> Any:
-    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-
-
-def _copied(value: Array) -> Any:
-    return (value.copy() if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
 
 
 class Session:
@@ -166,7 +64,7 @@ class Session:
         self.config: Final = config or Config()
         self._local = Local(self.config)
         self._local.on_stall = functools.partial(_report_stall, weakref.ref(self))
-        self._calls: dict[Any, _Call] = {}
+        self._calls: dict[Any, Call] = {}
         self._partial: set[PartialRun] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -234,7 +132,7 @@ class Session:
         check_distinct(keys)
         flat = [tensor for key in keys for tensor in key.tensors]
         ordered = in_order(flat)
-        call = _Call(self._local, parse_fetches(self.graph, fetches), ordered)
+        call = Call(self._local, parse_fetches(self.graph, fetches), ordered)
         arrange = _arrangement(keys, [flat.index(tensor) for tensor in ordered])
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
@@ -249,11 +147,11 @@ class Session:
 
         return run
 
-    def _call(self, fetches: Any, feeds: tuple[Tensor, ...]) -> _Call:
+    def _call(self, fetches: Any, feeds: tuple[Tensor, ...]) -> Call:
         key = _key(fetches), feeds
         found = self._calls.get(key) if key[0] is not None else None
         if found is None:
-            found = _Call(self._local, parse_fetches(self.graph, fetches), feeds)
+            found = Call(self._local, parse_fetches(self.graph, fetches), feeds)
             if key[0] is not None:
                 if len(self._calls) >= self.config.plan_cache_size:
                     self._calls.pop(next(iter(self._calls)))
@@ -297,7 +195,7 @@ class Session:
         given = {tensor: converter(tensor)(value) for tensor, value in parse_feeds(self.graph, feeds).items()}
         parsed = parse_fetches(self.graph, fetches)
         values = await handle.call([*parsed.operations, *parsed.tensors], given)
-        return parsed.build([_copied(value) for value in values])
+        return parsed.build([copied(value) for value in values])
 
     async def explain(self) -> Report:
         """What is under way, what each operation waits for, since when, and where the user built it.
@@ -370,9 +268,38 @@ class Session:
         assert isinstance(tensor, Tensor)
         return live_queue(self._local.resources, tensor)
 
-    def list_devices(self) -> list[str]:
-        """The names of the devices it can use."""
-        return [CPU_NAME]
+    def list_devices(self) -> list[DeviceAttributes]:
+        """The devices it can use."""
+        return [device.attributes for device in self._local.devices]
+
+    def placement(self, fetches: Any, feeds: Iterable[Any] = ()) -> Placement:
+        """Where each node of a run would be put, and why; `str` of it is a table. Nothing runs.
+
+        Args:
+            fetches: as for `run`.
+            feeds: the tensors that would be fed.
+        """
+        self._check_open()
+        keys = [feed_key(self.graph, feed) for feed in feeds]
+        tensors = tuple(in_order(tensor for key in keys for tensor in key.tensors))
+        parsed = parse_fetches(self.graph, fetches)
+        computed = tuple([tensor for tensor in parsed.tensors if tensor not in tensors])
+        return self._local.plans.placement(Signature(tensors, computed, parsed.operations))
+
+    @property
+    def savings(self) -> dict[str, Saving]:
+        """What lossy forms have saved so far, by the edge between devices that they went along."""
+        return savings_of(self._local.resources).edges
+
+    @property
+    def cost_model(self) -> CostModel:
+        """What its placement takes operations and transfers to cost: see `CostModel.learn`."""
+        return self._local.plans.model
+
+    def replan(self) -> None:
+        """Forget all plans, so that each call is placed anew, by what the cost model has learnt. State stays."""
+        self._check_open()
+        self._local.plans.clear()
 
     @property
     def cached_plans(self) -> list[Signature]:

@@ -266,7 +266,7 @@ class MapStagingArea(Area):
         return None, None
 
     def _place(self, key: int, number: int, item: dict[int, Any]) -> None:
-        """Components are there, with others of their element if any are; elements of a key stand in the order they came."""
+        """Components are there, with others of their element if any are. Elements stand in the order they came."""
         if self._order is not None and key not in self._items:
             bisect.insort(self._order, key)
         elements = self._items.setdefault(key, [])

@@ -1,15 +1,20 @@
-"""What happened in a step: one event per node, written down only when asked."""
+"""What happened in a step: one event per node and per transfer, written down only when asked."""
 
 import dataclasses
+import itertools
 import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow.dtypes import Array
+
+_SHORTEST: Final = 1e-9
+"""Seconds that each transfer is drawn with at least, so that there is something for its arrow to point to."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class NodeStats:
         op_type: its type.
         device: where it ran.
         scheduled: when its inputs were there.
-        start: when its kernel began.
+        start: when its kernel began, on a compute thread maybe later.
         end: when its kernel was done, waiting included.
         output_bytes: the size of what it made.
         thread: the thread it ran on.
@@ -38,14 +43,107 @@ class NodeStats:
     thread: int
     waits: bool
 
+    @property
+    def busy(self) -> float:
+        """Seconds of work; 0 for what may have waited, whose work is not known."""
+        return 0.0 if self.waits else self.end - self.start
+
+    @property
+    def waiting(self) -> float:
+        """Seconds it waited: for a thread, and, if it may wait, for what it waited for."""
+        return self.end - self.scheduled - self.busy
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Transfer:
+    """One value that went from one device to another. Times are as in NodeStats.
+
+    Attributes:
+        key: the key it was sent with, as text.
+        source: the device it came from.
+        target: the device it came to.
+        bytes: its size.
+        sent: when it was sent; None if that was in another process.
+        asked: when the receiver began to wait for it.
+        arrived: when the receiver had it.
+        threads: those that sent and received it; 0 for one in another process.
+    """
+
+    key: str
+    source: str
+    target: str
+    bytes: int
+    sent: float | None
+    asked: float
+    arrived: float
+    threads: tuple[int, int]
+
+    @property
+    def start(self) -> float:
+        """When it could begin, with both sides there."""
+        return self.asked if self.sent is None else max(self.asked, self.sent)
+
+
+class MemorySample(NamedTuple):
+    """How many bytes were alive on a device at a time."""
+
+    device: str
+    time: float
+    bytes: int
+
+
+@dataclasses.dataclass(slots=True)
+class DeviceStats:
+    """What a step did on one device.
+
+    Attributes:
+        busy: seconds of work, of all its threads together.
+        waiting: seconds that its nodes waited, each counted.
+        sent: bytes that went to other devices.
+        received: bytes that came from other devices.
+        peak: the most bytes that were alive on it when a node was done; 0 if they were not counted.
+    """
+
+    busy: float = 0.0
+    waiting: float = 0.0
+    sent: int = 0
+    received: int = 0
+    peak: int = 0
+
 
 class RunMetadata:
-    """Filled by a run that is given one with `RunOptions(trace=True)`."""
+    """Filled by a run that is given one with `RunOptions(trace=True)`.
+
+    Attributes:
+        step_id: the number of the step.
+        step_stats: each execution of a node, in the order they ended.
+        transfers: each value that went from one device to another, in the order they arrived.
+        memory: how much was alive, after each node.
+    """
 
     def __init__(self) -> None:
         self.step_id: int | None = None
         self.step_stats: list[NodeStats] = []
+        self.transfers: list[Transfer] = []
+        self.memory: list[MemorySample] = []
         self._traced = False
+        self._threads: dict[int, str] = {}
+        self._sent: dict[Hashable, tuple[float, int]] = {}
+
+    def by_device(self) -> dict[str, DeviceStats]:
+        """Sums over each device that did something."""
+        found: dict[str, DeviceStats] = {}
+        for stats in self.step_stats:
+            sums = found.setdefault(stats.device, DeviceStats())
+            sums.busy += stats.busy
+            sums.waiting += stats.waiting
+        for transfer in self.transfers:
+            found.setdefault(transfer.source, DeviceStats()).sent += transfer.bytes
+            found.setdefault(transfer.target, DeviceStats()).received += transfer.bytes
+        for sample in self.memory:
+            sums = found.setdefault(sample.device, DeviceStats())
+            sums.peak = max(sums.peak, sample.bytes)
+        return found
 
     def write_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the events in the form that Perfetto and chrome://tracing open. Blocks while it writes.
@@ -57,48 +155,160 @@ class RunMetadata:
         Path(path).write_text(json.dumps(self.chrome_trace()))
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The events as Chrome trace JSON: a process per device, a track per thread, times in microseconds."""
-        devices = {name: index for index, name in enumerate(dict.fromkeys(stats.device for stats in self.step_stats))}
-        names = [
-            {"name": "process_name", "ph": "M", "pid": index, "args": {"name": name}} for name, index in devices.items()
-        ]
-        events = [event for stats in self.step_stats for event in _events(stats, devices[stats.device])]
-        return {"traceEvents": names + events}
+        """The events as Chrome trace JSON, with times in microseconds.
+
+        Each device is a process, with a lane for each thread, as many for what it receives as came at the same time,
+        and a counter of its memory. Arrows go from where a value was sent to where it came.
+        """
+        return {"traceEvents": list(_Drawing(self).events())}
 
 
-def _events(stats: NodeStats, process: int) -> list[dict[str, Any]]:
-    """A slice on the track of the thread; for a wait, which may overlap others, a track of its own."""
-    arguments = {"op": stats.name, "output_bytes": stats.output_bytes, "ready": stats.scheduled * 1e6}
-    event = {"name": stats.op_type, "pid": process, "tid": stats.thread, "ts": stats.start * 1e6, "args": arguments}
-    if not stats.waits:
-        return [{**event, "cat": "compute", "ph": "X", "dur": (stats.end - stats.start) * 1e6}]
-    begin = {**event, "cat": "wait", "ph": "b", "id": stats.name}
-    return [begin, {**begin, "ph": "e", "ts": stats.end * 1e6}]
+class Memory(Protocol):
+    """What a trace wants to know of a device's memory."""
+
+    @property
+    def live(self) -> int:
+        """Bytes alive now."""
 
 
 class Trace:
-    """Collects the events of one step."""
+    """Writes down what happens on one device in one step."""
 
-    def __init__(self, metadata: RunMetadata, device: str) -> None:
+    def __init__(self, metadata: RunMetadata, device: str, memory: Memory | None = None) -> None:
         metadata._traced = True
         self._metadata = metadata
         self._device = device
-        self._threads: dict[str, int] = {}
+        self._memory = memory
+        self._begun: dict[str, deque[tuple[int, float]]] = {}
 
-    def on_thread(self, name: str) -> None:
-        """The node runs on the thread that calls this."""
-        self._threads[name] = threading.get_ident()
+    def on(self, device: str, memory: Memory | None = None) -> "Trace":
+        """The same for another device in that step; with how much is alive on it, if told where to look."""
+        return Trace(self._metadata, device, memory)
 
     @staticmethod
     def now() -> float:
         """The clock of all events."""
         return time.perf_counter()
 
+    def on_thread(self, name: str) -> None:
+        """The node begins now, on the thread that calls this."""
+        self._begun.setdefault(name, deque()).append((_here(self._metadata), self.now()))
+
     def record(
         self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array]
     ) -> None:
-        """Write down one execution that ends now."""
+        """Write down one execution that ends now. It began at `start`, unless it did so on a thread."""
         size = sum(getattr(value, "nbytes", 0) for value in outputs)
-        thread = self._threads.pop(name, None) or threading.get_ident()
-        stats = NodeStats(name, op_type, self._device, scheduled, start, self.now(), size, thread, waits)
+        begun = self._begun.get(name)
+        thread, start = begun.popleft() if begun else (_here(self._metadata), start)
+        end = self.now()
+        stats = NodeStats(name, op_type, self._device, scheduled, start, end, size, thread, waits)
         self._metadata.step_stats.append(stats)
+        if self._memory is not None:
+            self._metadata.memory.append(MemorySample(self._device, end, self._memory.live))
+
+    def sent(self, key: Hashable) -> None:
+        """The thread that calls this sends a value, now. Each key is used once in a step."""
+        self._metadata._sent[key] = self.now(), _here(self._metadata)
+
+    def received(self, key: Hashable, source: str, nbytes: int, asked: float) -> None:
+        """The thread that calls this has received a value, now; it began to wait for it when it `asked`."""
+        sent, sender = self._metadata._sent.pop(key, (None, 0))
+        threads = sender, _here(self._metadata)
+        made = Transfer(str(key), source, self._device, nbytes, sent, asked, self.now(), threads)
+        self._metadata.transfers.append(made)
+
+
+def _here(metadata: RunMetadata) -> int:
+    """The thread that calls this, whose name is kept for the lanes."""
+    thread = threading.get_ident()
+    if thread not in metadata._threads:
+        metadata._threads[thread] = threading.current_thread().name
+    return thread
+
+
+Event = dict[str, Any]
+
+
+class _Drawing:
+    """The events of one trace as Chrome's."""
+
+    def __init__(self, metadata: RunMetadata) -> None:
+        self._metadata = metadata
+        self._serial = itertools.count(1)  # of devices and lanes together: 0 has a meaning of its own for Perfetto
+        self._processes = {device: next(self._serial) for device in metadata.by_device()}
+        self._lanes: dict[tuple[str, str, int], int] = {}
+
+    def events(self) -> Iterator[Event]:
+        """What happened, after the names of devices and lanes."""
+        drawn = [*self._nodes(), *self._transfers(), *self._counters()]
+        for device, process in self._processes.items():
+            yield {"name": "process_name", "ph": "M", "pid": process, "args": {"name": device}}
+        for (device, name, _), lane in self._lanes.items():
+            yield {"name": "thread_name", "ph": "M", **self._at(device, lane), "args": {"name": name}}
+        yield from drawn
+
+    def _at(self, device: str, lane: int) -> Event:
+        return {"pid": self._processes[device], "tid": lane}
+
+    def _lane(self, device: str, name: str, number: int) -> Event:
+        """A lane of a device, the same for the same name and number."""
+        place = device, name, number
+        if place not in self._lanes:
+            self._lanes[place] = next(self._serial)
+        return self._at(device, self._lanes[place])
+
+    def _thread(self, device: str, thread: int) -> Event:
+        return self._lane(device, self._metadata._threads[thread], thread)
+
+    def _nodes(self) -> Iterator[Event]:
+        """A slice on the lane of the thread; for a wait, which may overlap others, a lane of its own."""
+        for number, stats in enumerate(self._metadata.step_stats):
+            arguments = {
+                "op": stats.name,
+                "output_bytes": stats.output_bytes,
+                "ready": stats.scheduled * 1e6,
+                "waited": stats.waiting * 1e6,
+            }
+            event = {"name": stats.op_type, **self._thread(stats.device, stats.thread), "args": arguments}
+            if stats.waits:
+                yield {**event, "cat": "wait", "ph": "b", "id": number, "ts": stats.start * 1e6}
+                yield {**event, "cat": "wait", "ph": "e", "id": number, "ts": stats.end * 1e6}
+            else:
+                yield {**event, "cat": "compute", "ph": "X", **_span(stats.start, stats.end)}
+
+    def _transfers(self) -> Iterator[Event]:
+        """A slice where the value came, and an arrow to its beginning."""
+        taken: dict[str, list[float]] = {}
+        for number, transfer in enumerate(sorted(self._metadata.transfers, key=lambda transfer: transfer.start)):
+            start, end = transfer.start, max(transfer.arrived, transfer.start + _SHORTEST)
+            lane = _free(taken.setdefault(transfer.target, []), start, end)
+            event = {"name": "transfer", "cat": "transfer", **self._lane(transfer.target, "receives", lane)}
+            arguments = {
+                "key": transfer.key,
+                "bytes": transfer.bytes,
+                "from": transfer.source,
+                "waited": (start - transfer.asked) * 1e6,
+            }
+            yield {**event, "ph": "X", **_span(start, end), "args": arguments}
+            if transfer.sent is not None:
+                sender = self._thread(transfer.source, transfer.threads[0])
+                yield {**event, **sender, "ph": "s", "id": number, "ts": transfer.sent * 1e6}
+                yield {**event, "ph": "f", "bp": "e", "id": number, "ts": start * 1e6}
+
+    def _counters(self) -> Iterator[Event]:
+        for device, when, alive in self._metadata.memory:
+            process = self._processes[device]
+            yield {"name": "memory", "ph": "C", "pid": process, "ts": when * 1e6, "args": {"bytes": alive}}
+
+
+def _span(start: float, end: float) -> Event:
+    """Rounded so that what ends when another begins does not overlap it."""
+    return {"ts": start * 1e6, "dur": end * 1e6 - start * 1e6}
+
+
+def _free(taken: list[float], start: float, end: float) -> int:
+    """The first of several lanes that is free at `start`, a new one if none is; it is taken until `end`."""
+    lane = next((lane for lane, until in enumerate(taken) if until <= start), len(taken))
+    taken[lane : lane + 1] = [end]
+    return lane

@@ -12,15 +12,20 @@ import copy
 import threading
 import time
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-BATCH: Final = 256
-"""So many are served before the loop gets a turn."""
+BATCH: Final = 16
+"""So many are served between two looks at the clock."""
 SLICE: Final = 0.002
-"""Seconds that the waking of many waiters may hold a loop at a time."""
+"""Seconds that many waiters may hold a loop at a time: a quarter to be served, half to run, the rest to be woken.
+
+A timer is late by up to two turns of the loop: asyncio notes in one that it is due, and runs who waits for it in the
+next.
+"""
 _AT_FIRST: Final = 16
+_clock: Final = time.perf_counter
 
 Outcome = tuple[Any, BaseException | None]
 """What an attempt came to: a value, or an error."""
@@ -34,9 +39,10 @@ class Attempt:
         who: the operation that wants it, if one does.
         since: when it took its place in line, on its loop's clock.
         serve: does it, or as much as can be done now. Returns the outcome, None as long as it is not done.
+        line: where it has its place.
     """
 
-    __slots__ = ("future", "outcome", "serve", "since", "what", "who")
+    __slots__ = ("_after", "_before", "future", "line", "outcome", "serve", "since", "what", "who")
 
     def __init__(self, what: str, serve: Callable[[], Outcome | None], who: Any = None) -> None:
         self.what: Final = what
@@ -45,6 +51,9 @@ class Attempt:
         self.since = 0.0
         self.outcome: Outcome | None = None
         self.future: asyncio.Future[None] | None = None
+        self.line: Line | None = None
+        self._before: Attempt | None = None
+        self._after: Attempt | None = None
 
     @property
     def stranded(self) -> bool:
@@ -52,57 +61,88 @@ class Attempt:
         return self.future is not None and self.future.get_loop().is_closed()
 
     def result(self) -> Any:
-        """What it came to; raises the error if that is one."""
+        """What it came to; raises the error if that is one, and forgets it: its traceback leads back here."""
         value, error = self.outcome if self.outcome is not None else (None, None)
-        if error is not None:
+        if error is None:
+            return value
+        self.outcome = None
+        try:
             raise error
-        return value
+        finally:
+            del error
 
 
 class Line:
-    """Attempts in the order they came; only the first is tried."""
+    """Attempts in the order they came; only the first is tried.
 
-    __slots__ = ("_attempts",)
+    They are linked to each other: taking a place and giving it up costs the same however many there are, and a long
+    line never has to be copied to a larger place.
+    """
+
+    __slots__ = ("_count", "_first", "_last")
 
     def __init__(self) -> None:
-        self._attempts: OrderedDict[int, Attempt] = OrderedDict()
+        self._first: Attempt | None = None
+        self._last: Attempt | None = None
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._attempts)
+        return self._count
 
     def __iter__(self) -> Iterator[Attempt]:
-        return iter(self._attempts.values())
+        attempt = self._first
+        while attempt is not None:
+            yield attempt
+            attempt = attempt._after
 
     @property
     def first(self) -> Attempt | None:
         """The attempt that is served next, None if nobody waits."""
-        return next(iter(self._attempts.values()), None)
+        return self._first
 
     def join(self, attempt: Attempt) -> None:
         """Take the last place."""
-        self._attempts[id(attempt)] = attempt
+        last, self._last = self._last, attempt
+        if last is None:
+            self._first = attempt
+        else:
+            last._after = attempt
+        attempt.line, attempt._before = self, last
+        self._count += 1
 
     def leave(self, attempt: Attempt) -> bool:
         """Give up the place. False if it had none."""
-        return self._attempts.pop(id(attempt), None) is not None
+        if attempt.line is not self:
+            return False
+        before, after = attempt._before, attempt._after
+        if before is None:
+            self._first = after
+        else:
+            before._after = after
+        if after is None:
+            self._last = before
+        else:
+            after._before = before
+        attempt.line = attempt._before = attempt._after = None
+        self._count -= 1
+        return True
 
     def turn_away(self, serve: Callable[[], Outcome | None]) -> None:
         """From here on all who wait are served so."""
-        for attempt in self._attempts.values():
+        for attempt in self:
             attempt.serve = serve
 
     def serve(self, most: int) -> list[Attempt]:
         """Serve those at the head as long as they can be, at most so many. Returns those who are done."""
         done: list[Attempt] = []
-        while self._attempts and len(done) < most:
-            attempt = next(iter(self._attempts.values()))
+        while (attempt := self._first) is not None and len(done) < most:
             if attempt.stranded:
-                self._attempts.popitem(last=False)
+                self.leave(attempt)
                 continue
             attempt.outcome = attempt.serve()
             if attempt.outcome is None:
                 break
-            self._attempts.popitem(last=False)
+            self.leave(attempt)
             done.append(attempt)
         return done
 
@@ -173,6 +213,7 @@ class Waitable:
         """Serve the lines in turn until nothing changes, or for now: what is left is served later. The lock is held."""
         served: list[Attempt] = []
         running = asyncio._get_running_loop()
+        due = 0.0
         while self._going_on is None or self._going_on is not running:
             before = len(served)
             for line in self._lines:
@@ -180,8 +221,11 @@ class Waitable:
             if not self._unfinished and len(served) == before:
                 break
             if running is not None and (self._unfinished or len(served) >= BATCH):
-                self._going_on = running  # another loop that comes meanwhile goes on itself: this one may have stopped
-                running.call_soon(self._go_on)
+                now = _clock()
+                due = due or now + SLICE / 4
+                if now >= due:
+                    self._going_on = running  # another loop that comes meanwhile goes on itself: this may have stopped
+                    running.call_soon(self._go_on)
             self._unfinished = False
         return served
 
@@ -239,7 +283,8 @@ def _again(error: BaseException) -> BaseException:
 class _Waker:
     """Wakes waiters of one loop, a slice at a time, so that the loop can do other things in between.
 
-    How long those who were woken take is measured from the loop's next turn, in which they run, to the one after it.
+    Whoever is woken runs in the loop's next turn. Between two callbacks it is measured how long a whole slice takes
+    there, and the next one is made larger or smaller.
     """
 
     __slots__ = ("_began", "_due", "_loop", "_size", "_used")
@@ -255,7 +300,7 @@ class _Waker:
         """Wake it, now if the slice is not used up."""
         if self._used is None:
             self._used = 0
-            self._later(self._run)
+            self._later(self._go_on)
         self._due.append(future)
         self._wake()
 
@@ -267,19 +312,24 @@ class _Waker:
                 future.set_result(None)
                 self._used += 1
 
-    def _run(self) -> None:
-        """They run after this, in the same turn of the loop."""
-        self._began = time.perf_counter()
-        self._later(self._measure)
+    def _go_on(self) -> None:
+        """Wake the next slice, with what measures it around it."""
+        if not self._due:
+            self._used = None
+            return
+        self._used = 0
+        self._later(self._begin)
+        self._wake()
+        self._later(self._end)
 
-    def _measure(self) -> None:
-        taken = time.perf_counter() - self._began
+    def _begin(self) -> None:
+        self._began = _clock()
+
+    def _end(self) -> None:
         if self._used == self._size:
-            self._size = max(1, min(4 * self._size, int(self._size * SLICE / max(taken, 1e-6))))
-        self._used = 0 if self._due else None
-        if self._due:
-            self._wake()
-            self._later(self._run)
+            share = SLICE / 2 / max(_clock() - self._began, 1e-6)
+            self._size = max(1, min(4 * self._size, int(self._size * share)))
+        self._go_on()
 
     def _later(self, callback: Callable[[], None]) -> None:
         loop = self._loop()
@@ -292,23 +342,30 @@ _wakers: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waker]"] =
 
 def wake(attempts: list[Attempt]) -> None:
     """Tell those whose attempts are done and who wait for that, on whichever loop; those of a closed one never hear."""
+    here = asyncio._get_running_loop()
+    waker = None
     for attempt in attempts:
         future = attempt.future
         if future is None:
             continue
         loop = future.get_loop()
-        if asyncio._get_running_loop() is loop:
-            _wake_here(loop, future)
+        if loop is here:
+            waker = waker or _waker_of(loop)
+            waker.add(future)
         else:
             with contextlib.suppress(RuntimeError):  # it is closed
                 loop.call_soon_threadsafe(_wake_here, loop, future)
 
 
 def _wake_here(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> None:
+    _waker_of(loop).add(future)
+
+
+def _waker_of(loop: asyncio.AbstractEventLoop) -> _Waker:
     waker = _wakers.get(loop)
     if waker is None:
         waker = _wakers[loop] = _Waker(loop)
-    waker.add(future)
+    return waker
 
 
 __all__ = ["Attempt", "Line", "Outcome", "Waitable", "wake"]

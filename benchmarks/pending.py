@@ -1,16 +1,18 @@
-"""A process that keeps many runs pending in dequeue, then serves or cancels them all, and prints what that took.
+"""A process that keeps many runs pending in dequeue, then serves, cancels or fails them all, and prints what it took.
 
-    python -m benchmarks.pending aioflow 100000 serve off
+    python -m benchmarks.pending aioflow 100000 serve rare
 
-The last word says whether Python's cyclic collector is on. Its full collections look at every object there is: with a
-million of them they hold the loop for hundreds of milliseconds, whoever made them.
+The last word is about Python's cyclic collector, whose full passes look at every object there is: with a million of
+them they hold the loop for hundreds of milliseconds, whoever made the objects. `default` leaves it as Python sets it.
+`rare` does what a service with so many waiters does: once it is warm it freezes what it has, and from then on the
+collector goes on with young objects and makes no full passes. Runs lose nothing by that: they leave no cycles.
 """
 
+import argparse
 import asyncio
 import gc
 import json
 import os
-import sys
 import threading
 import time
 from typing import Any
@@ -23,6 +25,8 @@ from benchmarks.lag import beat
 
 AT_A_TIME = 50
 """So many runs are begun, or cancelled, in one turn of the loop."""
+ENDINGS = ("serve", "cancel", "fail")
+COLLECTORS = ("default", "rare")
 
 
 def resident() -> int:
@@ -31,19 +35,28 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def with_aioflow(count: int, cancel: bool) -> dict[str, float]:
+def make_full_passes_rare() -> None:
+    """The collector passes over what is here now, and looks at all that comes only after ages."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], 1_000_000)
+
+
+async def with_aioflow(count: int, ending: str, collector: str) -> dict[str, float]:
     """`count` pending `session.run(queue.dequeue())`."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(-1, af.float32, [[]])
         values = af.placeholder(af.float32, [None])
-        put, take = queue.enqueue_many(values), queue.dequeue()
+        put, take, close = queue.enqueue_many(values), queue.dequeue(), queue.close()
     async with af.Session(graph=graph) as session:
         await session.run(put, {values: [0.0]})
         await session.run(take)
         live = session.queue(queue)
         gc.collect()
+        if collector == "rare":
+            make_full_passes_rare()
         late: list[float] = []
         heart = asyncio.create_task(beat(late))
         await asyncio.sleep(0.5)
@@ -58,26 +71,30 @@ async def with_aioflow(count: int, cancel: bool) -> dict[str, float]:
         assert live.statistics().taking == count
         begun, after = time.perf_counter(), resident()
         found = {"bytes": (after - before) / count, "threads": threading.active_count() - threads}
-        if cancel:
-            for first in range(0, count, AT_A_TIME):
+        if ending == "serve":
+            await session.run(put, {values: np.arange(count, dtype=np.float32)})
+        elif ending == "fail":
+            await session.run(close)
+        for first in range(0, count, AT_A_TIME):
+            if ending == "cancel":
                 for task in tasks[first : first + AT_A_TIME]:
                     task.cancel()
-                await asyncio.sleep(0)
-        else:
-            await session.run(put, {values: np.arange(count, dtype=np.float32)})
-        for task in tasks:
-            if not task.done():
-                await asyncio.wait([task])
+            await asyncio.wait(tasks[first : first + AT_A_TIME])
         ended = time.perf_counter()
         heart.cancel()
         statistics = live.statistics()
-        expected = [True] * count if cancel else list(range(count))
-        assert [task.cancelled() if cancel else task.result() for task in tasks] == expected
+        expected = {"serve": list(range(count)), "cancel": [True] * count, "fail": [af.errors.OutOfRangeError] * count}
+        assert [outcome(task) for task in tasks] == expected[ending]
         assert (statistics.taking, statistics.size) == (0, 0)
     return found | {"begin": begun - begin, "end": ended - begun, "lag": percentile(late, 0.99), "idle": idle}
 
 
-def with_tensorflow(count: int, cancel: bool) -> dict[str, float]:
+def outcome(task: "asyncio.Task[Any]") -> Any:
+    """The value, the class of the error, or that it was cancelled."""
+    return True if task.cancelled() else type(task.exception()) if task.exception() else task.result()
+
+
+def with_tensorflow(count: int) -> dict[str, float]:
     """The same: TensorFlow's `run` blocks, so that each needs a thread of its own."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
@@ -107,13 +124,16 @@ def native_threads() -> int:
 
 def main() -> None:
     """Measure and print."""
-    side, count, ending, collector = sys.argv[1:]
-    if collector == "off":
-        gc.disable()
-    if side == peers.TENSORFLOW:
-        print(json.dumps(with_tensorflow(int(count), ending == "cancel")))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pending", description=__doc__)
+    parser.add_argument("side", choices=(peers.AIOFLOW, peers.TENSORFLOW))
+    parser.add_argument("count", type=int)
+    parser.add_argument("ending", choices=ENDINGS, nargs="?", default="serve")
+    parser.add_argument("collector", choices=COLLECTORS, nargs="?", default="default")
+    options = parser.parse_args()
+    if options.side == peers.TENSORFLOW:
+        print(json.dumps(with_tensorflow(options.count)))
     else:
-        print(json.dumps(asyncio.run(with_aioflow(int(count), ending == "cancel"))))
+        print(json.dumps(asyncio.run(with_aioflow(options.count, options.ending, options.collector))))
 
 
 if __name__ == "__main__":

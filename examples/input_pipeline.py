@@ -103,8 +103,7 @@ async def main(epochs: int, runners: int) -> None:
         with model.graph.as_default():
             batch = batches(f"{folder}/*.png", epochs, runners)
             init = af.local_variables_initializer()
-        config = af.Config(compute_threads=2)  # so that large images are decoded while the net learns
-        async with af.Session(graph=model.graph, config=config) as session:
+        async with af.Session(graph=model.graph) as session:
             await session.run([model.init, init])
             times = await train(session, model, batch, steps)
             accuracy = await session.run(model.accuracy, {model.images: unseen.images, model.labels: unseen.labels})

@@ -518,9 +518,9 @@ class BuiltProgram:
     init: af.Operation
 
 
-def built(program: Block, order: int) -> BuiltProgram:
-    """As a graph, with the derivatives along the same way."""
-    with af.Graph().as_default() as graph:
+def built(program: Block, order: int, device: Callable[[af.Operation], str] | None = None) -> BuiltProgram:
+    """As a graph, with the derivatives along the same way; each operation asks for what `device` says."""
+    with af.Graph().as_default() as graph, graph.device(device):
         machine = Built()
         x = af.placeholder(af.float64, [WIDTH])
         results = run(program, Scope([x, machine.constant(0.5)], [af.constant(1)]), machine)

@@ -6,12 +6,12 @@ import collections
 import numpy as np
 import pytest
 from doubles import failing, gated, light, waiting
+from runs import CONFIGS, runs
 
 import aioflow as af
-from aioflow.plan import Signature, make_plan
+from aioflow.plan import Signature, make_flow
 from aioflow.testing import Gate
 
-CONFIGS = {"regions": af.Config(), "tokens": af.Config(executor="tokens"), "as built": af.Config(optimize=False)}
 Pair = collections.namedtuple("Pair", "left right")
 
 
@@ -28,20 +28,8 @@ def graph():
 
 @pytest.fixture
 async def run(config, graph):
-    """Runs fetches in a session over the graph, with its variables initialised."""
-    sessions = []
-
-    async def run(fetches, feeds=None, options=None, metadata=None):
-        if not sessions:
-            with graph.as_default():
-                init = af.global_variables_initializer()
-            sessions.append(af.Session(graph=graph, config=config))
-            await sessions[0].run(init)
-        return await sessions[0].run(fetches, feeds, options, metadata)
-
-    yield run
-    for session in sessions:
-        await session.close()
+    async with runs(graph, config) as run:
+        yield run
 
 
 @pytest.fixture
@@ -252,7 +240,7 @@ async def test_unused_outputs_and_what_only_they_need_are_left_out_of_the_plan(g
     first, second = af.cond(pred, lambda: (af.exp(x), af.sin(x)), lambda: (af.tanh(x), af.cos(x)))
     gradient = af.gradients(first, x)[0]
     for fetches, absent in (([second], {"exp", "tanh"}), ([first], {"sin", "cos"}), ([gradient], {"sin", "cos"})):
-        flow = make_plan(Signature((pred, x), tuple(fetches), ())).flow
+        flow = make_flow(Signature((pred, x), tuple(fetches), ()))
         assert not absent & {inner.definition.name for node in flow.nodes for inner in node.everything()}
 
 

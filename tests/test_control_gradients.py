@@ -7,7 +7,7 @@ import pytest
 from doubles import waiting
 
 import aioflow as af
-from aioflow.plan import Signature, make_plan
+from aioflow.plan import Signature, make_flow
 from aioflow.testing import check_gradients
 
 CONFIGS = {"regions": af.Config(), "tokens": af.Config(executor="tokens")}
@@ -598,5 +598,5 @@ def test_the_gradient_of_one_variable_leaves_out_the_others():
     x = af.placeholder(af.float64, [])
     a, _ = times(3, lambda i, a, b: (a * x, af.exp(b)), x, x)
     gradient = af.gradients(a, x)[0]
-    flow = make_plan(Signature((x,), (gradient,), ())).flow
+    flow = make_flow(Signature((x,), (gradient,), ()))
     assert "exp" not in {inner.definition.name for node in flow.nodes for inner in node.everything()}

@@ -29,7 +29,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(fusion, "BLOCK", 4)
     monkeypatch.setattr(fusion, "SMALLEST", 8)
     monkeypatch.setattr(costs, "HEAVY", 0.0)
-    monkeypatch.setattr(costs, "_BIG_KERNEL", 0.0)
+    monkeypatch.setattr(costs, "BIG_KERNEL", 0.0)
 
 
 def function(name):
@@ -43,7 +43,7 @@ async def both(graph, fetches, feeds):
         af.Session(graph=graph, config=af.Config(fuse_elementwise=False)) as plain,
     ):
         found = await blocks.run(fetches, feeds), await plain.run(fetches, feeds)
-        units = [unit for planned in blocks._local.plans._plans.values() for unit in planned.fused.units]
+        units = [unit for planned in blocks._local.plans._plans.values() for unit in planned.fused.parts[0].program.units]
         chains = [s for u in units if u.heavy for s in fusion.fuse(u.heavy._parts[0], u.heavy._parts[2])]
         return *found, [chain for chain in chains if isinstance(chain, fusion.Chain)]
 
@@ -168,6 +168,6 @@ async def test_reads_of_variables_do_not_break_a_chain():
     async with af.Session(graph=graph) as session:
         await session.run(init)
         await session.run(result)
-        (unit,) = next(iter(reversed(session._local.plans._plans.values()))).fused.units
+        (unit,) = next(iter(reversed(session._local.plans._plans.values()))).fused.parts[0].program.units
     statements = fusion.fuse(unit.heavy._parts[0], unit.heavy._parts[2])
     assert [type(statement) for statement in statements] == [fusion.Bound] * 4 + [fusion.Chain]

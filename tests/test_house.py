@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "msgpack": ("net", "serving", "graphdef.py"),
     "numpy": (".",),
     "safetensors": ("checkpoint",),
+    "threadpoolctl": ("devices/blas.py",),
     "uvloop": ("cli.py", "launch"),
 }
 LAZY = MAY_IMPORT.keys() - {"ml_dtypes", "numpy"}

@@ -399,6 +399,65 @@ async def test_iterating_ends_when_the_queue_is_closed_and_empty():
     await task
 
 
+LARGE_ONE = np.zeros(1 << 18, np.float64)
+
+
+@pytest.mark.parametrize("way", ["put", "put_many", "put_batch"])
+@pytest.mark.real
+async def test_what_is_large_is_copied_on_a_thread_and_keeps_its_place_in_line(way, monkeypatch):
+    copying, go_on = threading.Event(), threading.Event()
+    queue = queue_of(elements=Elements([Spec(dtypes.float64, TensorShape([None]))]))
+    given = {"put": [LARGE_ONE], "put_many": [[[LARGE_ONE]]], "put_batch": [LARGE_ONE[None]]}[way]
+    for name in ("item", "rows"):
+        monkeypatch.setattr(queue.elements, name, held_up(getattr(queue.elements, name), copying, go_on))
+    large = asyncio.create_task(getattr(queue, way)(*given))
+    await asyncio.to_thread(copying.wait)
+    small = asyncio.create_task(queue.put(np.ones(3)))
+    await turns()
+    assert (queue.size, small.done(), large.done()) == (0, False, False)
+    go_on.set()
+    await asyncio.gather(large, small)
+    first, second = await queue.take_many(2)
+    assert (first[0].shape, second[0].shape) == (LARGE_ONE.shape, (3,))
+    assert not np.shares_memory(first[0], LARGE_ONE)
+
+
+def held_up(function, begun, go_on):
+    """The function, which for what is large waits until it may go on."""
+
+    def call(values):
+        if np.size(values) >= LARGE_ONE.size:
+            begun.set()
+            go_on.wait()
+        return function(values)
+
+    return call
+
+
+async def test_what_is_large_and_refused_holds_up_nobody():
+    queue = queue_of(capacity=1, elements=Elements([Spec(dtypes.float64, TensorShape([3]))]))
+    await queue.put(np.ones(3))
+    with pytest.raises(ValueError, match="must have shape"):
+        await queue.put(LARGE_ONE)
+    with pytest.raises(ValueError, match="2 elements at once do not go into"):
+        await queue.put_many([[np.ones(3)], [np.broadcast_to(0.0, 3)]], atomic=True)
+    waiting = asyncio.create_task(queue.put(LARGE_ONE))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    assert isinstance(await ended(waiting), asyncio.CancelledError)
+    assert queue.statistics().putting == 0
+
+
+async def test_what_is_copied_while_the_queue_is_released_is_not_put():
+    queue = queue_of(elements=Elements([Spec(dtypes.float64, TensorShape([None]))]))
+    putting = asyncio.create_task(queue.put(LARGE_ONE))
+    await asyncio.sleep(0)
+    queue.release()
+    await turns()
+    assert isinstance(await ended(putting), errors.CancelledError)
+    assert queue.size == 0
+
+
 @pytest.fixture
 def typed():
     return queue_of(elements=Elements([Spec(dtypes.float32, TensorShape([2])), Spec(dtypes.string, TensorShape([]))]))

@@ -1,15 +1,20 @@
 """What a run writes down of itself when it is asked to."""
 
 import asyncio
+import itertools
 import json
 import threading
 
 import numpy as np
 import pytest
 from doubles import gated, heavy, light, waiting
+from hypothesis import given
+from hypothesis import strategies as st
 
 import aioflow as af
+from aioflow.devices.memory import Ledger
 from aioflow.testing import Gate
+from aioflow.tracing import DeviceStats, Trace
 
 TRACE = af.RunOptions(trace=True)
 
@@ -208,6 +213,187 @@ async def test_what_was_not_traced_is_not_written(session, tmp_path):
         with pytest.raises(ValueError, match=r"pass options=af\.RunOptions\(trace=True\)"):
             empty.write_chrome_trace(tmp_path / "trace.json")
     assert not list(tmp_path.iterdir())
+
+
+# Several devices
+
+
+FIRST, SECOND = (f"/job:localhost/replica:0/task:0/device:CPU:{index}" for index in range(2))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of the trace: set by the test."""
+    times = [100.0]
+    monkeypatch.setattr(Trace, "now", staticmethod(lambda: times[0]))
+
+    def at(time):
+        times[0] = 100 + time
+        return times[0]
+
+    return at
+
+
+@pytest.fixture
+def both(clock):
+    """The metadata of a run, and the traces of its two devices."""
+    metadata = af.RunMetadata()
+    first = Trace(metadata, FIRST)
+    return metadata, first, first.on(SECOND)
+
+
+def ran(trace, clock, name, begin, end, waits=False, op_type="add"):
+    start = clock(begin)
+    clock(end)
+    trace.record(name, op_type, waits, start, start, [np.zeros(2)])
+
+
+def moved(source, target, clock, key, sent, asked, arrived):
+    clock(sent)
+    source.sent(key)
+    clock(arrived)
+    target.received(key, FIRST, 16, 100 + asked)
+
+
+def of_kind(metadata, *kinds):
+    return [event for event in metadata.chrome_trace()["traceEvents"] if event["ph"] in kinds]
+
+
+def inside(event, span):
+    """Whether an event is on the lane of a slice, while that lasts."""
+    same = (event["pid"], event["tid"]) == (span["pid"], span["tid"])
+    return same and span["ts"] <= event["ts"] <= span["ts"] + span["dur"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked", "start"), [(1.0, 2.0, 2.0), (2.0, 1.0, 2.0)], ids=["sender first", "receiver first"]
+)
+def test_a_transfer_begins_when_both_sides_are_there(both, clock, sent, asked, start):
+    metadata, first, second = both
+    moved(first, second, clock, "k", sent, asked, 3.0)
+    (transfer,) = metadata.transfers
+    assert (transfer.key, transfer.source, transfer.target, transfer.bytes) == ("k", FIRST, SECOND, 16)
+    assert (transfer.sent, transfer.asked, transfer.start, transfer.arrived) == (
+        100 + sent,
+        100 + asked,
+        100 + start,
+        103.0,
+    )
+
+
+def test_an_arrow_leads_from_the_send_to_where_the_value_came(both, clock):
+    metadata, first, second = both
+    moved(first, second, clock, "k", 1.5, 1.0, 2.0)
+    ran(first, clock, "send", 1.0, 1.75, op_type="send")
+    ran(second, clock, "recv", 1.0, 2.0, waits=True, op_type="recv")
+    (tail,), (head,) = of_kind(metadata, "s"), of_kind(metadata, "f")
+    send, transfer = of_kind(metadata, "X")
+    assert inside(tail, send)
+    assert inside(head, transfer)
+    assert head["bp"] == "e"
+    assert {key: tail[key] for key in ("id", "cat", "name")} == {key: head[key] for key in ("id", "cat", "name")}
+    assert transfer["args"] == {"key": "k", "bytes": 16, "from": FIRST, "waited": 0.5e6}
+
+
+def test_every_arrow_has_both_ends_and_its_own_number(both, clock):
+    metadata, first, second = both
+    for number in range(10):
+        moved(first, second, clock, ("edge", number), number, 20 - number, 30)
+    first.sent("never received")
+    second.received("sent in another process", "/job:ps/replica:0/task:0/device:CPU:0", 8, 101.0)
+    tails, heads = ({event["id"]: event for event in of_kind(metadata, kind)} for kind in "sf")
+    assert tails.keys() == heads.keys()
+    assert len(tails) == 10
+    slices = of_kind(metadata, "X")
+    assert len(slices) == 11
+    for head in heads.values():
+        assert sum(inside(head, each) and each["ts"] == head["ts"] for each in slices) == 1
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 30)] * 3), max_size=30))
+def test_on_each_lane_transfers_follow_each_other(times):
+    metadata = af.RunMetadata()
+    with pytest.MonkeyPatch.context() as patch:
+        clock = iter([time for sent, asked, took in times for time in (sent / 7, max(sent, asked) / 7 + took / 7)])
+        patch.setattr(Trace, "now", staticmethod(lambda: next(clock)))
+        trace = Trace(metadata, FIRST)
+        for number, (_, asked, _) in enumerate(times):
+            trace.sent(number)
+            trace.on(SECOND).received(number, FIRST, 1, asked / 7)
+    lanes = {}
+    for event in of_kind(metadata, "X"):
+        assert event["dur"] > 0
+        lanes.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
+    for spans in lanes.values():
+        spans.sort()
+        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
+
+
+def test_each_device_is_a_process_with_named_lanes(both, clock):
+    metadata, first, second = both
+    moved(first, second, clock, "k", 0, 1, 2)
+    moved(first, second, clock, "l", 0, 1, 2)
+    ran(first, clock, "a", 0, 1)
+    ran(second, clock, "b", 1, 2)
+    names = of_kind(metadata, "M")
+    processes = {event["args"]["name"]: event["pid"] for event in names if event["name"] == "process_name"}
+    assert list(processes) == [FIRST, SECOND]
+    lanes = [(event["pid"], event["args"]["name"]) for event in names if event["name"] == "thread_name"]
+    here = threading.current_thread().name
+    assert sorted(lanes) == sorted(
+        [(processes[FIRST], here), (processes[SECOND], here), *[(processes[SECOND], "receives")] * 2]
+    )
+    numbers = [*processes.values(), *{event["tid"] for event in names if "tid" in event}]
+    assert 0 not in numbers
+    assert len(set(numbers)) == len(numbers) == 6
+    known = {(event["pid"], event["tid"]) for event in names if "tid" in event}
+    assert {(event["pid"], event["tid"]) for event in of_kind(metadata, *"Xsfbe")} <= known
+
+
+def test_what_was_alive_is_counted_for_each_device(clock):
+    metadata = af.RunMetadata()
+    ledgers = {device: Ledger(device) for device in (FIRST, SECOND)}
+    first = Trace(metadata, FIRST, ledgers[FIRST])
+    second = first.on(SECOND, ledgers[SECOND])
+    value = ledgers[FIRST].hold(np.zeros(1000, np.uint8), "a")
+    ran(first, clock, "a", 0, 1)
+    ran(second, clock, "b", 0, 1)
+    del value
+    ran(first, clock, "c", 1, 2)
+    counted = [(event["name"], event["ts"], event["args"]) for event in of_kind(metadata, "C")]
+    assert counted == [
+        ("memory", 101e6, {"bytes": 1000}),
+        ("memory", 101e6, {"bytes": 0}),
+        ("memory", 102e6, {"bytes": 0}),
+    ]
+    assert {device: stats.peak for device, stats in metadata.by_device().items()} == {FIRST: 1000, SECOND: 0}
+
+
+def test_sums_of_each_device_tell_work_from_waiting(both, clock):
+    metadata, first, second = both
+    ran(first, clock, "a", 0, 1)
+    clock(2)
+    first.on_thread("queued")
+    ran(first, clock, "queued", 1.5, 4)
+    ran(second, clock, "recv", 0, 3, waits=True)
+    moved(first, second, clock, "k", 2, 0, 3)
+    assert metadata.by_device() == {
+        FIRST: DeviceStats(busy=3.0, waiting=0.5, sent=16),
+        SECOND: DeviceStats(busy=0.0, waiting=3.0, received=16),
+    }
+
+
+def test_a_node_that_runs_on_several_threads_at_once_has_each_execution(both, clock):
+    metadata, first, _ = both
+    for begin in (1, 2):
+        clock(begin)
+        first.on_thread("body")
+    ran(first, clock, "body", 0, 3)
+    ran(first, clock, "body", 0, 4)
+    assert [(stats.scheduled, stats.start, stats.end) for stats in metadata.step_stats] == [
+        (100.0, 101.0, 103.0),
+        (100.0, 102.0, 104.0),
+    ]
 
 
 def opened():

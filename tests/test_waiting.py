@@ -1,12 +1,16 @@
 """Waiting without threads: lines served in order, slices, loops that stop, ends."""
 
 import asyncio
+import contextlib
+import gc
+import itertools
 import threading
 import time
 
 import pytest
 
-from aioflow import errors
+import aioflow as af
+from aioflow import errors, waiting
 from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting import BATCH, SLICE, Attempt, Line, Waitable, wake
 
@@ -89,12 +93,12 @@ async def test_now_means_that_nobody_waits_and_it_can_be_done():
     assert tokens.attempt_now(tokens.line, attempt)
     assert attempt.result() == 1
     assert not tokens.attempt_now(tokens.line, tokens.wanting(1))
-    waiting = asyncio.create_task(tokens.get(2))
+    task = asyncio.create_task(tokens.get(2))
     await turns()
     tokens.add(1)
     assert not tokens.attempt_now(tokens.line, tokens.wanting(1))
     tokens.add(1)
-    await waiting
+    await task
 
 
 async def test_an_attempt_knows_when_it_came():
@@ -108,12 +112,21 @@ async def test_an_attempt_knows_when_it_came():
     await task
 
 
-async def test_many_are_served_in_batches_and_the_loop_turns_in_between():
+@pytest.fixture
+def slow(monkeypatch):
+    """Each look at the clock finds that an eighth of a slice has passed."""
+    looks = itertools.count()
+    monkeypatch.setattr(waiting, "_clock", lambda: next(looks) * SLICE / 8)
+
+
+async def test_many_are_served_as_long_as_the_time_allows_and_the_loop_turns_in_between(slow):
     tokens = Tokens()
-    tasks = [asyncio.create_task(tokens.get()) for _ in range(4 * BATCH)]
+    tasks = [asyncio.create_task(tokens.get()) for _ in range(8 * BATCH)]
     await turns()
-    tokens.add(4 * BATCH)
-    assert len(tokens.line) == 3 * BATCH
+    tokens.add(8 * BATCH)
+    assert len(tokens.line) == 5 * BATCH
+    await asyncio.sleep(0)
+    assert len(tokens.line) == 2 * BATCH
     done = []
     while not all(task.done() for task in tasks):
         await asyncio.sleep(0)
@@ -140,6 +153,80 @@ async def test_waking_many_leaves_the_loop_time_for_others():
         lags.append(time.perf_counter() - begin)
     lags.sort()
     assert lags[len(lags) // 2] < 3 * SLICE
+
+
+async def test_slices_grow_and_shrink_with_the_time_that_the_woken_take(monkeypatch):
+    now, woken = 0.0, []
+    monkeypatch.setattr(waiting, "_clock", lambda: now)
+    monkeypatch.setattr(waiting, "SLICE", 1.0)
+    tokens, cost = Tokens(), 1 / 128
+
+    async def wanting():
+        nonlocal now
+        await tokens.get()
+        now += cost
+        woken[-1] += 1
+
+    tasks = [asyncio.create_task(wanting()) for _ in range(2000)]
+    await turns()
+    tokens.add(2000)
+    while not all(task.done() for task in tasks):
+        woken.append(0)
+        await asyncio.sleep(0)
+        cost = 1 / 128 if len(woken) < 20 else 1 / 8
+    assert woken[:2] == [16, 16]
+    assert set(woken[2:20]) == {64}
+    assert set(woken[-9:-1]) == {4}
+
+
+async def test_the_line_keeps_its_order_whoever_leaves():
+    line, attempts = Line(), [Attempt(str(number), lambda: None) for number in range(6)]
+    for attempt in attempts:
+        line.join(attempt)
+    assert all(map(line.leave, [attempts[0], attempts[3], attempts[5]]))
+    assert not line.leave(attempts[3])
+    line.join(attempts[0])
+    assert [attempt.what for attempt in line] == ["1", "2", "4", "0"]
+    assert (line.first, len(line)) == (attempts[1], 4)
+    assert not Line().leave(attempts[1])
+
+
+@pytest.mark.parametrize("ending", ["served", "cancelled", "failed"])
+async def test_runs_that_waited_leave_nothing_to_the_cyclic_collector(ending):
+    graph = af.Graph()
+    with graph.as_default():
+        queue = af.FIFOQueue(10, af.float32, [[]])
+        fetches = [queue.dequeue(), queue.dequeue() + 1.0]
+    async with af.Session(graph=graph) as session:
+        live = session.queue(queue)
+        for fetch in fetches:
+            await live.put(0)
+            await session.run(fetch)
+        gc.collect()
+        with collector_off():
+            tasks = [asyncio.create_task(session.run(fetch)) for fetch in fetches]
+            await turns()
+            if ending == "served":
+                await live.put_many([[1], [2]])
+            elif ending == "failed":
+                await live.close()
+            else:
+                for task in tasks:
+                    task.cancel()
+            await asyncio.wait(tasks)
+            assert {task.cancelled() or bool(task.exception()) for task in tasks} == {ending != "served"}
+            del tasks
+            await turns()
+            assert gc.collect() == 0
+
+
+@contextlib.contextmanager
+def collector_off():
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def test_callers_come_from_any_loop():

@@ -7,12 +7,12 @@ import time
 import numpy as np
 import pytest
 from doubles import failing, gated, waiting
+from runs import CONFIGS, runs
 
 import aioflow as af
-from aioflow.plan import Signature, make_plan
+from aioflow.plan import Signature, make_flow
 from aioflow.testing import Gate
 
-CONFIGS = {"regions": af.Config(), "tokens": af.Config(executor="tokens"), "as built": af.Config(optimize=False)}
 Pair = collections.namedtuple("Pair", "left right")
 
 
@@ -29,20 +29,8 @@ def graph():
 
 @pytest.fixture
 async def run(config, graph):
-    """Runs fetches in a session over the graph, with its variables initialised."""
-    sessions = []
-
-    async def run(fetches, feeds=None, options=None, metadata=None):
-        if not sessions:
-            with graph.as_default():
-                init = af.global_variables_initializer()
-            sessions.append(af.Session(graph=graph, config=config))
-            await sessions[0].run(init)
-        return await sessions[0].run(fetches, feeds, options, metadata)
-
-    yield run
-    for session in sessions:
-        await session.close()
+    async with runs(graph, config) as run:
+        yield run
 
 
 def times(count, body, *starts, **options):
@@ -357,7 +345,7 @@ async def test_a_body_trains(run):
 
 
 def ops_of(*fetches, feeds=()):
-    flow = make_plan(Signature(tuple(feeds), fetches, ())).flow
+    flow = make_flow(Signature(tuple(feeds), fetches, ()))
     return [inner.definition.name for node in flow.nodes for inner in node.everything()]
 
 

@@ -2,14 +2,17 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, TypeVar
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+P = ParamSpec("P")
 R = TypeVar("R")
 _PARTS: Final = 4
 """Parts for each core that work is shared out in."""
@@ -86,6 +89,73 @@ def _take_parts(work: Callable[[int, int], object], parts: Iterator[tuple[int, i
         work(begin, end)
 
 
+class Pool(Executor):
+    """An executor whose calls go to the thread that was busy last, as long as it is free.
+
+    Calls that come one after the other stay on one thread, with its caches warm, and with the one team of threads that
+    libraries of kernels keep for each thread that calls them. What waits when all are busy goes to the first that ends.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._threads: list[ThreadPoolExecutor] = []
+        self._free: list[ThreadPoolExecutor] = []
+        self._more = count
+
+    def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
+        """Call it on a thread, once one is free."""
+        future: Future[R] = Future()
+        with self._lock:
+            self._calls.append((future, functools.partial(function, *args, **kwargs)))
+            thread = self._free.pop() if self._free else self._another()
+        if thread is not None:
+            thread.submit(self._work, thread)
+        return future
+
+    def _another(self) -> ThreadPoolExecutor | None:
+        if not self._more:
+            return None
+        self._more -= 1
+        self._threads.append(ThreadPoolExecutor(1, thread_name_prefix=f"{self._name}_{len(self._threads)}"))
+        return self._threads[-1]
+
+    def _work(self, thread: ThreadPoolExecutor) -> None:
+        """On that thread: make calls until there are none. It is free before it tells: who hears comes back to it."""
+        tell: Callable[[], None] | None = None
+        while True:
+            with self._lock:
+                future, call = self._calls.popleft() if self._calls else (None, None)
+                if future is None:
+                    self._free.append(thread)
+            if tell is not None:
+                tell()
+            if future is None or call is None:
+                return
+            tell = _made(future, call)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the threads, once all calls are made; with the option only those that have begun."""
+        with self._lock:
+            dropped = list(self._calls) if cancel_futures else []
+            self._more = 0
+        for future, _ in dropped:
+            future.cancel()
+        for thread in self._threads:
+            thread.shutdown(wait)
+
+
+def _made(future: "Future[R]", call: Callable[[], R]) -> Callable[[], None] | None:
+    """Make the call, unless its future is cancelled. What tells the future."""
+    if not future.set_running_or_notify_cancel():
+        return None
+    try:
+        return functools.partial(future.set_result, call())
+    except BaseException as error:
+        return functools.partial(future.set_exception, error)
+
+
 class Threads:
     """Threads for work that cannot run on the loop; started when first needed.
 
@@ -96,7 +166,7 @@ class Threads:
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._count = count
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Pool | None = None
         self._detached: set[Job[Any]] = set()
         self._idle = asyncio.Event()
 
@@ -108,7 +178,7 @@ class Threads:
     async def run(self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None) -> R:
         """The result of `function`, run on a thread; `withdrawn()` is called if it never began."""
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._count, thread_name_prefix=self._name)
+            self._pool = Pool(self._name, self._count)
         loop = asyncio.get_running_loop()
         job = Job(function, label)
         try:

@@ -225,4 +225,4 @@ def compute(ctx: Context, formula: Formula, grad: Array, arrays: Sequence[Array]
     if var.size <= LARGE:
         work(0, var.size)
     else:
-        ctx.step.share_out(work, var.size)
+        ctx.device.share_out(work, var.size)

@@ -10,13 +10,14 @@ What would run on constants or captures alone is tied to the branch or iteration
 """
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from aioflow import dtypes
 from aioflow.dtypes import SCALAR, Spec
+from aioflow.kernels.control_flow import PRIMITIVES
 from aioflow.op import REGISTRY
 from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.passes.order import Keys, inside, touched
@@ -25,11 +26,11 @@ _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
 
 
-def lower(flow: Flow, everything: bool) -> Flow:
-    """The Flow with primitives for its branches and loops: for all of them, or for those that wait."""
-    if not any(node.blocks and (everything or node.waits) for node in flow.nodes):
+def lower(flow: Flow, chosen: Callable[[Node], bool]) -> Flow:
+    """The Flow with primitives for the branches and loops that are chosen, each with all those around it."""
+    if not any(node.blocks and chosen(node) for node in flow.nodes):
         return flow
-    return _Lowering(everything).flow(flow)
+    return _Lowering(chosen).flow(flow)
 
 
 @dataclasses.dataclass(slots=True)
@@ -51,16 +52,19 @@ class _Place:
 
 
 class _Lowering:
-    def __init__(self, everything: bool) -> None:
-        self._everything = everything
+    def __init__(self, chosen: Callable[[Node], bool]) -> None:
+        self._chosen = chosen
         self._nodes: list[Node] = []
         self._moved: dict[Value, Value] = {}
         self._anchors: dict[Node, tuple[Node, ...]] = {}
         self._still: set[Node] = set()
         """Nodes whose values are the same in every iteration: captures."""
+        self._framed = False
+        """Whether some of the flow is in branches and loops already."""
 
     def flow(self, flow: Flow) -> Flow:
         """All of it."""
+        self._framed = any(node.definition.name in PRIMITIVES for node in flow.nodes)
         self._put_all(flow.nodes, _Place())
         fetches = tuple([self._moved[value] for value in flow.fetches])
         targets = tuple(dict.fromkeys(anchor for node in flow.targets for anchor in self._anchors[node]))
@@ -74,7 +78,7 @@ class _Lowering:
             if taking:
                 assert place.turn is not None
                 controls = (*controls, place.turn)
-            if node.blocks and (self._everything or node.waits):
+            if node.blocks and self._chosen(node):
                 self._lowered(node, controls, place)
             else:
                 self._kept(node, controls, place)
@@ -124,6 +128,10 @@ class _Lowering:
         return Value(self._make(node, "identity", part, [value], place, value.spec), 0)
 
     def _lowered(self, node: Node, controls: tuple[Node, ...], place: _Place) -> None:
+        if self._framed and place.pivot is None:  # it may be in a branch or loop that was lowered before
+            sources = [*controls, *[self._moved[value].node for value in node.inputs]]
+            pivot = next((source for source in sources if not self._everywhere(source)), None)
+            place = dataclasses.replace(place, pivot=pivot)
         if node.definition.name == "cond":
             self._branch(node, controls, place)
         else:

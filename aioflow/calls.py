@@ -1,0 +1,129 @@
+"""A call signature made ready: what a run does beside executing its plan."""
+
+import collections
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.config import RunOptions
+from aioflow.dtypes import Array, DeviceKind
+from aioflow.feeds import converter
+from aioflow.local import Local
+from aioflow.node import Tensor
+from aioflow.passes.flow import Flow, Node
+from aioflow.plan import Signature
+from aioflow.plan_cache import DEFAULT, Planned
+from aioflow.step import Step, run_light, run_step
+from aioflow.structure import Fetches
+from aioflow.tracing import RunMetadata
+
+
+class Call:
+    """A call signature made ready: conversions for its feeds, its plan, and the way back to the fetch structure."""
+
+    __slots__ = ("converters", "copies", "dtypes", "fetches", "finish", "given", "local", "planned", "signature")
+
+    def __init__(self, local: Local, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
+        self.local = local
+        self.fetches = fetches
+        self.converters = [converter(tensor) for tensor in feeds]
+        self.dtypes = [tensor.dtype.np for tensor in feeds]
+        computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
+        self.signature = Signature(tuple(feeds), computed, fetches.operations)
+        self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
+        self.planned: Planned | None = None
+        if not local.plans.is_long(self.signature):
+            self.prepare(local.plans.planned(self.signature))
+
+    def prepare(self, planned: Planned) -> None:
+        """Call this plan from here on."""
+        self.planned = planned
+        self.finish = _finishers(planned.plan.flow)
+        self.copies = copied in self.finish
+
+    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+        """Check and convert the feeds, run, and shape the result."""
+        local = self.local
+        if self._must_convert(values):
+            given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
+        else:
+            given = _each(self.converters, values)
+        planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
+        if planned is not self.planned:
+            self.prepare(planned)
+        lone = planned.lone if options is DEFAULT and metadata is None else None
+        outputs = None
+        if lone is not None and not lone.waits:
+            outputs = run_light(local, planned, lone, given)
+            if outputs is not None:
+                await local.pause()
+        elif lone is not None and local.config.operation_timeout is None:
+            await local.pause()
+            outputs = await Step(local, planned.plan.counted).run_alone(lone, given)
+        if outputs is None:
+            outputs = await run_step(local, planned, given, options, metadata)
+        if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
+            results = await local.compute.run(
+                functools.partial(_each, self.finish, outputs), "copying what was fetched"
+            )
+        else:
+            results = _each(self.finish, outputs)
+        return self.fetches.build(results if self.given is None else self._with_given(results, given))
+
+    def _must_convert(self, values: Sequence[Any]) -> bool:
+        """Whether a large array has another dtype than the tensor it is fed for."""
+        for value, dtype in zip(values, self.dtypes, strict=True):
+            if type(value) is np.ndarray and value.dtype is not dtype and value.nbytes > _LARGE:
+                return True
+        return False
+
+    def _with_given(self, results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The results with copies of what was both fed and fetched, which nothing had to compute."""
+        assert self.given is not None
+        computed = iter(results)
+        return [next(computed) if place is None else copied(given[place]) for place in self.given]
+
+
+_LARGE: Final = 1 << 20
+"""Bytes: converting or copying more would hold the loop too long."""
+
+
+def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> Sequence[Any]:
+    if not values:
+        return ()  # what waits for long keeps it, and there may be many
+    return [function(value) for function, value in zip(functions, values, strict=True)]
+
+
+def _places(wanted: Sequence[Tensor], among: Sequence[Tensor]) -> list[int | None]:
+    """Where each of the tensors stands among others, None if nowhere."""
+    places = {tensor: place for place, tensor in enumerate(among)}
+    return [places.get(tensor) for tensor in wanted]
+
+
+def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
+    """What makes each fetched value the caller's own: a copy, unless its kernel has just made it for nobody else."""
+    fetched = collections.Counter(flow.fetches)
+    readers = [(node, value) for node in flow.nodes for value in node.inputs if value in fetched]
+    held = {value for node, value in readers if not _is_fresh(node)}
+    alone = [fetched[value] == 1 and value not in held and _is_fresh(value.node) for value in flow.fetches]
+    return [_scalar if mine else copied for mine in alone]
+
+
+def _is_fresh(node: Node) -> bool:
+    """Whether the kernel's results are new, and it keeps none of its inputs."""
+    kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
+    return kernel is not None and kernel.fresh
+
+
+def _scalar(value: Array) -> Any:
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def copied(value: Array) -> Any:
+    """A copy of an array, a scalar as it is."""
+    return (value.copy() if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
+
+
+__all__ = ["Call", "copied"]

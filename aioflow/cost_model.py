@@ -1,0 +1,252 @@
+"""What the nodes of a flow cost on each kind of device, and what it costs to bring a value from one to another.
+
+At first all is estimated: operations and bytes, by the rule of each op, against the rates of the device. What traced
+steps have measured takes the place of the estimate, for all nodes of the same op, dtypes and shapes.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from aioflow import costs
+from aioflow.costs import Rates, Site
+from aioflow.device_spec import DeviceSpec
+from aioflow.dtypes import DeviceKind, Spec
+from aioflow.passes.flow import Flow, Node
+from aioflow.tracing import RunMetadata, Transfer
+
+Way = Literal["process", "bus", "peer", "network"]
+"""How a value gets from one device to another: by reference, between host and GPU, between GPUs, between tasks."""
+
+
+class Link(NamedTuple):
+    """What a transfer takes: seconds before the first byte, and bytes per second from then on."""
+
+    latency: float
+    bytes_per_second: float
+
+
+RATES: Final[Mapping[DeviceKind, Rates]] = {
+    DeviceKind.CPU: costs.CPU_RATES,
+    DeviceKind.GPU: Rates(per_call=8e-6, bytes_per_second=1e12, operations_per_second=1e13),
+}
+LINKS: Final[Mapping[Way, Link]] = {
+    "process": Link(20e-6, float("inf")),
+    "bus": Link(20e-6, 1.2e10),
+    "peer": Link(20e-6, 1e11),
+    "network": Link(200e-6, 1e9),
+}
+"""Only the order of magnitude matters of what nobody has measured."""
+_SMALL: Final = 1 << 16
+"""Bytes: what is transferred is at most so large to tell of the latency, and larger to tell of the rate."""
+_ITERATIONS: Final = 16
+"""How often a loop is assumed to run."""
+_KEPT: Final = 15
+"""So many measurements are kept, the latest: their median counts, so that one interrupted run does not."""
+
+
+class CostModel:
+    """Seconds by node and by transfer. `rates` and `links` replace some of the figures that estimates are made with."""
+
+    def __init__(
+        self, rates: Mapping[DeviceKind, Rates] | None = None, links: Mapping[Way, Link] | None = None
+    ) -> None:
+        self._rates: dict[DeviceKind, Rates] = {**RATES, **(rates or {})}
+        self._links: dict[Way, Link] = {**LINKS, **(links or {})}
+        self._measured: dict[DeviceKind, dict[str, list[float]]] = {kind: {} for kind in DeviceKind}
+        self._latencies: dict[Way, list[float]] = {name: [] for name in LINKS}
+        self._bandwidths: dict[Way, list[float]] = {name: [] for name in LINKS}
+
+    # What things cost
+
+    def seconds(self, node: Node, kind: DeviceKind, inputs: Sequence[Spec] | None = None) -> float:
+        """How long the node takes on that kind of device, for inputs of its own Specs if none are given."""
+        if node.blocks:
+            return self._inside(node, kind)
+        specs = node.input_specs if inputs is None else inputs
+        measured = self._measured[kind]
+        found = measured.get(signature(node, specs)) if measured else None
+        if found:
+            return _median(found)
+        return costs.seconds(node, specs, kind=kind, rates=self._rates[kind])
+
+    def _inside(self, node: Node, kind: DeviceKind) -> float:
+        """Of a branch, the longer of the two; of a loop, as often as it is assumed to run."""
+        blocks = [
+            sum(self.seconds(inner, kind) for inner in block.flow.nodes if inner not in block.flow.feeds)
+            for block in node.blocks
+        ]
+        return max(blocks) if node.definition.name == "cond" else _ITERATIONS * sum(blocks)
+
+    def transfer(self, nbytes: float, source: Site, target: Site) -> float:
+        """How long after a value of so many bytes is made at `source` it can be read at `target`."""
+        if source is target or source.name == target.name:
+            return 0.0
+        link = self.link(way(source.spec, target.spec))
+        return link.latency + nbytes / link.bytes_per_second
+
+    def link(self, name: Way) -> Link:
+        """What transfers take, as measured, or else estimated."""
+        latency, rate = self._links[name]
+        latencies, rates = self._latencies[name], self._bandwidths[name]
+        return Link(_median(latencies) if latencies else latency, _median(rates) if rates else rate)
+
+    # What was measured
+
+    def learn(self, metadata: RunMetadata, flow: Flow) -> None:
+        """Let what a traced step of this flow took replace the estimates. What may have waited tells nothing."""
+        nodes = {inner.name: inner for node in flow.nodes for inner in node.everything() if not inner.blocks}
+        for stats in metadata.step_stats:
+            node = nodes.get(stats.name)
+            if node is not None and not stats.waits and stats.op_type == node.definition.name:
+                kind = DeviceKind(DeviceSpec.from_string(stats.device).device_type or DeviceKind.CPU)
+                _keep(self._measured[kind].setdefault(signature(node, node.input_specs), []), stats.busy)
+        for transfer in metadata.transfers:
+            self._learn_transfer(transfer)
+
+    def _learn_transfer(self, transfer: Transfer) -> None:
+        name = way(DeviceSpec.from_string(transfer.source), DeviceSpec.from_string(transfer.target))
+        took = transfer.arrived - transfer.start
+        if transfer.bytes <= _SMALL:
+            _keep(self._latencies[name], took)
+        elif took > self.link(name).latency:
+            _keep(self._bandwidths[name], transfer.bytes / (took - self.link(name).latency))
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, as JSON. Blocks while it writes."""
+        Path(path).write_text(json.dumps(self._plain(), indent=1) + "\n")
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "rates": {kind: dataclasses.asdict(rates) for kind, rates in self._rates.items()},
+            "links": {name: _finite(link) for name, link in self._links.items()},
+            "latencies": {name: samples for name, samples in self._latencies.items() if samples},
+            "bandwidths": {name: samples for name, samples in self._bandwidths.items() if samples},
+            "measured": {kind: samples for kind, samples in self._measured.items() if samples},
+        }
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "CostModel":
+        """What `save` has written. Blocks while it reads. ValueError if the file holds something else."""
+        try:
+            return cls._of(json.loads(Path(path).read_text()))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)!r} holds no cost model: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _of(cls, plain: dict[str, Any]) -> "CostModel":
+        rates = {DeviceKind(kind): Rates(**_numbers(each)) for kind, each in plain["rates"].items()}
+        links = {_named(name): _link(each) for name, each in plain["links"].items()}
+        made = cls(rates, links)
+        for kind, table in plain["measured"].items():
+            made._measured[DeviceKind(kind)] = {str(key): _samples(samples) for key, samples in table.items()}
+        for part, found in (("latencies", made._latencies), ("bandwidths", made._bandwidths)):
+            found.update({_named(name): _samples(samples) for name, samples in plain[part].items()})
+        return made
+
+    # For people
+
+    def __str__(self) -> str:
+        """A table: the rates, the links, and what was measured, the longest first."""
+        lines = [f"{'device':<10} {'per call':>10} {'bytes/s':>10} {'ops/s':>10}"]
+        lines += [
+            f"{kind:<10} {microseconds(each.per_call):>10} {each.bytes_per_second:>10.2g} "
+            f"{each.operations_per_second:>10.2g}"
+            for kind, each in self._rates.items()
+        ]
+        lines += ["", f"{'link':<10} {'latency':>10} {'bytes/s':>10}"]
+        lines += [
+            f"{name:<10} {microseconds(self.link(name).latency):>10} {self.link(name).bytes_per_second:>10.2g}"
+            for name in self._links
+        ]
+        return "\n".join([*lines, *self._table()])
+
+    def _table(self) -> list[str]:
+        rows = [
+            (_median(samples), len(samples), kind, key)
+            for kind, table in self._measured.items()
+            for key, samples in table.items()
+        ]
+        if not rows:
+            return ["", "nothing is measured: all is estimated"]
+        shown = [
+            f"{microseconds(median):>10} {count:>5} {kind:<6} {key}"
+            for median, count, kind, key in sorted(rows, key=lambda row: (-row[0], row[2:]))
+        ]
+        return ["", f"{'measured':>10} {'times':>5} {'device':<6} op", *shown]
+
+    def __repr__(self) -> str:
+        return f"<CostModel: {sum(map(len, self._measured.values()))} measured>"
+
+
+def signature(node: Node, inputs: Sequence[Spec]) -> str:
+    """What nodes that cost the same have in common: op, dtypes and shapes, as far as they are known before a run."""
+    made = ", ".join(map(str, node.output_specs))
+    return f"{node.definition.name}({', '.join(map(str, inputs))}) -> ({made})"
+
+
+def way(source: DeviceSpec, target: DeviceSpec) -> Way:
+    """How values get from one device to the other."""
+    if (source.job, source.replica, source.task) != (target.job, target.replica, target.task):
+        return "network"
+    gpus = [source.device_type, target.device_type].count(DeviceKind.GPU)
+    return ("process", "bus", "peer")[gpus]
+
+
+def size_of(spec: Spec) -> float:
+    """How many bytes a value of that Spec is taken for; 0 for a handle."""
+    return 0.0 if spec.dtype.family == "resource" else float(costs.elements(spec) * spec.dtype.size)
+
+
+def microseconds(duration: float) -> str:
+    """A duration, as `12.3 us`."""
+    return f"{duration * 1e6:.4g} us"
+
+
+def _keep(samples: list[float], value: float) -> None:
+    """One more of them; only the latest are kept."""
+    samples.append(value)
+    del samples[:-_KEPT]
+
+
+def _median(samples: Sequence[float]) -> float:
+    return sorted(samples)[len(samples) // 2]
+
+
+def _finite(link: Link) -> list[float | None]:
+    """A link as JSON has it, which knows no infinity."""
+    return [link.latency, None if link.bytes_per_second == float("inf") else link.bytes_per_second]
+
+
+def _named(name: str) -> Way:
+    for known in LINKS:
+        if known == name:
+            return known
+    raise ValueError(f"{name!r} is no link; there are {', '.join(LINKS)}")
+
+
+def _link(plain: Sequence[Any]) -> Link:
+    latency, rate = plain
+    return Link(_positive(latency), float("inf") if rate is None else _positive(rate))
+
+
+def _numbers(plain: Mapping[str, Any]) -> dict[str, float]:
+    return {name: _positive(value) for name, value in plain.items()}
+
+
+def _samples(plain: Sequence[Any]) -> list[float]:
+    return [_positive(value) for value in plain][-_KEPT:]
+
+
+def _positive(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise ValueError(f"{value!r} is no number of seconds, bytes or operations")
+    return float(value)
+
+
+__all__ = ["LINKS", "RATES", "CostModel", "Link", "Way", "microseconds", "signature", "size_of", "way"]

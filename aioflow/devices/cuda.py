@@ -1,0 +1,107 @@
+"""NVIDIA's GPUs by CuPy, the only module that imports it, and only when asked for devices."""
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.devices.completion import Watcher
+from aioflow.devices.driver import Completion, Host
+from aioflow.dtypes import Array, Namespace
+
+
+def device_count() -> int:
+    """How many GPUs this process can use; 0 without CuPy or a driver. Never raises."""
+    if importlib.util.find_spec("cupy") is None:
+        return 0
+    cupy = importlib.import_module("cupy")
+    return int(cupy.cuda.runtime.getDeviceCount()) if cupy.cuda.is_available() else 0
+
+
+class CudaDriver:
+    """One GPU of this host: a `Driver`."""
+
+    def __init__(self, index: int) -> None:
+        cupy = importlib.import_module("cupy")
+        self.xp: Namespace = cupy
+        self.array_type: type[Any] = cupy.ndarray
+        self._cuda: Final[Any] = cupy.cuda
+        self._index: Final = index
+
+    def selected(self) -> Any:
+        """CuPy's current device belongs to the thread, as its stream does."""
+        return self._cuda.Device(self._index)
+
+    def stream(self) -> Any:
+        """A stream that does not wait for the null stream."""
+        return self._cuda.Stream(non_blocking=True)
+
+    def record(self, stream: Any) -> Any:
+        """A new event. Who waits for it sleeps, without the interpreter's lock."""
+        return stream.record(self._cuda.Event(block=True, disable_timing=True))
+
+    def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
+        """An array in CuPy's pool of page-locked memory, which it goes back to with its last reference."""
+        size = int(np.prod(shape)) * dtype.itemsize
+        memory = self._cuda.alloc_pinned_memory(max(1, size))
+        return np.frombuffer(memory, np.uint8, size).view(dtype).reshape(shape)
+
+    def landing(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any, on_free: Callable[[], object]
+    ) -> Array:
+        """An array in the arena of that stream, by way of an owner that CuPy keeps as long as there are views of it."""
+        size = int(np.prod(shape)) * dtype.itemsize
+        with stream:
+            pointer = self._cuda.alloc(max(1, size))
+        owner = _Owner(pointer, on_free)
+        memory = self._cuda.UnownedMemory(pointer.ptr, max(1, size), owner, self._index)
+        return self.array_type(shape, dtype, self._cuda.MemoryPointer(memory, 0))
+
+    def to_device(self, source: Host, target: Array, stream: Any) -> None:
+        """Enqueue a copy out of page-locked memory."""
+        target.data.copy_from_host_async(source.ctypes.data, source.nbytes, stream)
+
+    def to_host(self, source: Array, target: Host, stream: Any) -> None:
+        """Enqueue a copy into page-locked memory."""
+        source.data.copy_to_host_async(target.ctypes.data, target.nbytes, stream)
+
+    def across(self, source: Array, target: Array, stream: Any) -> None:
+        """Enqueue a copy from any GPU, directly where there is a way from one to the other."""
+        target.data.copy_from_device_async(source.data, source.nbytes, stream)
+
+    def limit_memory(self, limit: int) -> None:
+        """Limit CuPy's pool on this GPU."""
+        self.xp.get_default_memory_pool().set_limit(size=limit)
+
+    def used_bytes(self) -> int:
+        """What CuPy's pool has handed out on this GPU."""
+        with self.selected():
+            return int(self.xp.get_default_memory_pool().used_bytes())
+
+    def translate(self, error: BaseException) -> errors.OpError | None:
+        """Out of memory is ResourceExhausted; after any other error of CUDA the GPU is of no use to the process."""
+        if isinstance(error, self._cuda.memory.OutOfMemoryError):
+            return errors.ResourceExhaustedError(str(error))
+        if isinstance(error, self._cuda.runtime.CUDARuntimeError):
+            return errors.UnavailableError(f"the GPU failed: {error}")
+        return None
+
+    def completion(self) -> Completion:
+        """A thread that waits for blocking events."""
+        return Watcher(f"aioflow-gpu-{self._index}")
+
+
+class _Owner:
+    """Memory that a copy landed in: handed back to its stream behind what other streams do with it."""
+
+    def __init__(self, pointer: Any, on_free: Callable[[], object]) -> None:
+        self._pointer = pointer
+        self._on_free = on_free
+
+    def __del__(self) -> None:
+        self._on_free()  # before the pointer goes
+
+

@@ -1,0 +1,87 @@
+"""A device: one place where kernels run, with its own threads and its own account of memory."""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from aioflow.config import Config
+from aioflow.device_spec import DeviceSpec
+from aioflow.devices.cpu import Cores, Threads
+from aioflow.devices.memory import Ledger
+from aioflow.dtypes import DeviceKind, Namespace
+
+HERE: Final = "/job:localhost/replica:0/task:0"
+"""The task that a session without a cluster is."""
+
+
+class DeviceAttributes(NamedTuple):
+    """What there is to say of a device.
+
+    Attributes:
+        name: its full name.
+        device_type: CPU or GPU.
+        memory_limit: bytes that it may hold; None for no limit.
+        incarnation: tells it from a device of its name that was there before.
+    """
+
+    name: str
+    device_type: str
+    memory_limit: int | None
+    incarnation: int
+
+
+class Device:
+    """A CPU device. It owns its threads, started when first needed, until it is closed.
+
+    Attributes:
+        name: its full name.
+        spec: the same in parts.
+        kind: what kernels it can run.
+        xp: its array namespace.
+        incarnation: tells it from a device of its name that was there before.
+        memory: what its kernels made and is still alive, where that is accounted for.
+        compute: threads for kernels that would hold the loop too long.
+        cores: further threads, to share out work on parts of large arrays.
+    """
+
+    kind: Final = DeviceKind.CPU
+    xp: Final[Namespace] = np
+
+    def __init__(self, name: str, config: Config, cores: int) -> None:
+        self.name: Final = name
+        self.spec: Final = DeviceSpec.from_string(name)
+        self.incarnation: Final = secrets.randbits(63)
+        limit = config.memory_limit_of(self.kind, self.spec.device_index or 0)
+        self.memory: Final = Ledger(name, limit)
+        self._accounted: Final = config.track_memory or limit is not None
+        label = f"{self.kind}{self.spec.device_index}"
+        self.compute: Final = Threads(f"aioflow-compute-{label}", config.compute_threads)
+        self.cores: Final = Cores(f"aioflow-cores-{label}", cores)
+
+    @property
+    def attributes(self) -> DeviceAttributes:
+        """What there is to say of it."""
+        return DeviceAttributes(self.name, str(self.kind), self.memory.limit, self.incarnation)
+
+    @property
+    def accounts(self) -> Ledger | None:
+        """`memory`, if it is accounted for."""
+        return self.memory if self._accounted else None
+
+    def share_out(self, work: Callable[[int, int], object], size: int) -> None:
+        """Run work(begin, end) for parts that make up range(size), on its cores at the same time."""
+        self.cores.share_out(work, size)
+
+    def __repr__(self) -> str:
+        return f"<Device {self.name}>"
+
+
+def local_devices(config: Config) -> list[Device]:
+    """The devices of a session of this process, as `Config(device_count=)` says: one CPU by default."""
+    counts: Mapping[str, int] = config.device_count or {}
+    cpus = counts.get("CPU", 1)
+    cores = max(1, (os.cpu_count() or 1) // cpus)
+    return [Device(f"{HERE}/device:CPU:{index}", config, cores) for index in range(cpus)]

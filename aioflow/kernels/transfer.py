@@ -1,0 +1,70 @@
+"""How a value gets from one device to another: `send` puts it into the step's rendezvous, `recv` takes it out.
+
+Only plans contain them: partition makes a pair for each value and each device that reads it [P15 section 3.2.2].
+"""
+
+import numpy as np
+
+from aioflow.context import Context
+from aioflow.dtypes import SCALAR, Array, DeviceKind, DType, Namespace, Spec, TensorShape, bool_
+from aioflow.op import op
+from aioflow.rendezvous import Key
+
+CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+_REASON = "plans alone contain it"
+
+
+@op(stateful=True)
+def send(value: Spec, edge: str, source: str, incarnation: int, target: str) -> None:
+    """The value is in the step's rendezvous, for the `recv` of that edge, in this iteration. It never waits.
+
+    It runs even if the value is dead, and sends that: whoever receives it is dead, too.
+    """
+
+
+send.no_gradient(_REASON)
+
+
+@send.kernel(CPU, GPU)
+def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, target: str) -> None:
+    key = Key(edge, source, incarnation, target, ctx.iteration)
+    if ctx.step.trace is not None:
+        ctx.step.trace.sent(key)
+    ctx.step.rendezvous.send(key, value)
+
+
+@op(waits=True)
+def recv(
+    dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, mortal: bool = False
+) -> Spec:
+    """The value of the `send` of that edge, in this iteration, once it is there; dead, if `mortal`, if that is."""
+    return Spec(dtype, TensorShape(shape))
+
+
+recv.no_gradient(_REASON)
+
+
+@recv.kernel(CPU, GPU)
+async def _(ctx: Context, *, edge: str, source: str, incarnation: int, target: str) -> Array:
+    key = Key(edge, source, incarnation, target, ctx.iteration)
+    trace = ctx.step.trace
+    if trace is None:
+        return await ctx.step.rendezvous.recv(key)
+    asked = trace.now()
+    value = await ctx.step.rendezvous.recv(key)
+    trace.on(target).received(key, source, getattr(value, "nbytes", 0), asked)
+    return value
+
+
+@op(stateful=True)
+def pulse() -> Spec:
+    """A truth, for a control edge between devices: what it waits for has run."""
+    return Spec(bool_, SCALAR)
+
+
+pulse.no_gradient(_REASON)
+
+
+@pulse.kernel(CPU, GPU)
+def _(xp: Namespace) -> Array:
+    return np.True_

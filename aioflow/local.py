@@ -1,0 +1,148 @@
+"""What the steps of one session in this process share: devices, state, threads, plans, and the time they may take."""
+
+import asyncio
+import contextlib
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.devices import blas
+from aioflow.devices.cpu import Threads
+from aioflow.devices.device import local_devices
+from aioflow.files import FILES
+from aioflow.plan_cache import Plans
+from aioflow.program import Unit
+from aioflow.resources import Resources
+from aioflow.slices import Slice
+
+_AT_A_TIME: Final = 32
+"""So many steps are ended before the loop gets a turn."""
+
+
+class Running(Protocol):
+    """A step, as far as its session goes."""
+
+    id: int
+
+    def abort(self, error: errors.OpError) -> None:
+        """End it with `error`."""
+
+    def under_way(self) -> list[tuple[Unit, float]]:
+        """What has begun and not ended, and when each did, on its clock."""
+
+    def clock(self) -> float:
+        """Its clock."""
+
+
+class Local:
+    """What the steps of one local session share."""
+
+    def __init__(self, config: Config) -> None:
+        self.config: Final = config
+        self.resources: Final = Resources()
+        self.devices: Final = local_devices(config)
+        self.compute: Final = self.devices[0].compute
+        self.python: Final = Threads("aioflow-py_func", 32)
+        self.reading: Final = Threads("aioflow-files", 16)
+        self.files = FILES
+        self.steps: set[Running] = set()
+        self.step_count = 0
+        self.light: Any = None
+        """The step that light runs are, once there has been one."""
+        self.progress = 0
+        """How many units have ended, in all steps."""
+        self.on_stall: Callable[[], object] = lambda: None
+        self._watch: asyncio.TimerHandle | None = None
+        self._seen = 0
+        self._counts: dict[str, int] = {}
+        self.slice = Slice()
+        self.quiet: Final = _quiet_context()
+        self._drained: asyncio.Future[None] | None = None
+        self._blas = None if config.blas_threads is None else blas.limit(config.blas_threads)
+        self.plans: Final = Plans(config, self.devices, self.resources)
+
+    @property
+    def threads(self) -> tuple[Threads, ...]:
+        """All its threads but those of the cores, by what they are for."""
+        return *[device.compute for device in self.devices], self.python, self.reading
+
+    def take_counts(self, names: Sequence[str]) -> dict[str, int]:
+        """How often these operations ran before; from here on they ran once more."""
+        taken = {name: self._counts.get(name, 0) for name in names}
+        self._counts.update({name: count + 1 for name, count in taken.items()})
+        return taken
+
+    async def pause(self) -> None:
+        """Let the loop turn if inline work has used up its slice of time."""
+        if self.slice.used_up():
+            await asyncio.sleep(0)
+
+    async def abort(self, error: errors.OpError) -> None:
+        """End every step with `error` and wait until none is left, up to `Config(close_timeout=)` seconds.
+
+        The loop gets a turn after every few steps.
+        """
+        left = list(self.steps)
+        try:
+            while left:
+                for _ in range(min(_AT_A_TIME, len(left))):
+                    left.pop().abort(error)
+                await asyncio.sleep(0)
+        finally:
+            for step in left:
+                step.abort(error)
+        if self.steps:
+            self._drained = asyncio.get_running_loop().create_future()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.config.close_timeout):
+                    await self._drained
+
+    def begins(self, step: Running) -> None:
+        """A step has begun. If nothing ends for `Config(stall_report=)` seconds from then on, `on_stall` is called."""
+        self.steps.add(step)
+        if self._watch is None and self.config.stall_report is not None:
+            self._seen = self.progress
+            self._watch = asyncio.get_running_loop().call_later(self.config.stall_report, self._look)
+
+    def _look(self) -> None:
+        self._watch = None
+        if not self.steps:
+            return
+        if self.progress == self._seen:
+            self.on_stall()
+        else:
+            self.begins(next(iter(self.steps)))
+
+    def ended(self, step: Running) -> None:
+        """A step is over."""
+        self.steps.discard(step)
+        if not self.steps and self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    async def close(self) -> list[str]:
+        """Release state and threads. Returns what still runs in C code after the limit."""
+        limit = self.config.close_timeout
+        left = [name for threads in self.threads for name in await threads.close(limit)]
+        if self._watch is not None:
+            self._watch.cancel()
+        for device in self.devices:
+            device.cores.close()
+        if self._blas is not None:
+            self._blas.release()
+        self.resources.clear()
+        self.plans.clear()
+        return left
+
+
+def _quiet_context() -> contextvars.Context:
+    """A context in which NumPy says nothing of overflow or division by zero: values say it, and checks if asked for.
+
+    Kernels are driven inside it; entering np.errstate in every step would cost more than a small step.
+    """
+    context = contextvars.Context()
+    context.run(np.errstate(all="ignore").__enter__)
+    return context

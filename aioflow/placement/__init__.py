@@ -1,0 +1,78 @@
+"""Which device each node of a flow runs on: chosen by simulating the step [P15 section 3.2.1], within what is demanded.
+
+colocation    which nodes must share a device
+constraints   the devices that each node may be put on
+work          the flow as numbers
+simulation    the step as it would run
+assignment    nodes put on devices one by one, each where it would end first
+refinement    nodes moved for as long as that makes the step shorter
+report        where all is, and why
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
+
+from aioflow.cost_model import CostModel
+from aioflow.costs import Site
+from aioflow.passes.flow import Flow
+from aioflow.placement.assignment import Assignment, Why, order_of
+from aioflow.placement.colocation import is_everywhere, state_key
+from aioflow.placement.constraints import check_all, demands, spans
+from aioflow.placement.refinement import Refinement
+from aioflow.placement.report import Placement, Reasons
+from aioflow.placement.simulation import Layout
+from aioflow.placement.work import Work
+
+_BUDGET: Final = 20_000
+"""So many nodes are simulated to refine a placement: of a small flow much is tried, a very large one stays as it is."""
+
+
+def place(
+    flow: Flow,
+    sites: Sequence[Site],
+    model: CostModel,
+    *,
+    soft: bool = False,
+    homes: Mapping[Hashable, str] | None = None,
+) -> Placement:
+    """A device for each node of the flow.
+
+    Args:
+        flow: what is to run. A branch or loop that is in one piece is put on one device whole.
+        sites: the devices there are.
+        model: what things cost.
+        soft: whether an operation may run elsewhere if the device, by type and number, that it asks for is not there,
+            has no kernel for it, or is not where it must be. Job, replica and task always hold.
+        homes: where state is already, by `state_key` of its handles: there it stays.
+
+    InvalidArgumentError if an operation asks for what is not there, or no device can be found for it.
+    """
+    if len(sites) == 1:
+        check_all(flow, sites, soft)
+        nodes = [node for node in flow.nodes if not is_everywhere(node)]
+        return Placement(dict.fromkeys(nodes, sites[0].name), dict.fromkeys(nodes, "the only device"), 0.0)
+    demanded = demands(flow, sites, soft=soft, homes=homes or {})
+    layout = Layout(sites, model)
+    work = Work(flow, demanded, layout.kinds, model)
+    chosen, why = _best(work, layout)
+    devices = {node: sites[place].name for node, place in zip(work.nodes, chosen.places, strict=True)}
+    return Placement(devices, Reasons(work, sites, why), chosen.timeline.makespan)
+
+
+def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
+    """The best of some placements, refined: one on all devices, and of each class of them one on a single device."""
+    order = order_of(work, layout)
+    tried = [Assignment(work, layout, order)]
+    if any(len(demand.sites) > 1 for demand in work.demands):
+        classes = range(max(layout.class_of) + 1)
+        tried += [Assignment(work, layout, order, [layout.class_of.index(number)]) for number in classes]
+    found = [(Refinement(work, layout, each.run().places), each.why) for each in tried]
+    found.sort(key=lambda pair: pair[0].score)
+    budget = _BUDGET
+    for refinement, _ in found:
+        budget = refinement.run(budget)
+    best, why = min(found, key=lambda pair: pair[0].score)
+    return best, ["moved: the step is shorter so" if i in best.moved else each for i, each in enumerate(why)]
+
+
+__all__ = ["Placement", "Site", "is_everywhere", "place", "spans", "state_key"]

@@ -1,0 +1,67 @@
+"""The CPU's threads: which of them work goes to, and what becomes of it."""
+
+import threading
+from concurrent.futures import wait
+
+import pytest
+
+from aioflow.devices.cpu import Pool
+
+
+@pytest.fixture
+def pool():
+    made = Pool("pool", 2)
+    yield made
+    made.shutdown()
+
+
+def held(pool, event):
+    """A call that is under way until the event is set."""
+    begun = threading.Event()
+
+    def call():
+        begun.set()
+        event.wait()
+        return threading.get_ident()
+
+    future = pool.submit(call)
+    begun.wait()
+    return future
+
+
+def test_calls_one_after_the_other_stay_on_one_thread(pool):
+    assert len({pool.submit(threading.get_ident).result() for _ in range(200)}) == 1
+
+
+def test_calls_at_the_same_time_are_on_different_threads_and_the_next_go_where_one_has_just_ended(pool):
+    ends = [threading.Event(), threading.Event()]
+    first, second = [held(pool, end) for end in ends]
+    ends[1].set()
+    found = second.result()
+    assert pool.submit(threading.get_ident).result() == found
+    ends[0].set()
+    assert first.result() != found
+
+
+def test_what_comes_when_all_are_busy_waits_and_can_be_cancelled(pool):
+    end = threading.Event()
+    busy = [held(pool, end) for _ in range(2)]
+    waiting = [pool.submit(int, text) for text in ("1", "2", "no")]
+    assert waiting[0].cancel()
+    end.set()
+    wait(busy)
+    assert waiting[1].result() == 2
+    with pytest.raises(ValueError, match="no"):
+        waiting[2].result()
+
+
+def test_shut_down_it_makes_the_calls_that_wait_or_drops_them():
+    for drop in (False, True):
+        pool, end = Pool("pool", 1), threading.Event()
+        busy = held(pool, end)
+        waiting = pool.submit(int, "1")
+        pool.shutdown(wait=False, cancel_futures=drop)
+        end.set()
+        pool.shutdown()
+        assert busy.done()
+        assert waiting.cancelled() == drop

@@ -1,0 +1,214 @@
+"""The rendezvous of one process: the contract, keys and their text, and a plain model under cancellation."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule, run_state_machine_as_test
+
+from aioflow import errors
+from aioflow.rendezvous import Key, LocalRendezvous
+from tests.machines import PLACES, WaitingMachine
+from tests.rendezvous_contract import CAUSE, CPU_0, CPU_1, KEY, OTHERS, Ends, RendezvousTests
+
+
+class TestLocalRendezvous(RendezvousTests):
+    @pytest.fixture
+    def ends(self):
+        table = LocalRendezvous()
+        yield Ends(table, table)
+        table.close()
+
+    async def test_what_is_there_is_received_without_suspending(self, ends):
+        value = object()
+        ends.sender.send(KEY, value)
+        with pytest.raises(StopIteration) as done:
+            ends.receiver.recv(KEY).send(None)
+        assert done.value.value is value
+
+    async def test_none_can_be_sent(self, ends):
+        ends.sender.send(KEY, None)
+        assert await ends.receiver.recv(KEY) is None
+
+    async def test_it_says_how_it_is(self, ends):
+        ends.sender.send(KEY, 1)
+        async with self.receiving(ends, OTHERS["edge"]):
+            assert repr(ends.sender) == "<LocalRendezvous 1 sent, 1 waiting>"
+        ends.sender.abort(CAUSE)
+        assert repr(ends.sender) == "<LocalRendezvous 0 sent, 0 waiting, ended by DataLossError>"
+
+    async def test_closing_names_a_few_of_many_keys(self, ends):
+        for number in range(5):
+            ends.sender.send(KEY._replace(iteration=(number,)), number)
+        assert len(ends.sender.close()) == 5
+        with pytest.raises(errors.CancelledError, match=r"add:0;0, .*add:0;1, .*add:0;2 and 2 more"):
+            await ends.receiver.recv(KEY)
+
+    async def test_an_aborted_one_holds_on_to_no_step(self, ends):
+        """The traceback of its error leads to whatever ran then."""
+
+        class Step:
+            def __init__(self):
+                self.rendezvous = ends.sender
+
+            def fail(self):
+                raise errors.DataLossError("a cause")
+
+        step = Step()
+        gone = weakref.ref(step)
+        try:
+            step.fail()
+        except errors.DataLossError as error:
+            ends.sender.abort(error)
+        gc.disable()
+        try:
+            del step
+            assert gone() is None
+        finally:
+            gc.enable()
+
+
+# Keys
+
+NAMES = st.text("abc/:;_0-9", min_size=1)
+DEVICES = st.sampled_from([CPU_0, CPU_1])
+
+
+@given(st.builds(Key, NAMES, DEVICES, st.integers(0, 2**64 - 1), DEVICES, st.lists(st.integers(0, 2**40)).map(tuple)))
+def test_a_key_can_be_read_from_its_text(key):
+    assert Key.parse(str(key)) == key
+
+
+def test_the_text_of_a_key_has_five_parts():
+    assert str(Key("add:0", "/a", 31, "/b")) == "/a;1f;/b;add:0;"
+    assert str(Key("add:0", "/a", 31, "/b", (3, 1))) == "/a;1f;/b;add:0;3:1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", ";;;;", "/a;1f;/b;add:0", "/a;1f;/b;;", ";1f;/b;add:0;", "/a;1f;;add:0;", "/a;;/b;add:0;",
+        "/a;1g;/b;add:0;", "/a;-1;/b;add:0;", "/a;+1;/b;add:0;", "/a;0x1;/b;add:0;", "/a;12345678901234567;/b;add:0;",
+        "/a;1f;/b;add:0;x", "/a;1f;/b;add:0;1:", "/a;1f;/b;add:0;:1", "/a;1f;/b;add:0;-1", "/a;1f;/b;add:0;1_0",
+        "/a;1f;/b;add:0;²", "/a;1f;/b;add:0;1:2\n", "/a;1f;/b;add:0;" + 5000 * "9",
+    ],
+)  # fmt: skip
+def test_what_is_no_key_is_refused(text):
+    with pytest.raises(errors.InvalidArgumentError, match="is not the key of a transfer") as caught:
+        Key.parse(text)
+    assert len(str(caught.value)) < 400
+
+
+# Against a plain model
+
+SOME_KEYS = st.sampled_from([KEY, OTHERS["iteration"]])
+
+
+class _Table(LocalRendezvous):
+    def release(self):
+        self.close()
+
+
+class Meetings(WaitingMachine):
+    """Sends and receives of two keys, cancelled at any moment, against a list per key. Values count up."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = {KEY: [], OTHERS["iteration"]: []}
+        self.number = 0
+        self.ended = None
+
+    def make(self):
+        return _Table()
+
+    def served(self, entry):
+        if self.ended is not None:
+            return self.ended
+        values = self.values[entry.key]
+        return values.pop(0) if values else None
+
+    def given_back(self, entry):
+        """All who came later and have not heard yet move up by one value."""
+        if self.ended is None:
+            later = [other for other in self.unheard if other.key == entry.key]
+            values = sorted([entry.outcome, *(other.outcome for other in later), *self.values[entry.key]])
+            for other in later:
+                other.outcome = values.pop(0)
+            self.values[entry.key] = values
+
+    def send(self, key):
+        self.live.send(key, self.number)
+        self.values[key].append(self.number)
+        self.number += 1
+
+    def end(self, kind):
+        """Who was told of a value and has not run yet gets the error, too."""
+        if self.ended is None:
+            self.ended = kind
+            for values in self.values.values():
+                values.clear()
+            for entry in self.unheard:
+                entry.outcome = kind
+        self.settle()
+
+    @rule(key=SOME_KEYS, count=st.integers(1, 3), cancel=PLACES)
+    def send_some(self, key, count, cancel):
+        if self.ended is not None:
+            with pytest.raises(self.ended):
+                self.live.send(key, None)
+            return
+        for _ in range(count):
+            self.send(key)
+        self.settle()
+        self.cancel_now(cancel)
+
+    @rule(keys=st.lists(SOME_KEYS, min_size=1, max_size=3), cancel=PLACES)
+    def receive(self, keys, cancel):
+        self.join_all([(self.live.recv(key), {"key": key}) for key in keys], cancel)
+
+    @rule(kind=st.sampled_from([errors.DataLossError, errors.AbortedError]), often=st.integers(0, 9))
+    def abort(self, kind, often):
+        if not often:
+            self.live.abort(kind("over"))
+            self.end(kind)
+
+    @rule(often=st.integers(0, 9))
+    def close(self, often):
+        if not often:
+            self.turn()
+            assert set(self.live.close()) == {key for key, values in self.values.items() if values}
+            self.end(errors.CancelledError)
+
+    @invariant()
+    def nothing_is_lost_or_doubled(self):
+        if not self.unheard:
+            assert self.live.left == sum(map(len, self.values.values()))
+
+    def teardown(self):
+        self.turn()
+        self.live.close()
+        self.end(errors.CancelledError)
+        super().teardown()
+        assert (self.live.left, self.live.waiting, self.live._lines) == (0, [], {})
+
+
+def test_a_rendezvous_agrees_with_its_model_under_cancellation():
+    run_state_machine_as_test(Meetings, settings=settings(max_examples=200, stateful_step_count=40, deadline=None))
+
+
+async def test_nothing_is_left_after_random_cancels():
+    table = LocalRendezvous()
+    keys = [KEY._replace(iteration=(number % 10,)) for number in range(300)]
+    tasks = [asyncio.create_task(table.recv(key)) for key in keys]
+    await asyncio.sleep(0)
+    for number, key in enumerate(keys):
+        table.send(key, number)
+        tasks[number * 7 % 300].cancel()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    heard = [value for value in found if not isinstance(value, asyncio.CancelledError)]
+    rest = [await table.recv(key) for key in keys[: table.left]] if table.left else []
+    assert sorted([*heard, *rest]) == list(range(300))
+    assert (table.left, table.waiting) == (0, [])
