@@ -74,7 +74,7 @@ def to_bfloat16(xp: Namespace, x: Array, truncated: bool) -> Array:
         halves += bits
         halves >>= 16
     halves = halves.astype(np.uint16)
-    halves[xp.isnan(flat)] = _NAN_HALF
+    xp.copyto(halves, _NAN_HALF, where=xp.isnan(flat))  # a GPU would be waited for if a mask were the index
     return halves.reshape(x.shape)
 
 
@@ -126,9 +126,9 @@ def from_int8(xp: Namespace, wire: Array, dtype: np.dtype[Any], shape: TensorSha
     codes = body[body.size - count :].view(np.int8).reshape(sizes)
     values = xp.asarray(xp.multiply(codes, scale, dtype=dtype))
     if xp is not np or codes.min() < -_LARGEST_CODE or codes.max() > _LARGEST_CODE:
-        values[codes > _LARGEST_CODE] = math.inf
-        values[codes < -_LARGEST_CODE] = -math.inf
-        values[codes == _NAN_CODE] = math.nan
+        xp.copyto(values, math.inf, where=codes > _LARGEST_CODE)
+        xp.copyto(values, -math.inf, where=codes < -_LARGEST_CODE)
+        xp.copyto(values, math.nan, where=codes == _NAN_CODE)
     return values
 
 

@@ -161,6 +161,8 @@ BOOL: Final = frozenset({bool_})
 STRING: Final = frozenset({string})
 NUMERIC: Final = FLOAT | COMPLEX | INTEGER
 ANY: Final = frozenset(ALL) - {resource}
+GPU_DTYPES: Final = frozenset(d for d in ALL if d.np.isbuiltin == 1 and not d.np.hasobject)
+"""What a GPU's arrays can be of: all but texts and the types that only ml_dtypes has."""
 
 
 def as_dtype(value: object) -> DType:

@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import Array, DeviceKind, DType, Namespace, Spec
+from aioflow.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource
 from aioflow.graph import Graph, building_in, get_default_graph, placed, reworded
 from aioflow.node import Attrs, Operation, Tensor, user_line
 from aioflow.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
+from aioflow.params import Indices as Indices
 from aioflow.params import Ints as Ints
 from aioflow.params import T as T
 
+_ON_GPU: Final = GPU_DTYPES | {resource}
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -134,6 +136,8 @@ class Op(Generic[R]):
         """Whether the gradient is told of outputs without a gradient by None, instead of zeros."""
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
+        self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
+        self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)
         self._name_at = self._names.index("name") if "name" in self._names else None
         defaults = inspect.unwrap(rule).__defaults__ or ()
@@ -165,6 +169,27 @@ class Op(Generic[R]):
         self.cost_rule = rule
         return rule
 
+    def on_host(self, *params: str, outputs: bool | Iterable[int] = ()) -> None:
+        """Declare what kernels of a GPU take from host memory besides `Ints`, and which outputs they make there.
+
+        Args:
+            params: names of parameters.
+            outputs: the places of outputs; True for all.
+        """
+        self._host_params.update(params)
+        self._host_outputs = outputs if isinstance(outputs, bool) else frozenset(outputs)
+
+    def host_inputs(self, count: int) -> tuple[bool, ...]:
+        """For each of so many flat inputs, whether a GPU's kernel takes it from host memory."""
+        length = (count - self._singles) // self._lists if self._lists else 0
+        lengths = {"tensor": 1, "list": length, "attr": 0}
+        return tuple([p.name in self._host_params for p in self.params for _ in range(lengths[p.role])])
+
+    def host_outputs(self, count: int) -> tuple[bool, ...]:
+        """For each of so many outputs, whether a GPU's kernel makes it in host memory."""
+        made = self._host_outputs
+        return tuple([made if isinstance(made, bool) else place in made for place in range(count)])
+
     def kernel(
         self,
         *kinds: DeviceKind,
@@ -187,8 +212,10 @@ class Op(Generic[R]):
 
         return declare
 
-    def kernel_for(self, kind: DeviceKind, specs: Sequence[Spec]) -> Kernel | None:
-        """The kernel of highest priority for that kind of device and these input dtypes that can be used now."""
+    def kernel_for(self, kind: DeviceKind, specs: Sequence[Spec], outputs: Sequence[Spec] = ()) -> Kernel | None:
+        """The kernel of highest priority for that kind of device and these dtypes that can be used now."""
+        if kind is DeviceKind.GPU and not all(spec.dtype in _ON_GPU for spec in (*specs, *outputs)):
+            return None
         for kernel in self.kernels.get(kind, ()):
             fits = kernel.dtypes is None or all(spec.dtype in kernel.dtypes for spec in specs)
             if fits and (kernel.when is None or kernel.when()):

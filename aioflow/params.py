@@ -24,15 +24,18 @@ class Like:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prefer:
-    """Marks data whose Python literals have this dtype."""
+    """Marks data whose Python literals have this dtype; `sizes` if they are few and read on the host."""
 
     dtype: DType
+    sizes: bool = False
 
 
 T = Annotated[Spec, Like("T")]
 """Data of the dtype that all `T` of the op share."""
-Ints = Annotated[Spec, Prefer(dtypes.int32)]
-"""Data of integers: sizes, indices, axes."""
+Ints = Annotated[Spec, Prefer(dtypes.int32, sizes=True)]
+"""Data of few integers, as sizes and axes. A GPU's kernel takes it from host memory."""
+Indices = Annotated[Spec, Prefer(dtypes.int32)]
+"""Data of integers, as many as there may be: indices, labels. It lives where the rest of the data does."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Random graphs for tests: programs drawn by Hypothesis, built as a graph and known well enough to be checked."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,14 @@ def function(name: str) -> Any:
 
 
 @st.composite
-def built_graphs(draw: st.DrawFn, variables: int = 2, size: int = 20) -> Built:
+def built_graphs(
+    draw: st.DrawFn, variables: int = 2, size: int = 20, device: Callable[[af.Operation], str] | None = None
+) -> Built:
     """A graph of element-wise ops, reductions, matrix products, control edges and operations on variables."""
     graph = af.Graph()
     rows = draw(st.sampled_from([1, 2, 5]))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
-    with graph.as_default():
+    with graph.as_default(), graph.device(device):
         known = draw(st.booleans())
         inputs = [af.placeholder(af.float32, [rows if known else None, 3]) for _ in range(2)]
         states = [af.Variable(np.full((rows, 3), 0.5 * (i + 1), np.float32)) for i in range(variables)]

@@ -246,21 +246,11 @@ def test_the_regularizer_may_be_a_tensor():
         least_squares.matrix_solve_ls(x, y, -1.0)
 
 
-@pytest.mark.parametrize(
-    ("matrix", "place"),
-    [
-        ([[2.0]], "the matrix"),
-        ([[[2.0]], [[0.0]]], r"matrix \[1\] of the batch"),
-        ([[[0.0]]], r"matrix \[0\] of the batch"),
-    ],
-)
-def test_a_library_that_only_gives_what_is_not_finite_is_blamed_for_the_matrix(matrix, place):
-    device = SimpleNamespace(isfinite=np.isfinite, nonzero=np.nonzero)
-    solve = matrices.guarded(device, lambda a, b: b / a, "is singular")
-    rhs = np.ones((3, *np.shape(matrix)))
-    rhs[1] = np.inf
-    with np.errstate(all="ignore"), pytest.raises(errors.InvalidArgumentError, match=f"{place} is singular, or there"):
-        solve(np.array(matrix), rhs)
+def test_a_gpu_is_not_waited_for_to_see_whether_a_matrix_is_singular():
+    def solve(a, b):
+        return b / a
+
+    assert matrices.guarded(SimpleNamespace(), solve, "is singular") is solve
 
 
 def test_a_matrix_without_full_rank_is_solved_by_the_pseudo_inverse_alone():

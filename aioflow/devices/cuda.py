@@ -103,5 +103,3 @@ class _Owner:
 
     def __del__(self) -> None:
         self._on_free()  # before the pointer goes
-
-

@@ -77,8 +77,8 @@ def _opening(kind: type[Accumulator]) -> Callable[..., Accumulator]:
     return kernel
 
 
-conditional_accumulator.kernel(CPU, GPU)(_opening(DenseAccumulator))
-sparse_conditional_accumulator.kernel(CPU, GPU)(_opening(SparseAccumulator))
+conditional_accumulator.kernel(CPU)(_opening(DenseAccumulator))
+sparse_conditional_accumulator.kernel(CPU)(_opening(SparseAccumulator))
 
 
 # Adding
@@ -103,7 +103,7 @@ def accumulator_apply_gradient(handle: Spec, local_step: Steps, gradient: Spec, 
     check_component(gradient, DenseSpec.check(handle).items[0], "the gradient")
 
 
-@accumulator_apply_gradient.kernel(CPU, GPU, fresh=True)
+@accumulator_apply_gradient.kernel(CPU, fresh=True)
 def _(ctx: Context, live: DenseAccumulator, local_step: Array, gradient: Array, *, order: int) -> None:
     ctx.step.check()
     live.apply(gradient, int(local_step), order)
@@ -135,7 +135,7 @@ def sparse_accumulator_apply_gradient(
     check_component(gradient_values.with_shape(TensorShape.vector(None).concatenate(whole)), item, "the gradient")
 
 
-@sparse_accumulator_apply_gradient.kernel(CPU, GPU, fresh=True)
+@sparse_accumulator_apply_gradient.kernel(CPU, fresh=True)
 def _(
     ctx: Context,
     live: SparseAccumulator,
@@ -165,7 +165,7 @@ def accumulator_take_gradient(handle: Spec, num_required: Ints) -> Spec:
     return again(DenseSpec.check(handle).items[0])
 
 
-@accumulator_take_gradient.kernel(CPU, GPU, fresh=True)
+@accumulator_take_gradient.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: DenseAccumulator, num_required: Array, *, node: NodeView) -> Any:
     return await _total(ctx, live, int(num_required), node)
 
@@ -192,7 +192,7 @@ def sparse_accumulator_take_gradient(handle: Spec, num_required: Ints) -> tuple[
     return Spec(dtypes.int64, rows), values, Spec(dtypes.int64, TensorShape.vector(item.rank))
 
 
-@sparse_accumulator_take_gradient.kernel(CPU, GPU, fresh=True)
+@sparse_accumulator_take_gradient.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: SparseAccumulator, num_required: Array, *, node: NodeView) -> Any:
     total: Rows = await _total(ctx, live, int(num_required), node)
     whole = [-1 if total.rows is None else total.rows, *total.values.shape[1:]]
@@ -209,7 +209,7 @@ def accumulator_set_global_step(handle: Spec, new_global_step: Steps) -> None:
     known.scalar(new_global_step, "new_global_step")
 
 
-@accumulator_set_global_step.kernel(CPU, GPU, fresh=True)
+@accumulator_set_global_step.kernel(CPU, fresh=True)
 def _(ctx: Context, live: Accumulator, new_global_step: Array) -> None:
     ctx.step.check()
     live.set_global_step(int(new_global_step))
@@ -222,7 +222,7 @@ def accumulator_num_accumulated(handle: Spec) -> Spec:
     return Spec(dtypes.int32, SCALAR)
 
 
-accumulator_num_accumulated.kernel(CPU, GPU, fresh=True, binds=True)(
+accumulator_num_accumulated.kernel(CPU, fresh=True, binds=True)(
     lambda xp, node: lambda live: np.int32(live.num_accumulated)
 )
 

@@ -42,7 +42,7 @@ def barrier(
     return BarrierSpec(items)
 
 
-@barrier.kernel(CPU, GPU)
+@barrier.kernel(CPU)
 def _(ctx: Context, *, node: NodeView) -> Barrier:
     items = BarrierSpec.check(node.output_specs[0]).items
     return opened(ctx, node, Barrier, lambda name: Barrier(name, items, node.attrs))
@@ -68,7 +68,7 @@ def barrier_insert_many(handle: Spec, keys: Spec, values: Spec, component_index:
         raise ValueError(f"values of shape {values.shape} have no elements, and cannot be inserted")
 
 
-@barrier_insert_many.kernel(CPU, GPU, fresh=True)
+@barrier_insert_many.kernel(CPU, fresh=True)
 def _(ctx: Context, live: Barrier, keys: Array, values: Array, *, component_index: int) -> None:
     ctx.step.check()
     live.insert(component_index, np.asarray(keys).tolist(), values)
@@ -100,7 +100,7 @@ def barrier_take_many(
     return Spec(dtypes.int64, rows), Spec(dtypes.string, rows), *values
 
 
-@barrier_take_many.kernel(CPU, GPU, fresh=True)
+@barrier_take_many.kernel(CPU, fresh=True)
 async def _(
     ctx: Context,
     live: Barrier,
@@ -133,7 +133,7 @@ def barrier_close(handle: Spec, cancel_pending_enqueues: bool = False) -> None:
     BarrierSpec.check(handle)
 
 
-@barrier_close.kernel(CPU, GPU, fresh=True)
+@barrier_close.kernel(CPU, fresh=True)
 def _(ctx: Context, live: Barrier, *, cancel_pending_enqueues: bool) -> None:
     ctx.step.check()
     live.close(cancel_pending_enqueues)
@@ -153,8 +153,8 @@ def barrier_incomplete_size(handle: Spec) -> Spec:
     return Spec(dtypes.int32, SCALAR)
 
 
-barrier_ready_size.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda live: np.int32(live.ready_size))
-barrier_incomplete_size.kernel(CPU, GPU, fresh=True, binds=True)(
+barrier_ready_size.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda live: np.int32(live.ready_size))
+barrier_incomplete_size.kernel(CPU, fresh=True, binds=True)(
     lambda xp, node: lambda live: np.int32(live.incomplete_size)
 )
 

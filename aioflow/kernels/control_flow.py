@@ -73,6 +73,9 @@ def switch(data: Spec, pred: Spec) -> tuple[Spec, Spec]:
     return data, data
 
 
+switch.on_host("pred")
+
+
 @switch.kernel(CPU, GPU)
 def _(xp: Namespace, data: Array, pred: Array) -> tuple[Array, Array]:
     return (DEAD, data) if pred else (data, DEAD)
@@ -98,6 +101,9 @@ def _common(first: Spec, inputs: Sequence[Spec]) -> Spec:
     for each in inputs[1:]:
         shape = shape.most_specific_compatible_shape(each.shape)
     return _elsewhere(Spec(first.dtype, shape))
+
+
+merge.on_host(outputs=(1,))
 
 
 @merge.kernel(CPU, GPU)
@@ -145,6 +151,7 @@ def control_trigger() -> None:
     """Nothing, once its control inputs are there; it runs even if they are dead, and then what follows is not dead."""
 
 
+loop_cond.on_host("input", outputs=True)
 control_trigger.kernel(CPU, GPU)(lambda xp: None)
 for _made in (enter, exit, next_iteration, loop_cond):
     _made.kernel(CPU, GPU)(lambda xp, data: data)

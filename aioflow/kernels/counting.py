@@ -14,7 +14,7 @@ from aioflow.kernels import known
 from aioflow.kernels.constants import constant
 from aioflow.kernels.families import CPU, GPU
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Ints, NodeView, T, op
+from aioflow.op import Indices, Ints, NodeView, T, op
 from aioflow.values import as_array
 
 Function = Callable[..., Any]
@@ -47,6 +47,9 @@ def _checked(start: Any, limit: Any, delta: Any) -> tuple[Any, Any, Any]:
 
 
 _range.no_gradient("its length depends on its inputs")
+
+
+_range.on_host("start", "limit", "delta")
 
 
 @_range.kernel(CPU, GPU, fresh=True, binds=True)
@@ -117,6 +120,9 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, Tensor, None]:
     return OPERATORS["reduce_sum"](dy) - last, last, None
 
 
+linspace.on_host("start", "stop")
+
+
 @linspace.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     dtype = node.output_specs[0].dtype.np
@@ -131,7 +137,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @op(name="one_hot")
-def _one_hot(indices: Ints, depth: Ints, on_value: T, off_value: T, axis: int = -1) -> Spec:
+def _one_hot(indices: Indices, depth: Ints, on_value: T, off_value: T, axis: int = -1) -> Spec:
     """`on_value` where the place along the new axis of size `depth` is the index, `off_value` elsewhere."""
     known.integers(indices, "indices")
     on_value.same_dtype(off_value)

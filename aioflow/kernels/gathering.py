@@ -15,13 +15,13 @@ from aioflow.kernels.joining import concat
 from aioflow.kernels.segments import add_rows, check_constants, check_range
 from aioflow.kernels.shapes import reshape, shape, shape_of, size
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Ints, NodeView, op
+from aioflow.op import Indices, Ints, NodeView, op
 
 Function = Callable[..., Any]
 
 
 @op(name="gather")
-def _gather(params: Spec, indices: Ints, axis: int = 0, batch_dims: int = 0) -> Spec:
+def _gather(params: Spec, indices: Indices, axis: int = 0, batch_dims: int = 0) -> Spec:
     """The slices of `params` along `axis` that `indices` name; the first `batch_dims` axes of both go together."""
     known.integers(indices, "indices")
     if params.sizes is None or indices.sizes is None:
@@ -138,7 +138,7 @@ def _numbered(xp: Namespace, indices: Array, batch: int, size: int) -> Array:
 
 
 @op
-def gather_grad(dy: Spec, params: Spec, indices: Ints, axis: int, batch_dims: int) -> Spec:
+def gather_grad(dy: Spec, params: Spec, indices: Indices, axis: int, batch_dims: int) -> Spec:
     """The gradient of `gather` for `params`: each slice of `dy` added to the one it came from."""
     return Spec(dy.dtype, params.shape)
 
@@ -185,7 +185,7 @@ def gather(
 
 
 @op
-def ensure_index(indices: Ints, size: Ints) -> Spec:
+def ensure_index(indices: Indices, size: Ints) -> Spec:
     """`indices` itself, all of which are from 0 on and below `size`, else InvalidArgumentError."""
     _check_known(known.integers(indices, "indices").known, known.scalar(size, "size"))
     return indices
@@ -207,7 +207,7 @@ def _(xp: Namespace, indices: Array, size: Array) -> Array:
 
 
 @op
-def gather_nd(params: Spec, indices: Ints) -> Spec:
+def gather_nd(params: Spec, indices: Indices) -> Spec:
     """The elements or slices of `params` at the positions along the last axis of `indices`.
 
     The shape is `indices.shape[:-1] + params.shape[indices.shape[-1]:]`.
@@ -269,7 +269,7 @@ def _flattened(xp: Namespace, indices: Array, sizes: tuple[int, ...]) -> Array:
 
 
 @op
-def scatter_nd(indices: Ints, updates: Spec, shape: Ints) -> Spec:
+def scatter_nd(indices: Indices, updates: Spec, shape: Ints) -> Spec:
     """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`."""
     updates.only(NUMERIC)
     whole = known.shape(shape)

@@ -17,7 +17,7 @@ from aioflow.kernels.segments import add_rows, check_constants, check_range, gat
 from aioflow.kernels.select import select
 from aioflow.kernels.shapes import size, squeeze
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, T, op
+from aioflow.op import Indices, Ints, T, op
 
 _USUAL_BINS: Any = 100
 
@@ -25,7 +25,7 @@ _USUAL_BINS: Any = 100
 
 
 @op(name="bincount")
-def _bincount(arr: Ints, weights: Spec, minlength: Ints, maxlength: Ints) -> Spec:
+def _bincount(arr: Indices, weights: Spec, minlength: Ints, maxlength: Ints) -> Spec:
     """Element v is the sum of the weights of the elements of `arr` that are v; a limit of -1 is none."""
     known.integers(arr, "arr")
     if not weights.shape.is_compatible_with(arr.shape):
@@ -53,7 +53,7 @@ def _(op: Operation, dy: Tensor) -> tuple[None, Tensor, None, None]:
     return None, gather_segments(dy, select(counted, arr, -1)), None, None
 
 
-@_bincount.kernel(CPU, GPU, fresh=True, binds=True)
+@_bincount.kernel(CPU, fresh=True, binds=True)  # how long the result is depends on values
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     dtype = node.output_specs[0].dtype
 
@@ -158,6 +158,7 @@ def _check_limits(values: Spec | Array, value_range: Spec | Array, nbins: Spec |
 
 for _op in (histogram_fixed_width_bins, histogram_fixed_width):
     _op.check(_check_limits)
+    _op.on_host("value_range")
     _op.no_gradient("counts do not vary smoothly")
     costs(_op, 10.0)
 
@@ -171,14 +172,15 @@ def _(xp: Namespace, values: Array, value_range: Array, nbins: Array, *, dtype: 
 def _(xp: Namespace, values: Array, value_range: Array, nbins: Array, *, dtype: DType) -> Array:
     count = int(nbins)
     bins = _bins(xp, values, value_range, count).ravel()
-    return xp.bincount(bins[bins >= 0], minlength=count).astype(dtype.np)
+    ones = xp.ones(bins.shape, dtype.np)
+    return add_rows(xp, ones, xp.where(bins < 0, count, bins), count + 1, dtype)[:count]  # the last holds NaN's
 
 
 # By pairs
 
 
 @op(name="confusion_matrix")
-def _confusion(labels: Ints, predictions: Ints, weights: Spec, num_classes: Ints) -> Spec:
+def _confusion(labels: Indices, predictions: Indices, weights: Spec, num_classes: Ints) -> Spec:
     """Element [i, j] is the sum of the weights of those labelled i and predicted j; -1 classes are as many as occur."""
     labels, predictions = labels.with_rank(1, "labels"), predictions.with_rank(1, "predictions")
     known.integers(labels, "labels").same_dtype(known.integers(predictions, "predictions"))
@@ -207,7 +209,7 @@ def _(op: Operation, dy: Tensor) -> tuple[None, None, Tensor, None]:
     return None, None, gather_nd(dy, stack(op.inputs[:2], 1)), None
 
 
-@_confusion.kernel(CPU, GPU, fresh=True, binds=True)
+@_confusion.kernel(CPU, fresh=True, binds=True)  # how many classes there are may depend on values
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     dtype = node.output_specs[0].dtype
 

@@ -52,7 +52,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
     def inverse(x: Array) -> Array:
         u, s, vh = decompose(x)
         least = 10 * max(x.shape[-2:]) * precision if rcond is None else rcond
-        kept = s > least * s.max(-1, keepdims=True, initial=0)
+        kept = s > least * s[..., :1]  # they descend
         s = xp.where(kept, 1 / xp.where(kept, s, 1), 0).astype(s.dtype, copy=False)
         return (flipped(vh) * s[..., None, :]) @ flipped(u)
 

@@ -7,9 +7,9 @@ from aioflow import dtypes
 from aioflow.dtypes import Array, DType, Namespace, Spec, TensorShape
 from aioflow.graph import transactional
 from aioflow.kernels import known
-from aioflow.kernels.families import CPU, GPU, costs
+from aioflow.kernels.families import CPU, costs
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Ints, NodeView, op
+from aioflow.op import Indices, Ints, NodeView, op
 
 Function = Callable[..., Any]
 
@@ -37,7 +37,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _boolean_mask_grad(dy, *op.inputs, op.attrs["axis"]), None
 
 
-@_boolean_mask.kernel(CPU, GPU, fresh=True, binds=True)
+@_boolean_mask.kernel(CPU, fresh=True, binds=True)  # how many there are depends on values
 def _(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
     return (lambda x, mask: x[_masked(axis, x.ndim, mask)]) if axis else lambda x, mask: x[mask]
@@ -58,7 +58,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, None]:
     return _boolean_mask(dy, op.inputs[2], op.attrs["axis"]), None, None
 
 
-@_boolean_mask_grad.kernel(CPU, GPU, fresh=True, binds=True)
+@_boolean_mask_grad.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
 
@@ -77,7 +77,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = None, axis: int | No
 
 
 @op(name="sequence_mask")
-def _sequence_mask(lengths: Ints, maxlen: Ints, dtype: DType) -> Spec:
+def _sequence_mask(lengths: Indices, maxlen: Ints, dtype: DType) -> Spec:
     """Row i begins with `lengths[i]` ones, and zeros follow; a negative `maxlen` is the greatest length."""
     known.integers(lengths, "lengths")
     count = known.scalar(maxlen, "maxlen")
@@ -88,7 +88,7 @@ def _sequence_mask(lengths: Ints, maxlen: Ints, dtype: DType) -> Spec:
 _sequence_mask.no_gradient("lengths are integers")
 
 
-@_sequence_mask.kernel(CPU, GPU, fresh=True, binds=True)
+@_sequence_mask.kernel(CPU, fresh=True, binds=True)  # how wide it is may depend on values
 def _(xp: Namespace, node: NodeView) -> Function:
     dtype = node.output_specs[0].dtype.np
 

@@ -148,35 +148,23 @@ def guarded(xp: Namespace, function: Function, complaint: str, suspect: Function
     """`function` of matrices, with an error that tells which of them LAPACK gave up on.
 
     Args:
-        xp: the array namespace; GPU libraries do not say that they gave up, the result tells.
+        xp: the array namespace. A GPU is not waited for: what its libraries give up on is NaN in the result.
         function: called with the matrices, and more.
         complaint: what is then wrong with the matrix, as "is singular".
         suspect: what fails for a wrong matrix alone; `function` by default.
     """
-    if xp is np:
+    if xp is not np:
+        return function
 
-        def compute(x: Array, *rest: Array) -> Any:
-            try:
-                return function(x, *rest)
-            except np.linalg.LinAlgError as error:
-                if "square" in str(error):
-                    check_square(x)
-                raise _blamed(x, suspect or function, complaint) or error from error
+    def compute(x: Array, *rest: Array) -> Any:
+        try:
+            return function(x, *rest)
+        except np.linalg.LinAlgError as error:
+            if "square" in str(error):
+                check_square(x)
+            raise _blamed(x, suspect or function, complaint) or error from error
 
-        return compute
-
-    def compute_and_look(x: Array, *rest: Array) -> Any:
-        result = function(x, *rest)
-        for part in result if isinstance(result, tuple) else (result,):
-            wrong = ~xp.isfinite(part)
-            if wrong.any():
-                place = _place(x.shape[:-2], [int(index[0]) for index in xp.nonzero(wrong)], part.ndim - x.ndim)
-                raise errors.InvalidArgumentError(
-                    f"{_named(place)} {complaint}, or there are elements that are not finite"
-                )
-        return result
-
-    return compute_and_look
+    return compute
 
 
 def _blamed(x: Array, function: Function, complaint: str) -> errors.InvalidArgumentError | None:
@@ -191,12 +179,6 @@ def _blamed(x: Array, function: Function, complaint: str) -> errors.InvalidArgum
             wrong = complaint if finite else "has elements that are not finite"
             return errors.InvalidArgumentError(f"{_named(place)} {wrong}")
     return None
-
-
-def _place(batch: Sequence[int], found: Sequence[int], more: int) -> list[int]:
-    """Where in its batch the matrix is that an element of a result came from; the result has `more` axes, before it."""
-    skipped = max(more, 0)
-    return [min(index, size - 1) for index, size in zip(found[skipped:], batch, strict=False)]
 
 
 def _named(place: Sequence[int]) -> str:

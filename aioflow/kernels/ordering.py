@@ -13,7 +13,7 @@ from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, costs
 from aioflow.kernels.reduction import reduce_all, reduce_sum
 from aioflow.kernels.shapes import expand_dims, reshape
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Ints, Op, op
+from aioflow.op import Indices, Ints, Op, op
 
 _DIRECTIONS: Final = ("ASCENDING", "DESCENDING")
 
@@ -87,7 +87,7 @@ def _comparable(xp: Namespace, dtype: DType) -> Any:
 
 
 @op
-def reorder(x: Spec, places: Ints, axis: int, inverse: bool = False) -> Spec:
+def reorder(x: Spec, places: Indices, axis: int, inverse: bool = False) -> Spec:
     """Along an axis the elements at `places`, each of them once; if `inverse`, those elements put back there."""
     known.integers(places, "places")
     x.axis(axis)

@@ -19,13 +19,13 @@ from aioflow.kernels.joining import split
 from aioflow.kernels.segments import check_constants, check_range, unsorted_segment_sum
 from aioflow.kernels.shapes import free, outputs, reshape_to, size
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, NodeView, T, op
+from aioflow.op import Indices, Ints, NodeView, T, op
 
 Function = Callable[..., Any]
 
 
 @op
-def dynamic_partition(data: Spec, partitions: Ints, num_partitions: int) -> tuple[Spec, ...]:
+def dynamic_partition(data: Spec, partitions: Indices, num_partitions: int) -> tuple[Spec, ...]:
     """One tensor for each number below `num_partitions`: the rows of `data` that `partitions` gives that number.
 
     The shape of `data` begins with that of `partitions`. InvalidArgumentError if a number is out of range.
@@ -60,7 +60,7 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
     return reshape_to(dynamic_stitch(parts, dys), data), None
 
 
-@dynamic_partition.kernel(CPU, GPU, fresh=True, binds=True)
+@dynamic_partition.kernel(CPU, fresh=True, binds=True)  # how large the parts are depends on values
 def _(xp: Namespace, node: NodeView) -> Function:
     count = node.attrs["num_partitions"]
 
@@ -77,7 +77,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @op
-def dynamic_stitch(indices: Sequence[Ints], data: Sequence[T]) -> Spec:
+def dynamic_stitch(indices: Sequence[Indices], data: Sequence[T]) -> Spec:
     """The tensor whose row `indices[m][i]` is `data[m][i]`; of rows named twice the last holds, rows not named are 0.
 
     It has as many rows as the highest index tells. The shape of each `data[m]` begins with that of `indices[m]`.
@@ -116,6 +116,9 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
     return (*[None] * count, *[reshape_to(part, each) for part, each in zip(parts, data, strict=True)])
 
 
+dynamic_stitch.on_host("indices")
+
+
 @dynamic_stitch.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     dtype = node.output_specs[0].dtype
@@ -131,8 +134,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
                     f"data of shape {list(rows.shape)} does not fit indices of shape {list(np.shape(numbers))} and "
                     f"rows of shape {list(row)}"
                 )
-            check_range(xp, numbers, len(result))
-            result[numbers] = rows
+            check_range(np, numbers, len(result))
+            result[xp.asarray(numbers)] = rows
         return result
 
     return stitched
@@ -143,7 +146,7 @@ def _count(indices: Sequence[Array]) -> int:
 
 
 @op
-def stitched_places(indices: Sequence[Ints]) -> Spec:
+def stitched_places(indices: Sequence[Indices]) -> Spec:
     """For each row of what `dynamic_stitch` gives, the number of the row it is, counted through; -1 if none is."""
     for spec in indices:
         known.integers(spec, "indices")
@@ -153,7 +156,7 @@ def stitched_places(indices: Sequence[Ints]) -> Spec:
 stitched_places.no_gradient("places do not vary smoothly")
 
 
-@stitched_places.kernel(CPU, GPU, fresh=True)
+@stitched_places.kernel(CPU, fresh=True)
 def _(xp: Namespace, indices: Sequence[Array]) -> Array:
     result = xp.full(_count(indices), -1, np.int32)
     before = 0
@@ -228,13 +231,16 @@ broadcast_dynamic_shape.no_gradient("sizes do not vary smoothly")
 free(broadcast_dynamic_shape)
 
 
+broadcast_dynamic_shape.on_host(outputs=True)
+
+
 @broadcast_dynamic_shape.kernel(CPU, GPU, fresh=True)
 def _(xp: Namespace, x: Array, y: Array) -> Array:
     try:
         sizes = np.broadcast_shapes(tuple(x.tolist()), tuple(y.tolist()))
     except ValueError:
         raise ValueError(f"shapes {x.tolist()} and {y.tolist()} cannot be broadcast together") from None
-    return xp.array(sizes, x.dtype)
+    return np.array(sizes, x.dtype)
 
 
 __all__ = [

@@ -89,7 +89,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
         highest = y = pool.fold(xp, xp.maximum, x, lowest)
         indices = xp.zeros(y.shape, attrs["Targmax"].np)
         numbers = xp.arange(math.prod(x.shape[1:]), dtype=indices.dtype).reshape(1, *x.shape[1:])
-        if dtype.is_floating and xp.isnan(y).any():  # NaN equals nothing, and is the highest
+        if dtype.is_floating and (xp is not np or xp.isnan(y).any()):  # NaN equals nothing, and is the highest
             x, y = [xp.where(xp.isnan(values), dtype.np.type(math.inf), values) for values in (x, y)]
         for place, seen, hit in hits(xp, x, y, pool):
             part = indices[place]

@@ -7,11 +7,11 @@ from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.segments import check_constants, check_range
 from aioflow.node import OPERATORS
-from aioflow.op import Ints, op
+from aioflow.op import Indices, Ints, op
 
 
 @op
-def unravel_index(indices: Ints, dims: Ints) -> Spec:
+def unravel_index(indices: Indices, dims: Ints) -> Spec:
     """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
 
     The shape is [len(dims), *indices.shape]. InvalidArgumentError if there is no element of that number.

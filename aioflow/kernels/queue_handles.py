@@ -217,7 +217,7 @@ _KINDS = {made.name: made for made in (fifo_queue, padding_fifo_queue, random_sh
 
 
 def _handle_kernel(kind: str) -> None:
-    @_KINDS[kind].kernel(CPU, GPU)
+    @_KINDS[kind].kernel(CPU)
     def _(ctx: Context, *, node: NodeView) -> Queue:
         return open_queue(ctx.resources, node, kind)
 
@@ -245,7 +245,7 @@ def queue_from_list(index: Ints, handles: Sequence[Spec]) -> Spec:
     return QueueSpec(tuple(items), all(spec.padded for spec in specs))
 
 
-@queue_from_list.kernel(CPU, GPU)
+@queue_from_list.kernel(CPU)
 def _(ctx: Context, index: Array, handles: Sequence[Queue]) -> Queue:
     if not 0 <= index < len(handles):
         raise errors.InvalidArgumentError(f"index {int(index)} is out of range for {len(handles)} queues")

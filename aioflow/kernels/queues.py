@@ -53,7 +53,7 @@ def queue_enqueue(handle: Spec, components: Sequence[Spec]) -> None:
     _components_of(handle, components, batch=False)
 
 
-@queue_enqueue.kernel(CPU, GPU, fresh=True)
+@queue_enqueue.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, node: NodeView) -> None:
     elements = _elements(queue)
     if _is_large(components):
@@ -72,7 +72,7 @@ def queue_enqueue_many(handle: Spec, components: Sequence[Spec], atomic: bool = 
     _components_of(handle, components, batch=True)
 
 
-@queue_enqueue_many.kernel(CPU, GPU, fresh=True)
+@queue_enqueue_many.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, atomic: bool, node: NodeView) -> None:
     await queue.put_items(await _rows(ctx, _elements(queue), components), atomic, node)
 
@@ -111,7 +111,7 @@ def queue_dequeue(handle: Spec) -> tuple[Spec, ...]:
     )
 
 
-@queue_dequeue.kernel(CPU, GPU, fresh=True)
+@queue_dequeue.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, *, node: NodeView) -> Any:
     item = await queue.take(node)
     return item[0] if len(item) == 1 else item
@@ -141,13 +141,13 @@ def _count(n: Spec) -> int | None:
     return count
 
 
-@queue_dequeue_many.kernel(CPU, GPU, fresh=True)
+@queue_dequeue_many.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, n: Array, *, node: NodeView) -> Any:
     batch = await queue.take_batch(int(n), False, node, ctx.step.in_thread)
     return batch[0] if len(batch) == 1 else batch
 
 
-@queue_dequeue_up_to.kernel(CPU, GPU, fresh=True)
+@queue_dequeue_up_to.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, n: Array, *, node: NodeView) -> Any:
     batch = await queue.take_batch(int(n), True, node, ctx.step.in_thread)
     return batch[0] if len(batch) == 1 else batch
@@ -165,7 +165,7 @@ def queue_close(handle: Spec, cancel_pending_enqueues: bool = False) -> None:
     QueueSpec.check(handle)
 
 
-@queue_close.kernel(CPU, GPU, fresh=True)
+@queue_close.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, *, cancel_pending_enqueues: bool, node: NodeView) -> None:
     await queue.close(cancel_pending_enqueues, node)
 
@@ -177,7 +177,7 @@ def queue_size(handle: Spec) -> Spec:
     return Spec(dtypes.int32, SCALAR)
 
 
-queue_size.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda queue: np.int32(queue.size))
+queue_size.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda queue: np.int32(queue.size))
 
 
 @op(stateful=True)
@@ -187,7 +187,7 @@ def queue_is_closed(handle: Spec) -> Spec:
     return Spec(dtypes.bool_, SCALAR)
 
 
-queue_is_closed.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda queue: np.bool_(queue.closed))
+queue_is_closed.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda queue: np.bool_(queue.closed))
 
 for _op in (queue_enqueue, queue_enqueue_many, queue_close):
     _op.no_gradient("it changes state")

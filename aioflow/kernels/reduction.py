@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from aioflow.dtypes import BOOL, FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, float8_e4m3fn, int64
 from aioflow.kernels.broadcasting import Axis, axes_of, counted, reduced, spread
 from aioflow.kernels.casting import cast
@@ -51,10 +53,21 @@ def _reduction(made: Op[Tensor], ufunc: str, function: str, start: Callable[[DTy
     @made.kernel(GPU, fresh=True, binds=True)
     def _(xp: Namespace, node: NodeView) -> Reduce:
         axes, keep = _bound(node)
-        reduce, dtype = getattr(xp, function), node.output_specs[0].dtype.np
-        return lambda x: reduce(x, axis=axes, keepdims=keep).astype(dtype)
+        reduce, dtype = getattr(xp, function), node.output_specs[0].dtype
+
+        def reduced(x: Array) -> Array:
+            if start is not None and not x.size:
+                return xp.full(_sizes_of(x.shape, axes, keep), start(dtype), dtype.np)
+            return reduce(x, axis=axes, keepdims=keep).astype(dtype.np)
+
+        return reduced
 
     costs(made, 1.0)
+
+
+def _sizes_of(sizes: tuple[int, ...], axes: tuple[int, ...] | None, keep: bool) -> tuple[int, ...]:
+    """The shape that a reduction of an empty array of these sizes has."""
+    return np.empty(sizes, bool).any(axis=axes, keepdims=keep).shape
 
 
 # Sums
@@ -230,7 +243,9 @@ def _(xp: Namespace, node: NodeView) -> Reduce:
 
     def stable(x: Array) -> Array:
         wide = x.astype(xp.float32) if dtype in NARROW else x
-        highest = xp.max(wide, axis=axes, keepdims=True, **({"initial": -math.inf} if x.size == 0 else {}))
+        if not x.size:
+            return xp.full(_sizes_of(x.shape, axes, keep), -math.inf, dtype.np)
+        highest = xp.max(wide, axis=axes, keepdims=True)
         highest = xp.where(xp.isfinite(highest), highest, xp.zeros((), wide.dtype))
         result = xp.log(xp.sum(xp.exp(wide - highest), axis=axes, keepdims=True)) + highest
         return (result if keep else xp.squeeze(result, axis=axes)).astype(dtype.np, copy=False)

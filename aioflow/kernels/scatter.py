@@ -16,7 +16,7 @@ from aioflow.kernels.gathering import _nd_shape as picked_shape
 from aioflow.kernels.gathering import check_positions, gather_nd
 from aioflow.kernels.variables import _at, _scatter, _value_of
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Ints, NodeView, Op, T, op
+from aioflow.op import Indices, NodeView, Op, T, op
 from aioflow.resources import VariableState
 
 Change = Callable[[Namespace, Array, Array, Array], None]
@@ -42,7 +42,7 @@ def _changed(xp: Namespace, whole: Array, indices: Array, updates: Array, change
 
 
 def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dtypes.DType]) -> Op[Tensor]:
-    def rule(tensor: T, indices: Ints, updates: T) -> Spec:
+    def rule(tensor: T, indices: Indices, updates: T) -> Spec:
         tensor.only(*families).same_dtype(updates)
         updates.shape.merge_with(picked_shape(tensor.shape, indices))
         return tensor if tensor.known is None else Spec(tensor.dtype, tensor.shape)
@@ -140,7 +140,7 @@ scatter_div_variable = _scatter(
 def _scatter_nd(name: str, change: Change, doc: str, *families: frozenset[dtypes.DType]) -> Op[Tensor]:
     """An op that changes a variable at positions along the last axis of `indices`."""
 
-    def rule(handle: Spec, indices: Ints, updates: Spec) -> Spec:
+    def rule(handle: Spec, indices: Indices, updates: Spec) -> Spec:
         item = _value_of(handle).only(*families).same_dtype(updates)
         updates.shape.merge_with(picked_shape(item.shape, indices))
         return item

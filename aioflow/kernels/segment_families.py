@@ -21,7 +21,7 @@ from aioflow.kernels.segments import check_constant_order, check_sorted, gather_
 from aioflow.kernels.select import masked
 from aioflow.kernels.shapes import shape
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, Op, op
+from aioflow.op import Indices, Op, op
 
 
 def rows_of(data: Spec, segment_ids: Spec) -> TensorShape:
@@ -35,7 +35,7 @@ def rows_of(data: Spec, segment_ids: Spec) -> TensorShape:
 
 
 @op
-def segment_mean(data: Spec, segment_ids: Ints) -> Spec:
+def segment_mean(data: Spec, segment_ids: Indices) -> Spec:
     """Row s is the mean of the rows of `data` whose segment id is s, up to the highest id; 0 where there is none.
 
     Of integers an integer, the fraction cut off. InvalidArgumentError if the ids, a vector, are negative or not in
@@ -45,7 +45,7 @@ def segment_mean(data: Spec, segment_ids: Ints) -> Spec:
 
 
 @op
-def segment_prod(data: Spec, segment_ids: Ints) -> Spec:
+def segment_prod(data: Spec, segment_ids: Indices) -> Spec:
     """Row s is the product of the rows of `data` whose segment id is s, up to the highest id; 1 where there is none.
 
     InvalidArgumentError if the ids, a vector, are negative or not in rising order.
@@ -54,7 +54,7 @@ def segment_prod(data: Spec, segment_ids: Ints) -> Spec:
 
 
 @op
-def segment_max(data: Spec, segment_ids: Ints) -> Spec:
+def segment_max(data: Spec, segment_ids: Indices) -> Spec:
     """Row s holds the greatest of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
     Its gradient is shared evenly by those that are greatest. InvalidArgumentError if the ids, a vector, are negative or
@@ -64,7 +64,7 @@ def segment_max(data: Spec, segment_ids: Ints) -> Spec:
 
 
 @op
-def segment_min(data: Spec, segment_ids: Ints) -> Spec:
+def segment_min(data: Spec, segment_ids: Indices) -> Spec:
     """Row s holds the least of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
     Its gradient is shared evenly by those that are least. InvalidArgumentError if the ids, a vector, are negative or
@@ -142,7 +142,7 @@ _kernel(segment_min, "minimum", 0)
 
 
 @op
-def segment_sizes(segment_ids: Ints, segments: Spec) -> Spec:
+def segment_sizes(segment_ids: Indices, segments: Spec) -> Spec:
     """For each row of `segments` how many ids name it, but 1 at least: in its dtype, with 1 for each axis after it."""
     known.integers(segment_ids, "segment_ids")
     if segments.sizes is None:
@@ -194,7 +194,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 
 
 @op
-def segment_edges(data: Spec, segment_ids: Ints, last: bool) -> Spec:
+def segment_edges(data: Spec, segment_ids: Indices, last: bool) -> Spec:
     """Whether a row of `data` is the first or, if `last`, the last of its segment; in the shape of `data`."""
     rows_of(data, segment_ids)
     return Spec(bool_, data.shape)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,7 +12,12 @@ from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, NARROW, costs
 from aioflow.kernels.shapes import shape
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Ints, NodeView, op
+from aioflow.op import Indices, Ints, NodeView, op
+
+_ADDED: Final[dict[np.dtype[Any], np.dtype[Any]]] = {np.dtype(np.int64): np.dtype(np.uint64)} | {
+    np.dtype(name): np.dtype(np.int32) for name in ("int8", "int16", "uint8", "uint16")
+}
+"""In what a GPU adds at indices, where it cannot in the dtype itself: the same bits."""
 
 
 def add_rows(xp: Namespace, rows: Array, places: Array, count: int, dtype: DType) -> Array:
@@ -22,8 +28,9 @@ def add_rows(xp: Namespace, rows: Array, places: Array, count: int, dtype: DType
     each = rows.shape[places.ndim :]
     wide = np.dtype(np.float32) if dtype in NARROW else dtype.np
     if xp is not np:
-        total = xp.zeros((count, *each), wide)
-        xp.add.at(total, places, rows.astype(wide, copy=False))
+        added = _ADDED.get(wide, wide)
+        total = xp.zeros((count, *each), added)
+        xp.add.at(total, places, rows.astype(wide, copy=False).astype(added, copy=False))
         return total.astype(dtype.np, copy=False)
     width = math.prod(each)
     flat = places.astype(np.intp).reshape(-1)
@@ -81,7 +88,7 @@ def check_constant_ids(data: Spec | Array, ids: Spec | Array, num_segments: Spec
 
 
 @op
-def unsorted_segment_sum(data: Spec, segment_ids: Ints, num_segments: Ints) -> Spec:
+def unsorted_segment_sum(data: Spec, segment_ids: Indices, num_segments: Ints) -> Spec:
     """Row s of the result is the sum of the rows of `data` whose segment id is s; negative ids are left out.
 
     The shape of `data` begins with that of `segment_ids`. InvalidArgumentError if an id is not below `num_segments`.
@@ -130,7 +137,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 
 @op
-def gather_segments(values: Spec, segment_ids: Ints) -> Spec:
+def gather_segments(values: Spec, segment_ids: Indices) -> Spec:
     """The row of `values` of each segment id, zeros for a negative id: the gradient of `unsorted_segment_sum`."""
     known.integers(segment_ids, "segment_ids")
     return Spec(values.dtype, segment_ids.shape.concatenate(values.shape[1:]))
@@ -153,7 +160,7 @@ def _(xp: Namespace, values: Array, ids: Array) -> Array:
 
 
 @op
-def segment_sum(data: Spec, segment_ids: Ints) -> Spec:
+def segment_sum(data: Spec, segment_ids: Indices) -> Spec:
     """Row s of the result is the sum of the rows of `data` whose segment id is s, up to the highest id.
 
     InvalidArgumentError if the ids, a vector, are negative or not in rising order.
@@ -171,7 +178,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 segment_sum.check(check_constant_order)
 
 
-@segment_sum.kernel(CPU, GPU, fresh=True, binds=True)
+@segment_sum.kernel(CPU, fresh=True, binds=True)  # how many segments there are depends on values
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     dtype = node.output_specs[0].dtype
 

@@ -17,7 +17,7 @@ from aioflow.kernels.sorting import unique
 from aioflow.kernels.sparse import positions
 from aioflow.kernels.sparse_rows import rows_of
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, NodeView, T, op
+from aioflow.op import Indices, Ints, NodeView, T, op
 from aioflow.sparse_tensor import SparseTensor
 
 Function = Callable[..., Any]
@@ -26,7 +26,7 @@ Function = Callable[..., Any]
 
 
 @op(name="reverse_sequence")
-def _reverse_sequence(input: Spec, seq_lengths: Ints, seq_axis: int, batch_axis: int) -> Spec:
+def _reverse_sequence(input: Spec, seq_lengths: Indices, seq_axis: int, batch_axis: int) -> Spec:
     """`input` with the first `seq_lengths[b]` elements along `seq_axis` in the opposite order, for each b in the batch.
 
     InvalidArgumentError if a length is negative or above the size of the axis.
@@ -236,7 +236,7 @@ def _setdiff1d(x: T, y: T, index_dtype: DType = int32) -> tuple[Spec, Spec]:
 _setdiff1d.no_gradient("which elements are kept jumps with their values")
 
 
-@_setdiff1d.kernel(CPU, GPU, fresh=True)
+@_setdiff1d.kernel(CPU, fresh=True)
 def _(xp: Namespace, x: Array, y: Array, *, index_dtype: DType) -> tuple[Array, Array]:
     if x.dtype.hasobject:
         others = {*y.tolist()}

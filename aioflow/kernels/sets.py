@@ -19,7 +19,7 @@ from aioflow.kernels.shapes import reshape, shape
 from aioflow.kernels.sparse import matrix, positions, vector
 from aioflow.kernels.sparse_rows import rows_of
 from aioflow.node import Tensor
-from aioflow.op import Ints, T, op
+from aioflow.op import Indices, Ints, T, op
 from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
 
 Sets = dict[tuple[int, ...], "set[Any]"]
@@ -75,7 +75,7 @@ def _sets(indices: Array, values: Array, shape: Array) -> Sets:
 
 
 @op(name="set_size")
-def _set_size(indices: Ints, values: Spec, dense_shape: Ints) -> Spec:
+def _set_size(indices: Indices, values: Spec, dense_shape: Ints) -> Spec:
     """The number of distinct elements in each row of a sparse tensor: int32, without the last axis."""
     whole = positions(indices, dense_shape, values.only(INTEGER, STRING))
     if whole.ndims == 0:

@@ -60,23 +60,23 @@ def rank(input: Spec) -> Spec:
 
 @shape.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    dtype, array = node.output_specs[0].dtype.np, xp.array
+    dtype, array = node.output_specs[0].dtype.np, np.array
     return lambda x: array(x.shape, dtype)
 
 
 @_shape_n.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     dtype = node.attrs["out_type"].np
-    return outputs(node, lambda values: [xp.array(value.shape, dtype) for value in values])
+    return outputs(node, lambda values: [np.array(value.shape, dtype) for value in values])
 
 
 @size.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    dtype, array = node.output_specs[0].dtype.np, xp.array
+    dtype, array = node.output_specs[0].dtype.np, np.array
     return lambda x: array(x.size, dtype)
 
 
-rank.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda x: xp.array(x.ndim, np.int32))
+rank.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda x: np.array(x.ndim, np.int32))
 
 
 def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
@@ -85,6 +85,7 @@ def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None
 
 
 for _op in (shape, _shape_n, size, rank):
+    _op.on_host(outputs=True)
     free(_op).no_gradient("it counts axes and elements, whatever their values")
 
 

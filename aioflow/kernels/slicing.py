@@ -28,10 +28,9 @@ def _strided_slice(input_: Spec, index: Any) -> Spec:
 
 
 @op(name="dynamic_strided_slice")
-def _dynamic(inputs: Sequence[Spec], index: Any) -> Spec:
-    """The part of the first input at an index in which the other inputs stand for "?"."""
-    tensor, *data = inputs
-    return indexing.apply(indexing.filled(index, [known.scalar(spec, "an index") for spec in data]), tensor)
+def _dynamic(input_: Spec, data: Sequence[Ints], index: Any) -> Spec:
+    """The part of `input_` at an index in which `data` stand for "?"."""
+    return indexing.apply(indexing.filled(index, [known.scalar(spec, "an index") for spec in data]), input_)
 
 
 @op(name="strided_slice_grad")
@@ -41,9 +40,9 @@ def _strided_slice_grad(dy: Spec, input_: Spec, index: Any) -> Spec:
 
 
 @op(name="dynamic_strided_slice_grad")
-def _dynamic_grad(inputs: Sequence[Spec], index: Any) -> Spec:
-    """Zeros in the shape of the second input, with the first at the index in which the others stand for "?"."""
-    return Spec(inputs[0].dtype, inputs[1].shape)
+def _dynamic_grad(dy: Spec, input_: Spec, data: Sequence[Ints], index: Any) -> Spec:
+    """Zeros in the shape of `input_`, with `dy` at the index in which `data` stand for "?"."""
+    return Spec(dy.dtype, input_.shape)
 
 
 @_strided_slice.gradient
@@ -54,7 +53,7 @@ def _(op: Operation, dy: Tensor) -> Tensor:
 @_dynamic.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
     rest = (None,) * (len(op.inputs) - 1)
-    return _dynamic_grad([dy, *op.inputs], op.attrs["index"]), *rest
+    return _dynamic_grad(dy, op.inputs[0], op.inputs[1:], op.attrs["index"]), *rest
 
 
 @_strided_slice_grad.gradient
@@ -65,7 +64,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 @_dynamic_grad.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
     rest = (None,) * (len(op.inputs) - 1)
-    return _dynamic([dy, *op.inputs[2:]], op.attrs["index"]), *rest
+    return _dynamic(dy, op.inputs[2:], op.attrs["index"]), *rest
 
 
 @_strided_slice.kernel(CPU, GPU, binds=True)
@@ -80,9 +79,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
     data = [known.constant(node, place) for place in range(1, len(node.input_specs))]
     if None in data:
         find = indexing.lookup(index, text)
-        return lambda values: values[0][find(values[1:])]
+        return lambda x, values: x[find(values)]
     fixed = indexing.native(indexing.filled(index, data), text)
-    return lambda values: values[0][fixed]
+    return lambda x, values: x[fixed]
 
 
 @_strided_slice_grad.kernel(CPU, GPU, fresh=True, binds=True)
@@ -94,7 +93,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 @_dynamic_grad.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     find = indexing.lookup(node.attrs["index"])
-    return lambda values: _placed(xp, values[0], values[1], find(values[2:]))
+    return lambda dy, x, values: _placed(xp, dy, x, find(values))
 
 
 def _placed(xp: Namespace, dy: Array, like: Array, index: Any) -> Array:
@@ -113,7 +112,7 @@ def getitem(tensor: Tensor, key: Any, name: str | None = None) -> Tensor:
     """
     index, data = indexing.parse(key)
     label = name or "strided_slice"
-    return _dynamic([tensor, *data], index, name=label) if data else _strided_slice(tensor, index, name=label)
+    return _dynamic(tensor, data, index, name=label) if data else _strided_slice(tensor, index, name=label)
 
 
 @transactional

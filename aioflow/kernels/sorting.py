@@ -10,7 +10,7 @@ from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.gathering import gather_grad
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, op
+from aioflow.op import Indices, op
 
 _PARTITION_FROM: Final = 64
 """The number of elements from which picking the greatest before sorting them is faster than sorting all."""
@@ -76,7 +76,7 @@ def _picked(x: Array, k: int) -> Array | None:
 
 
 @op
-def in_top_k(predictions: Spec, targets: Ints, k: int) -> Spec:
+def in_top_k(predictions: Spec, targets: Indices, k: int) -> Spec:
     """Whether fewer than `k` elements of each row of `predictions` are greater than the one at its target.
 
     False for a target out of range, and for a row that holds an infinity or NaN.
@@ -116,7 +116,7 @@ unique.no_gradient("which elements are distinct jumps with their values")
 costs(unique, 30.0)
 
 
-@unique.kernel(CPU, GPU, fresh=True)
+@unique.kernel(CPU, fresh=True)  # how many there are depends on values
 def _(xp: Namespace, x: Array, *, out_idx: DType) -> tuple[Array, Array]:
     order = x.argsort(kind="stable")
     ordered = x[order]

@@ -25,7 +25,7 @@ from aioflow.kernels.scatter import tensor_scatter_update
 from aioflow.kernels.segments import add_rows, check_range, unsorted_segment_sum
 from aioflow.kernels.shapes import reshape, size
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, NodeView, T, op
+from aioflow.op import Indices, Ints, NodeView, T, op
 
 Function = Callable[..., Any]
 
@@ -58,7 +58,7 @@ def vector(shape: TensorShape, dtype: dtypes.DType = int64) -> Spec:
 
 @op
 def sparse_to_dense(
-    sparse_indices: Ints,
+    sparse_indices: Indices,
     output_shape: Ints,
     sparse_values: T,
     default_value: T = 0,  # type: ignore[assignment]
@@ -136,7 +136,7 @@ def check_rising(flat: Array, places: Array) -> None:
 
 @op
 def sparse_dense_matmul(
-    indices: Ints, values: T, dense_shape: Ints, b: T, adjoint_a: bool = False, adjoint_b: bool = False
+    indices: Indices, values: T, dense_shape: Ints, b: T, adjoint_a: bool = False, adjoint_b: bool = False
 ) -> Spec:
     """The product of a sparse matrix, given by its parts, and a dense one, each possibly transposed and conjugated."""
     values.only(NUMERIC).same_dtype(b)
@@ -202,7 +202,7 @@ def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
 
 @op
 def sparse_reduce_sum(
-    indices: Ints, values: Spec, dense_shape: Ints, axis: Axis = None, keepdims: bool = False
+    indices: Indices, values: Spec, dense_shape: Ints, axis: Axis = None, keepdims: bool = False
 ) -> Spec:
     """The sum of a sparse tensor, given by its parts, along the axes, all if None: a dense tensor."""
     whole = positions(indices, dense_shape, values)
@@ -210,7 +210,7 @@ def sparse_reduce_sum(
 
 
 @op
-def sparse_spread(x: Spec, indices: Ints, dense_shape: Ints, axis: Axis, keepdims: bool) -> Spec:
+def sparse_spread(x: Spec, indices: Indices, dense_shape: Ints, axis: Axis, keepdims: bool) -> Spec:
     """For each position the element of `x` it was summed to, where `x` is what a sparse tensor was reduced to."""
     whole = positions(indices, dense_shape)
     reduced(Spec(x.dtype, whole), axis, keepdims).merge_with(x.shape)
@@ -283,7 +283,7 @@ def grouped(indices: Array) -> tuple[Array, Array]:
 
 
 @op
-def sparse_order(indices: Ints, dense_shape: Ints) -> tuple[Spec, Spec]:
+def sparse_order(indices: Indices, dense_shape: Ints) -> tuple[Spec, Spec]:
     """The rows of `indices` in rising order, and which row came to which place."""
     positions(indices, dense_shape)
     count = count_of(indices)
@@ -301,7 +301,7 @@ def _(xp: Namespace, indices: Array, dense_shape: Array) -> tuple[Array, Array]:
 
 
 @op
-def sparse_group(indices: Ints) -> tuple[Spec, Spec]:
+def sparse_group(indices: Indices) -> tuple[Spec, Spec]:
     """For each row of `indices` the number of its group of equal rows, and the number of groups."""
     count = known.integers(indices, "indices").with_rank(2, "indices").sizes
     return Spec(int64, TensorShape.vector(count[0] if count else None)), Spec(int64, dtypes.SCALAR)
@@ -331,7 +331,7 @@ def _(xp: Namespace, a: Array, a_shape: Array, b: Array, b_shape: Array) -> tupl
 
 
 @op
-def sparse_softmax(indices: Ints, values: Spec, dense_shape: Ints) -> Spec:
+def sparse_softmax(indices: Indices, values: Spec, dense_shape: Ints) -> Spec:
     """The values of a sparse tensor, given by its parts, as the softmax of those of one row: of all axes but the last.
 
     Elements that are not held count as minus infinity.

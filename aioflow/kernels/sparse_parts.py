@@ -12,11 +12,13 @@ from aioflow.kernels.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.families import CPU, costs
 from aioflow.kernels.gathering import _flattened as flat_positions
 from aioflow.kernels.sparse import check_parts, count_of, matrix, positions, vector
-from aioflow.op import Ints, op
+from aioflow.op import Indices, Ints, op
 
 
 @op
-def sparse_join(indices: Sequence[Ints], shapes: Sequence[Ints], axis: int, expand: bool = False) -> tuple[Spec, Spec]:
+def sparse_join(
+    indices: Sequence[Indices], shapes: Sequence[Ints], axis: int, expand: bool = False
+) -> tuple[Spec, Spec]:
     """The positions of tensors put one after the other along an axis, tensor by tensor, and the shape of the whole.
 
     Along all other axes they have the same sizes, or with `expand` the greatest size of them all.
@@ -65,7 +67,7 @@ def _(
 
 
 @op
-def sparse_cut(indices: Ints, dense_shape: Ints, start: Ints, size: Ints) -> tuple[Spec, Spec, Spec]:
+def sparse_cut(indices: Indices, dense_shape: Ints, start: Ints, size: Ints) -> tuple[Spec, Spec, Spec]:
     """The positions inside the block of `size` at `start`, counted from there; the block's shape; which they were.
 
     The block ends where the tensor ends.
@@ -96,7 +98,7 @@ def _(xp: Namespace, indices: Array, shape: Array, start: Array, size: Array) ->
 
 
 @op
-def sparse_keep(indices: Ints, dense_shape: Ints, axis: Axis = None, keepdims: bool = False) -> tuple[Spec, Spec]:
+def sparse_keep(indices: Indices, dense_shape: Ints, axis: Axis = None, keepdims: bool = False) -> tuple[Spec, Spec]:
     """The positions without the numbers along these axes, all if None, or with 0 for them; the shape they are in."""
     whole = positions(indices, dense_shape)
     left = reduced(Spec(int64, whole), axis, keepdims)
@@ -118,7 +120,7 @@ def _(xp: Namespace, indices: Array, shape: Array, *, axis: Axis, keepdims: bool
 
 
 @op
-def sparse_refit(indices: Ints, dense_shape: Ints, new_shape: Ints) -> tuple[Spec, Spec]:
+def sparse_refit(indices: Indices, dense_shape: Ints, new_shape: Ints) -> tuple[Spec, Spec]:
     """The positions of the same elements in a tensor reshaped to `new_shape`, of which one size may be -1."""
     whole = positions(indices, dense_shape)
     wanted = known.vector(new_shape, "shape")
@@ -153,7 +155,7 @@ def _(xp: Namespace, indices: Array, shape: Array, new_shape: Array) -> tuple[Ar
 
 
 @op
-def sparse_fill(indices: Ints, dense_shape: Ints) -> tuple[Spec, Spec, Spec]:
+def sparse_fill(indices: Indices, dense_shape: Ints) -> tuple[Spec, Spec, Spec]:
     """The positions, rows rising, with one at the begin of each row that has none.
 
     Also which value is at each, the number of values for a new one, and which rows were empty.

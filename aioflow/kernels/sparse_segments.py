@@ -14,7 +14,7 @@ from aioflow.kernels.segment_families import divided, reduced_rows, segment_size
 from aioflow.kernels.segments import check_constants, check_ids, check_range, check_sorted, gather_segments
 from aioflow.kernels.shapes import shape_of
 from aioflow.node import Operation, Tensor
-from aioflow.op import Ints, Op, op
+from aioflow.op import Indices, Ints, Op, op
 
 _SIZES: Final[dict[str, Callable[[Array], Array] | None]] = {"sum": None, "mean": np.asarray, "sqrt_n": np.sqrt}
 """By what the sum of so many rows is divided."""
@@ -23,7 +23,7 @@ _SIZES: Final[dict[str, Callable[[Array], Array] | None]] = {"sum": None, "mean"
 def _family(kind: str, doc: str, *families: frozenset[DType]) -> Callable[..., Tensor]:
     """What users call for the op that divides sums by what `_SIZES` says."""
 
-    def rule(data: Spec, indices: Ints, segment_ids: Ints, num_segments: Ints) -> Spec:
+    def rule(data: Spec, indices: Indices, segment_ids: Indices, num_segments: Ints) -> Spec:
         places, ids = (
             known.integers(spec, what).with_rank(1, what)
             for spec, what in ((indices, "indices"), (segment_ids, "segment_ids"))

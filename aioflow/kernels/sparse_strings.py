@@ -14,7 +14,7 @@ from aioflow import dtypes, errors
 from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype, int64
 from aioflow.kernels.families import CPU
 from aioflow.kernels.sparse import positions
-from aioflow.op import Ints, op
+from aioflow.op import Indices, Ints, op
 
 _WORD: Final = np.dtype("<i8")
 PARTS: Final = 3
@@ -22,14 +22,14 @@ PARTS: Final = 3
 
 
 @op(name="serialize_sparse")
-def pack_sparse(indices: Ints, values: Spec, dense_shape: Ints) -> Spec:
+def pack_sparse(indices: Indices, values: Spec, dense_shape: Ints) -> Spec:
     """A sparse tensor as three strings."""
     positions(indices, dense_shape, values.with_rank(1, "values"))
     return Spec(dtypes.string, TensorShape([PARTS]))
 
 
 @op(name="serialize_many_sparse")
-def pack_sparse_rows(indices: Ints, values: Spec, dense_shape: Ints) -> Spec:
+def pack_sparse_rows(indices: Indices, values: Spec, dense_shape: Ints) -> Spec:
     """Each row of a sparse tensor, a sparse tensor itself, as three strings: [rows, 3].
 
     InvalidArgumentError if the positions do not come row by row.

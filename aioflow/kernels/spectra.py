@@ -161,7 +161,7 @@ def _converging(xp: Namespace, function: Function) -> Function:
     """`function` of matrices, with an error for one whose elements are not finite: LAPACK finds values even so."""
 
     def checked(x: Array) -> Any:
-        if not xp.isfinite(x).all():
+        if xp is np and not xp.isfinite(x).all():
             raise np.linalg.LinAlgError("a matrix has elements that are not finite")
         result = function(x)
         return tuple(result) if isinstance(result, tuple) else result

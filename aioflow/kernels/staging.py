@@ -16,7 +16,7 @@ from aioflow.params import Prefer
 from aioflow.queues import LARGE
 from aioflow.staging import Area, MapStagingArea, StagingArea, nbytes
 
-CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+CPU = DeviceKind.CPU
 Key = Annotated[Spec, Prefer(dtypes.int64)]
 """Data that is the key of an element."""
 
@@ -55,7 +55,7 @@ def staging_area(
     return AreaSpec(components(dtypes, shapes))
 
 
-@staging_area.kernel(CPU, GPU)
+@staging_area.kernel(CPU)
 def _(ctx: Context, *, node: NodeView) -> StagingArea:
     attrs = node.attrs
     return opened(
@@ -78,7 +78,7 @@ def map_staging_area(
     return MapSpec(components(dtypes, shapes))
 
 
-@map_staging_area.kernel(CPU, GPU)
+@map_staging_area.kernel(CPU)
 def _(ctx: Context, *, node: NodeView) -> MapStagingArea:
     attrs = node.attrs
     room = attrs["ordered"], attrs["capacity"], attrs["memory_limit"]
@@ -144,7 +144,7 @@ def stage(handle: Spec, values: Sequence[Spec]) -> None:
     _check_values(AreaSpec.check(handle).items, values, None)
 
 
-@stage.kernel(CPU, GPU, fresh=True)
+@stage.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: StagingArea, values: Sequence[Array], *, node: NodeView) -> None:
     await live.put(*await _item(ctx, node, values), who=node)
 
@@ -155,7 +155,7 @@ def unstage(handle: Spec) -> tuple[Spec, ...]:
     return tuple([again(item) for item in AreaSpec.check(handle).items])
 
 
-@unstage.kernel(CPU, GPU, fresh=True)
+@unstage.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: StagingArea, *, node: NodeView) -> Any:
     return _alone(await live.get(node))
 
@@ -167,7 +167,7 @@ def stage_peek(handle: Spec, index: Ints) -> tuple[Spec, ...]:
     return tuple([again(item) for item in AreaSpec.check(handle).items])
 
 
-@stage_peek.kernel(CPU, GPU, fresh=True)
+@stage_peek.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: StagingArea, index: Array, *, node: NodeView) -> Any:
     return _alone(await _copied(ctx, await live.peek(int(index), node)))
 
@@ -186,7 +186,7 @@ def map_stage(handle: Spec, key: Key, values: Sequence[Spec], indices: Sequence[
     _check_values(MapSpec.check(handle).items, values, indices)
 
 
-@map_stage.kernel(CPU, GPU, fresh=True)
+@map_stage.kernel(CPU, fresh=True)
 async def _(
     ctx: Context,
     live: MapStagingArea,
@@ -211,7 +211,7 @@ def map_unstage(handle: Spec, key: Key, indices: Sequence[int] | None = None) ->
     return tuple([again(items[index]) for index in _chosen(items, indices)])
 
 
-@map_unstage.kernel(CPU, GPU, fresh=True)
+@map_unstage.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: MapStagingArea, key: Array, *, indices: Sequence[int] | None, node: NodeView) -> Any:
     return _alone(await live.get(int(key), indices, node))
 
@@ -223,7 +223,7 @@ def map_unstage_no_key(handle: Spec, indices: Sequence[int] | None = None) -> tu
     return Spec(dtypes.int64, SCALAR), *[again(items[index]) for index in _chosen(items, indices)]
 
 
-@map_unstage_no_key.kernel(CPU, GPU, fresh=True)
+@map_unstage_no_key.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: MapStagingArea, *, indices: Sequence[int] | None, node: NodeView) -> Any:
     key, item = await live.popitem(indices, node)
     return np.int64(key), *item
@@ -237,7 +237,7 @@ def map_peek(handle: Spec, key: Key, indices: Sequence[int] | None = None) -> tu
     return tuple([again(items[index]) for index in _chosen(items, indices)])
 
 
-@map_peek.kernel(CPU, GPU, fresh=True)
+@map_peek.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: MapStagingArea, key: Array, *, indices: Sequence[int] | None, node: NodeView) -> Any:
     return _alone(await _copied(ctx, await live.peek(int(key), indices, node)))
 
@@ -255,7 +255,7 @@ def _clearing(name: str, spec: type[LiveSpec]) -> Op[Any]:
     made: Op[Any] = op(name=name, stateful=True)(rule)
     made.no_gradient("it changes state")
 
-    @made.kernel(CPU, GPU, fresh=True)
+    @made.kernel(CPU, fresh=True)
     def _(ctx: Context, live: Area) -> None:
         ctx.step.check()
         live.clear()
@@ -273,7 +273,7 @@ def _asking(name: str, spec: type[LiveSpec], attribute: str, doc: str) -> Op[Any
     rule.__doc__ = doc
     made: Op[Any] = op(name=name, stateful=True)(rule)
     made.no_gradient("it tells the state of a staging area")
-    made.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda live: np.int32(getattr(live, attribute)))
+    made.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda live: np.int32(getattr(live, attribute)))
     return made
 
 

@@ -165,6 +165,7 @@ def replayed(records: Spec, iteration: Spec) -> Spec:
     return ListSpec.check(records).element
 
 
+replayed.on_host("iteration")
 no_records.kernel(CPU, GPU)(lambda xp: TensorList.of([]))
 
 

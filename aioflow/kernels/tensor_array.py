@@ -75,7 +75,8 @@ def tensor_array_size(flow: Spec) -> Spec:
 
 
 tensor_array_size.no_gradient("it counts slots, whatever they hold")
-tensor_array_size.kernel(CPU, GPU, fresh=True)(lambda xp, flow: xp.array(len(flow), np.int32))
+tensor_array_size.on_host(outputs=True)
+tensor_array_size.kernel(CPU, GPU, fresh=True)(lambda xp, flow: np.array(len(flow), np.int32))
 
 
 # Writing
@@ -411,6 +412,9 @@ def _(op: Operation, dy: Tensor | None, dlengths: None) -> Tensor | None:
     return None if dy is None else tensor_list_put_pieces(dy, op.outputs[1])
 
 
+tensor_array_concat.on_host(outputs=(1,))
+
+
 @tensor_array_concat.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     zeros, element = _filler(xp, node.input_specs[0]), ListSpec.check(node.input_specs[0]).element
@@ -418,12 +422,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
     def concat(flow: TensorList) -> tuple[Array, Array]:
         items = _filled(flow, range(len(flow)), zeros)
         if not items:
-            return _nothing(xp, element), xp.zeros(0, np.int64)
+            return _nothing(xp, element), np.zeros(0, np.int64)
         rests = {np.shape(item)[1:] for item in items}
         if len(rests) > 1 or not all(np.ndim(item) for item in items):
             shapes = ", ".join(str(list(np.shape(item))) for item in items)
             raise ValueError(f"elements of shapes {shapes} cannot be concatenated along their first axis")
-        return xp.concatenate(items), xp.array([len(item) for item in items], np.int64)
+        return xp.concatenate(items), np.array([len(item) for item in items], np.int64)
 
     return concat
 

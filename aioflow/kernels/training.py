@@ -12,7 +12,7 @@ from aioflow.dtypes import COMPLEX, FLOAT, INTEGER, NUMERIC, Array, Namespace, S
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.segments import add_rows
 from aioflow.kernels.update import LARGE, run_dense, update
-from aioflow.op import Ints, NodeView, T, op
+from aioflow.op import Indices, NodeView, T, op
 from aioflow.resources import VariableState
 
 Arrays = Sequence[Array]
@@ -45,7 +45,7 @@ def _(ctx: Context, state: VariableState, alpha: Array, delta: Array) -> None:
 
 
 @update(_descend, 2, FLOAT, COMPLEX)
-def sparse_apply_gradient_descent(var: Spec, alpha: T, grad: T, indices: Ints, use_locking: bool = False) -> None:
+def sparse_apply_gradient_descent(var: Spec, alpha: T, grad: T, indices: Indices, use_locking: bool = False) -> None:
     """The rows `indices` have taken one step down: var -= alpha * g."""
 
 
@@ -78,7 +78,7 @@ def apply_momentum(
 
 @update(_momentum, 4, FLOAT, COMPLEX, attr="use_nesterov")
 def sparse_apply_momentum(
-    var: Spec, accum: Spec, lr: T, grad: T, indices: Ints, momentum: T,
+    var: Spec, accum: Spec, lr: T, grad: T, indices: Indices, momentum: T,
     use_locking: bool = False, use_nesterov: bool = False,
 ) -> None:  # fmt: skip
     """The rows `indices` have moved on with momentum, by the formula of `apply_momentum`; the others rest."""
@@ -103,7 +103,7 @@ def apply_adagrad(var: Spec, accum: Spec, lr: T, grad: T, use_locking: bool = Fa
 
 @update(_adagrad, 6, attr="update_slots")
 def sparse_apply_adagrad(
-    var: Spec, accum: Spec, lr: T, grad: T, indices: Ints, use_locking: bool = False, update_slots: bool = True
+    var: Spec, accum: Spec, lr: T, grad: T, indices: Indices, use_locking: bool = False, update_slots: bool = True
 ) -> None:
     """The rows `indices` have taken a step by Adagrad: accum += g²; var -= lr * g / √accum."""
 
@@ -173,7 +173,7 @@ def _sparse_adam(xp: Namespace, grad: Array, states: Arrays, numbers: Arrays) ->
 @update(_sparse_adam, 13, whole=True)
 def sparse_apply_adam(
     var: Spec, m: Spec, v: Spec, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, epsilon: T, grad: T,
-    indices: Ints, use_locking: bool = False,
+    indices: Indices, use_locking: bool = False,
 ) -> None:  # fmt: skip
     """The variable has taken a step by Adam, with a gradient that is zero but for the rows `indices`.
 
@@ -186,7 +186,7 @@ def sparse_apply_adam(
 
 
 @op
-def deduplicate_rows(values: Spec, indices: Ints) -> tuple[Spec, Spec]:
+def deduplicate_rows(values: Spec, indices: Indices) -> tuple[Spec, Spec]:
     """The rows `values`, those of the same index summed, and the indices, each once and in ascending order."""
     values.only(NUMERIC)
     indices.only(INTEGER).with_rank(1, "indices").shape.merge_with(values.shape[:1])
@@ -197,7 +197,7 @@ def deduplicate_rows(values: Spec, indices: Ints) -> tuple[Spec, Spec]:
 deduplicate_rows.no_gradient("an update has no history")
 
 
-@deduplicate_rows.kernel(CPU, GPU, fresh=True)
+@deduplicate_rows.kernel(CPU, fresh=True)  # how many rows there are depends on values
 def _(xp: Namespace, values: Array, indices: Array, *, node: NodeView) -> tuple[Array, Array]:
     order = xp.argsort(indices, kind="stable")
     ascending, rows = indices[order], values[order]

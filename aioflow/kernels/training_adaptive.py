@@ -3,7 +3,7 @@
 from aioflow.dtypes import Array, Namespace, Spec
 from aioflow.kernels.training import Arrays, approach
 from aioflow.kernels.update import update
-from aioflow.op import Ints, T
+from aioflow.op import Indices, T
 
 # Adadelta
 
@@ -42,7 +42,7 @@ def apply_adadelta(
 
 @update(_adadelta, 14)
 def sparse_apply_adadelta(
-    var: Spec, accum: Spec, accum_update: Spec, lr: T, rho: T, epsilon: T, grad: T, indices: Ints,
+    var: Spec, accum: Spec, accum_update: Spec, lr: T, rho: T, epsilon: T, grad: T, indices: Indices,
     use_locking: bool = False,
 ) -> None:  # fmt: skip
     """The rows `indices` have taken a step by Adadelta, by the formula of `apply_adadelta`; the others rest."""
@@ -81,7 +81,7 @@ def apply_rms_prop(
 
 @update(_rms_prop, 10)
 def sparse_apply_rms_prop(
-    var: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T, indices: Ints,
+    var: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T, indices: Indices,
     use_locking: bool = False,
 ) -> None:  # fmt: skip
     """The rows `indices` have taken a step by RMSProp, by the formula of `apply_rms_prop`; the others rest."""
@@ -110,7 +110,7 @@ def apply_centered_rms_prop(
 
 @update(_centered_rms_prop, 15)
 def sparse_apply_centered_rms_prop(
-    var: Spec, mg: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T, indices: Ints,
+    var: Spec, mg: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T, indices: Indices,
     use_locking: bool = False,
 ) -> None:  # fmt: skip
     """The rows `indices` have taken a step, by the formula of `apply_centered_rms_prop`; the others rest."""

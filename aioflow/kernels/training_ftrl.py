@@ -3,7 +3,7 @@
 from aioflow.dtypes import Array, Namespace, Spec
 from aioflow.kernels.training import Arrays
 from aioflow.kernels.update import update
-from aioflow.op import Ints, T
+from aioflow.op import Indices, T
 
 
 def _ftrl(xp: Namespace, grad: Array, states: Arrays, numbers: Arrays) -> None:
@@ -52,7 +52,7 @@ def apply_ftrl(
 
 @update(_ftrl, 18)
 def sparse_apply_ftrl(
-    var: Spec, accum: Spec, linear: Spec, grad: T, indices: Ints, lr: T, l1: T, l2: T, lr_power: T,
+    var: Spec, accum: Spec, linear: Spec, grad: T, indices: Indices, lr: T, l1: T, l2: T, lr_power: T,
     use_locking: bool = False,
 ) -> None:  # fmt: skip
     """The rows `indices` are where FTRL-proximal leads them, by the formula of `apply_ftrl`; the others rest."""
@@ -68,7 +68,7 @@ def apply_ftrl_v2(
 
 @update(_ftrl_v2, 20)
 def sparse_apply_ftrl_v2(
-    var: Spec, accum: Spec, linear: Spec, grad: T, indices: Ints, lr: T, l1: T, l2: T, l2_shrinkage: T, lr_power: T,
+    var: Spec, accum: Spec, linear: Spec, grad: T, indices: Indices, lr: T, l1: T, l2: T, l2_shrinkage: T, lr_power: T,
     use_locking: bool = False,
 ) -> None:  # fmt: skip
     """The rows `indices` are led as by `apply_ftrl_v2`; the others rest."""

@@ -23,7 +23,7 @@ from aioflow.kernels.segments import _rows, check_constant_ids, check_ids, gathe
 from aioflow.kernels.shapes import reshape, shape, shape_of
 from aioflow.kernels.sorting import invert_permutation
 from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.op import Ints, Op, op
+from aioflow.op import Indices, Ints, Op, op
 
 
 def _segments(data: Spec, segment_ids: Spec, num_segments: Spec) -> Spec:
@@ -35,7 +35,7 @@ def _segments(data: Spec, segment_ids: Spec, num_segments: Spec) -> Spec:
 
 
 @op
-def unsorted_segment_max(data: Spec, segment_ids: Ints, num_segments: Ints) -> Spec:
+def unsorted_segment_max(data: Spec, segment_ids: Indices, num_segments: Ints) -> Spec:
     """Row s holds the greatest of the rows of `data` whose segment id is s; the dtype's lowest value if there is none.
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
@@ -45,7 +45,7 @@ def unsorted_segment_max(data: Spec, segment_ids: Ints, num_segments: Ints) -> S
 
 
 @op
-def unsorted_segment_min(data: Spec, segment_ids: Ints, num_segments: Ints) -> Spec:
+def unsorted_segment_min(data: Spec, segment_ids: Indices, num_segments: Ints) -> Spec:
     """Row s holds the least of the rows of `data` whose segment id is s; the dtype's highest value if there is none.
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
@@ -55,7 +55,7 @@ def unsorted_segment_min(data: Spec, segment_ids: Ints, num_segments: Ints) -> S
 
 
 @op
-def unsorted_segment_prod(data: Spec, segment_ids: Ints, num_segments: Ints) -> Spec:
+def unsorted_segment_prod(data: Spec, segment_ids: Indices, num_segments: Ints) -> Spec:
     """Row s is the product of the rows of `data` whose segment id is s; 1 if there is none.
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out.

@@ -14,7 +14,7 @@ from aioflow.context import Context
 from aioflow.dtypes import NUMERIC, SCALAR, Array, DeviceKind, DType, Namespace, ResourceSpec, Spec, TensorShape
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.node import Operation, Tensor
-from aioflow.op import REGISTRY, Ints, NodeView, Op, op
+from aioflow.op import REGISTRY, Indices, NodeView, Op, op
 from aioflow.resources import VariableState
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
@@ -93,6 +93,7 @@ def is_variable_initialized(handle: Spec) -> Spec:
 
 
 is_variable_initialized.no_gradient("a truth value has none")
+is_variable_initialized.on_host(outputs=True)
 is_variable_initialized.kernel(CPU, GPU, binds=True)(lambda xp, node: lambda state: np.bool_(state.initialized))
 
 
@@ -116,7 +117,7 @@ def _(xp: Namespace, states: Sequence[VariableState], *, names: tuple[str, ...])
 
 
 @op(stateful=True, observes=True)
-def gather_variable(handle: Spec, indices: Ints) -> Spec:
+def gather_variable(handle: Spec, indices: Indices) -> Spec:
     """Rows of a variable, without reading the rest: `value[indices]`."""
     item = held(handle)
     if item.rank == 0:
@@ -144,7 +145,10 @@ def _(xp: Namespace, state: VariableState, indices: Array) -> Array:
 
 
 def checked_rows(indices: Array, value: Array, name: str) -> Array:
-    """`indices`, all of them rows of `value`. InvalidArgumentError naming the first that is not."""
+    """`indices`, all of them rows of `value`, which is not looked at in a GPU's memory.
+
+    InvalidArgumentError naming the first that is not.
+    """
     complaint = _complaint(indices, value.shape[0], repr(name))
     if complaint is not None:
         raise errors.InvalidArgumentError(complaint)
@@ -152,7 +156,8 @@ def checked_rows(indices: Array, value: Array, name: str) -> Array:
 
 
 def _complaint(indices: Array, count: int, name: str) -> str | None:
-    if not indices.size or 0 <= indices.min() <= indices.max() < count:
+    on_host = isinstance(indices, (np.ndarray, np.generic))
+    if not on_host or not indices.size or 0 <= indices.min() <= indices.max() < count:
         return None
     stray = indices.ravel()[((indices < 0) | (indices >= count)).ravel()][0]
     return f"index {stray} is out of range for {name} with {count} rows"
@@ -223,7 +228,7 @@ assign_mul_variable = _update(
 def _scatter(name: str, change: Callable[[Namespace, Array, Array, Array], None], doc: str) -> Op[Tensor]:
     """An op that changes rows of a variable: change(xp, value, indices, updates) in place."""
 
-    def rule(handle: Spec, indices: Ints, updates: Spec) -> Spec:
+    def rule(handle: Spec, indices: Indices, updates: Spec) -> Spec:
         item = _value_of(handle).same_dtype(updates)
         indices.only(dtypes.INTEGER)
         if item.rank == 0:

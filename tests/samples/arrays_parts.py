@@ -111,7 +111,7 @@ sample(
 )  # fmt: skip
 sample(
     "dynamic_strided_slice_grad",
-    lambda dy, x, i: REGISTRY["dynamic_strided_slice_grad"]([dy, x, i], ((None, "?", None),)),
+    lambda dy, x, i: REGISTRY["dynamic_strided_slice_grad"](dy, x, [i], ((None, "?", None),)),
     CUBE[:1], CUBE, np.int32(1),
     reference=lambda dy, x, i: among_zeros(dy, x.shape, np.s_[:i]),
 )  # fmt: skip

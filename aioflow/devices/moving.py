@@ -1,0 +1,120 @@
+"""Values from one device to another: what a Send hands over, and what a Recv makes of it.
+
+`hand_over` is the sender's part and never waits: it marks the point in the sender's stream after which the value is
+there. `receive` is the part of whoever wants it. Towards a GPU it only enqueues, for kernels that are enqueued later
+come after the copy; towards the host it waits until the copy has arrived.
+"""
+
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.devices.driver import Event
+from aioflow.devices.gpu import Gpu
+from aioflow.dtypes import GPU_DTYPES
+from aioflow.tensor_list import TensorList, is_gap
+
+_HELD: Final = frozenset(dtype.np for dtype in GPU_DTYPES)
+
+
+class Place(Protocol):
+    """Any device: what is no Gpu keeps its values in host memory."""
+
+    name: str
+
+
+class Parcel(NamedTuple):
+    """A value on its way.
+
+    Attributes:
+        value: an array in the memory of `source` or of the host, a list of them, or any object of the host.
+        source: the GPU that it comes from; None if nothing of it is in a GPU's memory.
+        after: the point in the source's stream after which it is there.
+    """
+
+    value: Any
+    source: Gpu | None = None
+    after: Event | None = None
+
+
+def hand_over(value: Any, source: Place) -> Parcel:
+    """The value, to be read on other devices from here on. Never waits."""
+    if not isinstance(source, Gpu) or not _touches(value, source):
+        return Parcel(value)
+    whole = _each(value, lambda item: source.whole(item) if source.holds(item) else item)
+    return Parcel(whole, source, source.mark())
+
+
+async def receive(parcel: Parcel, target: Place, *, host: bool = False) -> Any:
+    """The value for kernels of `target`: in its memory, or in the host's if it has none or `host` says so.
+
+    Arrays of host memory are not copied for the host, and what is in the target's own memory stays where it is.
+    Cancelling does not disturb a copy under way.
+
+    Raises:
+        InvalidArgumentError: no GPU can hold it, as text.
+        ResourceExhaustedError: the target's memory is full.
+    """
+    value, source, after = parcel
+    if isinstance(target, Gpu) and not host:
+        return await _brought(value, parcel, target)
+    if source is None or after is None:
+        return value
+    arrived: list[Event] = []
+
+    def fetched(item: Any) -> Any:
+        if not source.holds(item):
+            return item
+        copy, event = source.send_home(item, after)
+        arrived.append(event)
+        return copy
+
+    home = _each(value, fetched)
+    if arrived:  # copies of one stream arrive in order
+        await source.until(arrived[-1], value, home)
+    return home
+
+
+async def move(value: Any, source: Place, target: Place, *, host: bool = False) -> Any:
+    """The value of `source` for kernels of `target`; see `receive`."""
+    return await receive(hand_over(value, source), target, host=host)
+
+
+async def _brought(value: Any, parcel: Parcel, target: Gpu) -> Any:
+    """The value, or each element of a list, in the target's memory."""
+    if isinstance(value, TensorList):
+        items = [item if is_gap(item) else await _brought(item, parcel, target) for item in value.elements()]
+        return TensorList.of(items)
+    source, after = parcel.source, parcel.after
+    if source is not None and after is not None and source.holds(value):
+        return value if source is target else target.bring_across(value, after)
+    _check_held(value, target.name)
+    return await target.bring_large(np.asarray(value))
+
+
+def _check_held(item: Any, device: str) -> None:
+    """InvalidArgumentError for what no GPU can hold."""
+    dtype = getattr(item, "dtype", None)
+    if dtype is None and not isinstance(item, (bool, int, float, complex)):
+        raise errors.InvalidArgumentError(f"a {type(item).__name__} cannot be moved to {device}: it is no array")
+    if dtype is not None and dtype not in _HELD:
+        what = "text" if dtype.kind in "OSU" else f"dtype {dtype}"
+        raise errors.InvalidArgumentError(f"{what} cannot be moved to {device}: a GPU has no such type")
+
+
+def _each(value: Any, change: Any) -> Any:
+    """The value, changed; of a list of tensors each element, also in lists inside it. Gaps stay."""
+    if not isinstance(value, TensorList):
+        return change(value)
+    return TensorList.of([item if is_gap(item) else _each(item, change) for item in value.elements()])
+
+
+def _touches(value: Any, gpu: Gpu) -> bool:
+    """Whether any of it is in a GPU's memory."""
+    if not isinstance(value, TensorList):
+        return gpu.holds(value)
+    return any(_touches(item, gpu) for item in value.written().values())
+
+
+__all__ = ["Parcel", "Place", "hand_over", "move", "receive"]

@@ -1,0 +1,238 @@
+"""Arrays in the memory of a fake GPU: NumPy's inside, and nothing of NumPy's works on them from outside.
+
+A FakeArray has the attributes, methods and operators that CuPy's arrays have. It never turns into a NumPy array by
+itself, a kernel never takes one of the host's, and there are no scalars: what NumPy gives as one is an array of rank 0.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from aioflow.testing.fake_streams import FakeStream, OutOfMemory, Race
+
+if TYPE_CHECKING:
+    from aioflow.testing.fake_gpu import FakeGpu
+
+ABSENT: Final = frozenset(["ctypes", "getfield", "resize", "setfield", "setflags", "to_device"])
+"""What NumPy's arrays have and CuPy's do not."""
+GIVES_HOST: Final = frozenset(["tolist", "item", "tobytes", "dump", "dumps"])
+"""Methods that give something of the host's."""
+LOOKS: Final = GIVES_HOST | {"nonzero", "compress"}
+"""Methods that look at values."""
+CHANGES: Final = frozenset(["fill", "sort", "partition", "put", "itemset"])
+"""Methods that change the array."""
+
+
+class Block:
+    """A piece of a GPU's memory, which views share. It is free when nobody refers to it."""
+
+    def __init__(self, device: "FakeGpu", stream: FakeStream, size: int) -> None:
+        if device.limit is not None and device.used + size > device.limit:
+            raise OutOfMemory(f"{size} bytes do not fit: {device.used} of {device.limit} are used")
+        self.device: Final = device
+        self.stream: Final = stream
+        self.size: Final = size
+        self.on_free: Callable[[], object] | None = None
+        self._made: tuple[FakeStream, int] | None = None
+        self._uses: Final[dict[FakeStream, int]] = {}
+        device.used += size
+        device.peak = max(device.peak, device.used)
+
+    def use(self, stream: FakeStream, number: int, changes: bool) -> None:
+        """Work of that number in the stream reads it, or changes it. Race if no event orders it after what it needs."""
+        if self._made is not None and not stream.knows(*self._made):
+            raise Race(f"{stream.name} reads what {self._made[0].name} has yet to make: no event is between them")
+        if changes:
+            for other, last in self._uses.items():
+                if other is not stream and not stream.knows(other, last):
+                    raise Race(f"{stream.name} changes what {other.name} may still read: no event is between them")
+            self._made = stream, number
+        self._uses[stream] = number
+
+    def __del__(self) -> None:
+        device = getattr(self, "device", None)
+        if device is None:
+            return
+        if self.on_free is not None:
+            self.on_free()
+        device.used -= self.size
+        for stream, number in self._uses.items():
+            if stream is not self.stream and not self.stream.knows(stream, number):
+                device.machine.race(f"memory of {self.stream.name} was freed while {stream.name} may still use it")
+
+
+class FakeArray:
+    """An array in the memory of a fake GPU."""
+
+    __slots__ = ("__weakref__", "_block", "_data", "base")
+    __array_ufunc__ = None  # NumPy's functions refuse it, and its operators leave the work to this class
+
+    def __init__(self, data: Any, block: Block, base: "FakeArray | None" = None) -> None:
+        self._data = data
+        self._block = block
+        self.base = base
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("an array in a GPU's memory does not become one of NumPy's by itself")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function not in (np.shape, np.ndim, np.size):
+            raise TypeError(f"numpy.{function.__name__} does not take arrays in a GPU's memory")
+        return getattr(args[0], function.__name__)
+
+    shape = property(lambda self: self._data.shape)
+    dtype = property(lambda self: self._data.dtype)
+    ndim = property(lambda self: self._data.ndim)
+    size = property(lambda self: self._data.size)
+    nbytes = property(lambda self: self._data.nbytes)
+    itemsize = property(lambda self: self._data.itemsize)
+    strides = property(lambda self: self._data.strides)
+    flags = property(lambda self: self._data.flags)
+    device = property(lambda self: self._block.device)
+
+    def get(self) -> Any:
+        """A copy in host memory, for which the host waits."""
+        self.device.machine.look("get")
+        return self._data.copy()
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Any:
+        return iter([self[index] for index in range(len(self))])
+
+    def __getitem__(self, index: Any) -> Any:
+        self._check_index(index)
+        return self.device.call("getitem", operator.getitem, (self, index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._check_index(index)
+        self.device.call("setitem", operator.setitem, (self, index, value), changed=(self,))
+
+    def _check_index(self, index: Any) -> None:
+        """How many elements a mask picks is known when its values are."""
+        if any(isinstance(part, FakeArray) and part.dtype == bool for part in _parts(index)):
+            self.device.machine.look("a mask")
+
+    @property
+    def real(self) -> "FakeArray":
+        """A view of its real parts."""
+        return self.device.call("real", lambda data: data.real, (self,))  # type: ignore[no-any-return]
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> "FakeArray":
+        """A view of its imaginary parts."""
+        return self.device.call("imag", lambda data: data.imag, (self,))  # type: ignore[no-any-return]
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
+
+    @property
+    def T(self) -> "FakeArray":
+        """A view with its axes the other way round."""
+        return self.device.call("T", lambda data: data.T, (self,))  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"<FakeArray {self.dtype}{list(self.shape)} on {self.device.index}>"
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """A method of CuPy's arrays that is one of NumPy's."""
+    function = getattr(np.ndarray, name)
+
+    def method(self: FakeArray, *args: Any, **kwargs: Any) -> Any:
+        if name in LOOKS:
+            self.device.machine.look(name)
+        if kwargs.keys() & {"initial", "where"}:
+            raise TypeError(f"CuPy's {name} knows neither initial nor where")
+        if name in GIVES_HOST:
+            return function(self._data, *args, **kwargs)
+        return self.device.call(name, function, (self, *args), kwargs, (self,) if name in CHANGES else ())
+
+    return method
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    function = getattr(operator, name)
+
+    def apply(self: FakeArray, *others: Any) -> Any:
+        if any(isinstance(other, (np.ndarray, list, tuple, str)) for other in others):
+            raise TypeError(f"unsupported type {type(others[0])}: a kernel takes no array of the host")
+        return self.device.call(name, function, (self, *others))
+
+    return apply
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    function = getattr(operator, name)
+
+    def apply(self: FakeArray, other: Any) -> Any:
+        if isinstance(other, (np.ndarray, list, tuple, str)):
+            raise TypeError(f"unsupported type {type(other)}: a kernel takes no array of the host")
+        return self.device.call(name, lambda mine, theirs: function(theirs, mine), (self, other))
+
+    return apply
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    function = getattr(operator, f"i{name}")
+
+    def apply(self: FakeArray, other: Any) -> FakeArray:
+        def change(mine: Any, theirs: Any) -> None:
+            function(mine, theirs)
+
+        self.device.call(f"i{name}", change, (self, other), changed=(self,))
+        return self
+
+    return apply
+
+
+def _look(kind: Callable[[Any], Any], name: str) -> Callable[..., Any]:
+    def apply(self: FakeArray) -> Any:
+        self.device.machine.look(name)
+        return kind(self._data)
+
+    return apply
+
+
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and_",
+    "or_",
+    "xor",
+    "lshift",
+    "rshift",
+):
+    _bare = _name.rstrip("_")
+    setattr(FakeArray, f"__{_bare}__", _operator(_name))
+    setattr(FakeArray, f"__r{_bare}__", _reflected(_name))
+    if _bare != "matmul":  # CuPy has none
+        setattr(FakeArray, f"__i{_bare}__", _in_place(_bare))
+for _name in ("neg", "pos", "abs", "invert", "lt", "le", "eq", "ne", "gt", "ge"):
+    setattr(FakeArray, f"__{_name}__", _operator(_name))
+for _kind in (int, float, complex, bool):
+    setattr(FakeArray, f"__{_kind.__name__}__", _look(_kind, f"{_kind.__name__}()"))
+FakeArray.__index__ = _look(operator.index, "index()")  # type: ignore[attr-defined]
+FakeArray.__hash__ = None  # type: ignore[assignment]
+for _name in dir(np.ndarray):
+    _taken = _name[0] == "_" or _name in ABSENT or hasattr(FakeArray, _name)
+    if not _taken and callable(getattr(np.ndarray, _name)):
+        setattr(FakeArray, _name, _method(_name))

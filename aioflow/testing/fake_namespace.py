@@ -1,0 +1,162 @@
+"""The array namespace of fake GPUs: NumPy's functions on arrays in a GPU's memory, as far as CuPy has them."""
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from aioflow.testing.fake_arrays import FakeArray
+
+if TYPE_CHECKING:
+    from aioflow.testing.fake_gpu import FakeGpu
+
+_ABSENT = """
+asmatrix block bmat busday_count busday_offset bytes_ char character core ctypeslib datetime64 einsum_path emath
+errstate frompyfunc fromregex geomspace getbufsize geterr histogram_bin_edges insert isnat ma matrix matvec memmap
+nanpercentile nanquantile ndenumerate nditer nested_iters object_ polyder polydiv polyint random rec record seterr
+spacing str_ strings timedelta64 typecodes unstack vecdot vecmat void linalg.diagonal linalg.matrix_norm
+linalg.multi_dot linalg.outer linalg.svdvals linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm
+"""
+ABSENT: Final = frozenset(_ABSENT.split())
+"""What NumPy has and CuPy 14 does not; random numbers CuPy draws otherwise."""
+LOOKS: Final = frozenset([
+    "nonzero", "flatnonzero", "argwhere", "unique", "extract", "compress", "bincount", "histogram", "digitize",
+    "array_equal", "allclose",
+])  # fmt: skip
+"""What CuPy cannot do without looking at values, mostly because the shape of the result depends on them."""
+TAKES_HOST: Final = frozenset(["array", "asarray", "asanyarray", "ascontiguousarray"])
+"""What copies arrays of the host."""
+CHANGES_FIRST: Final = frozenset(["copyto", "put", "put_along_axis", "putmask", "place", "fill_diagonal"])
+"""What changes its first argument."""
+_FOLDS: Final = {"reduce": ("add", "multiply"), "accumulate": ("add", "multiply"), "reduceat": ("add",)}
+"""Methods of ufuncs, and of which CuPy has them."""
+_SCATTERS: Final = {
+    "add": "int32 uint32 uint64 float16 float32 float64 complex64 complex128",
+    "subtract": "int32 uint32 uint64 float16 float32 float64 complex64 complex128",
+    "maximum": "int32 uint32 uint64 float32 float64",
+    "minimum": "int32 uint32 uint64 float32 float64",
+}
+"""Ufuncs that have `at`, and for which dtypes."""
+
+
+class FakeNamespace(types.ModuleType):
+    """The namespace of a machine's GPUs, or a part of it as `linalg`. Kernels go to the thread's current stream."""
+
+    def __init__(self, machine: Any, module: Any = np, prefix: str = "") -> None:
+        super().__init__(f"fake.{prefix}".rstrip("."))
+        self._machine = machine
+        self._module = module
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or self._prefix + name in ABSENT:
+            raise AttributeError(f"CuPy has no {self._prefix}{name}")
+        if name == "ndarray":
+            return FakeArray
+        found = getattr(self._module, name)
+        if isinstance(found, types.ModuleType):
+            made: Any = FakeNamespace(self._machine, found, f"{self._prefix}{name}.")
+        elif isinstance(found, np.ufunc):
+            made = FakeUfunc(self._machine, name, found)
+        elif callable(found) and not isinstance(found, type):
+            made = FakeFunction(self._machine, name, found)
+        else:
+            made = found
+        setattr(self, name, made)
+        return made
+
+
+class FakeFunction:
+    """A function of the namespace."""
+
+    def __init__(self, machine: Any, name: str, function: Callable[..., Any]) -> None:
+        self._machine = machine
+        self._name = self.__name__ = name
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch it on the current stream."""
+        device: FakeGpu = self._machine.stream.device
+        name = self._name
+        if name in LOOKS or (name == "where" and len(args) + len(kwargs) == 1):
+            self._machine.look(name)
+        if name in TAKES_HOST and args and not _holds_arrays(args[0]):
+            return device.from_host(self._function(*args, **kwargs))
+        _check_sizes(name, args)
+        check_reduction(name, kwargs)
+        changed = [args[0]] if name in CHANGES_FIRST else []
+        out = kwargs.get("out")
+        changed += [] if out is None else list(out) if isinstance(out, tuple) else [out]
+        result = device.call(name, self._function, args, kwargs, changed)
+        return out if out is not None and not isinstance(out, tuple) else result
+
+
+class FakeUfunc(FakeFunction):
+    """A ufunc of the namespace."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As NumPy's; `out` may come by position."""
+        ufunc: np.ufunc = self._function  # type: ignore[assignment]
+        if len(args) > ufunc.nin:
+            kwargs["out"] = args[ufunc.nin] if ufunc.nout == 1 else tuple(args[ufunc.nin :])
+            args = args[: ufunc.nin]
+        if unknown := kwargs.keys() - {"out", "dtype", "casting", "where"}:
+            raise TypeError(f"CuPy's {self._name} takes no {', '.join(unknown)}")
+        return super().__call__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        ufunc: Any = self._function
+        if name == "outer":
+            return FakeFunction(self._machine, f"{self._name}.outer", ufunc.outer)
+        if name == "at":
+            return self._at
+        if self._name not in _FOLDS.get(name, ()):
+            raise NotImplementedError(f"{self._name}.{name} is not supported by CuPy")
+        return FakeFunction(self._machine, f"{self._name}.{name}", _narrow(getattr(ufunc, name)))
+
+    def _at(self, array: FakeArray, indices: Any, values: Any) -> None:
+        if array.dtype.name not in _SCATTERS.get(self._name, "").split():
+            raise TypeError(f"CuPy's {self._name}.at takes no {array.dtype}")
+        ufunc: Any = self._function
+        array.device.call(f"{self._name}.at", ufunc.at, (array, indices, values), changed=(array,))
+
+
+def _narrow(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, with the parameters that CuPy knows."""
+    known = ["array", "indices", "axis", "dtype", "out", "keepdims"]
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 5 or kwargs.keys() - known:
+            raise TypeError("CuPy knows neither initial nor where")
+        return method(*args, **kwargs)
+
+    return called
+
+
+_SIZES: Final = dict.fromkeys(["arange", "full", "zeros", "ones", "empty"], 0) | dict.fromkeys(
+    ["repeat", "tile", "split", "roll", "reshape", "broadcast_to"], 1
+)
+"""Functions that take sizes, and at which place."""
+
+
+def _check_sizes(name: str, args: tuple[Any, ...]) -> None:
+    """TypeError for sizes in a GPU's memory: they have to be known on the host."""
+    place = _SIZES.get(name)
+    if place is not None and len(args) > place and _holds_arrays(args[place]):
+        raise TypeError(f"CuPy's {name} takes sizes from host memory")
+
+
+def check_reduction(name: str, kwargs: dict[str, Any]) -> None:
+    """TypeError for what CuPy's reductions do not know."""
+    if name in _REDUCTIONS and kwargs.keys() & {"initial", "where"}:
+        raise TypeError(f"CuPy's {name} knows neither initial nor where")
+
+
+_REDUCTIONS: Final = frozenset(["max", "min", "amax", "amin", "sum", "prod", "all", "any", "mean", "std", "var"])
+
+
+def _holds_arrays(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_arrays, value))
+    return isinstance(value, FakeArray)

@@ -1,0 +1,122 @@
+"""A GPU: the same kernels as in plain CuPy on one stream, and copies that run beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.harness import Step, alternate
+from benchmarks.report import Claim, Row, timed_row
+
+SIZE, LENGTH = 4096, 16
+BATCH = 1 << 24
+"""Elements of a batch that goes there and back: 64 MB."""
+TARGET = 1 / 0.9
+"""Of the time that CuPy takes."""
+CUPY = "CuPy, one stream"
+GPU = "/device:GPU:0"
+
+
+async def rows() -> AsyncIterator[Row]:
+    """The chain of products, then batches that come and go while the one before is worked on."""
+    timing = await alternate({peers.AIOFLOW: products(), CUPY: products_by_hand()}, agree=1e-3)
+    claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
+    yield timed_row(f"chain of {LENGTH} products of {SIZE} x {SIZE} float32", timing, [claim])
+    timing = await alternate({peers.AIOFLOW: batches(), CUPY: batches_by_hand()}, agree=1e-3)
+    claim = Claim("aioflow / CuPy, which copies between kernels", timing.ratio(peers.AIOFLOW, CUPY), 1.0)
+    yield timed_row(f"4 batches of {BATCH} float32, fed, worked on and fetched", timing, [claim])
+
+
+def cupy() -> Any:
+    """CuPy. ImportError where it is not installed, or sees no GPU."""
+    import cupy
+
+    if not cupy.cuda.is_available():
+        raise ImportError("CuPy sees no GPU")
+    return cupy
+
+
+def matrix(seed: int) -> Any:
+    """A matrix whose powers neither vanish nor overflow."""
+    return (np.random.default_rng(seed).standard_normal((SIZE, SIZE)) / np.sqrt(SIZE)).astype(np.float32)
+
+
+@asynccontextmanager
+async def products() -> AsyncIterator[Step]:
+    """The chain as a graph on the GPU; what is fetched is its mean."""
+    cupy()
+    af = peers.aioflow()
+    graph = af.Graph()
+    with graph.as_default(), af.device(GPU):
+        weights = af.Variable(matrix(0))
+        x = y = af.Variable(matrix(1))
+        for _ in range(LENGTH):
+            y = af.matmul(y, weights)
+        mean = af.reduce_mean(y * x)
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph, config=af.Config(device_count={"GPU": 1})) as session:
+        await session.run(init)
+        call = session.make_callable(mean)
+
+        async def step() -> Any:
+            return await call()
+
+        yield step
+
+
+@asynccontextmanager
+async def products_by_hand() -> AsyncIterator[Step]:
+    """The same calls of CuPy."""
+    xp = cupy()
+    with xp.cuda.Stream(non_blocking=True):
+        weights, x = xp.asarray(matrix(0)), xp.asarray(matrix(1))
+
+        def step() -> Any:
+            y = x
+            for _ in range(LENGTH):
+                y = y @ weights
+            return (y * x).mean().get()[()]
+
+        yield step
+
+
+@asynccontextmanager
+async def batches() -> AsyncIterator[Step]:
+    """Four steps at a time in one session."""
+    cupy()
+    af = peers.aioflow()
+    graph = af.Graph()
+    with graph.as_default():
+        fed = x = af.placeholder(af.float32, [BATCH])
+        with af.device(GPU):
+            for _ in range(20):
+                x = af.tanh(x)
+    async with af.Session(graph=graph, config=af.Config(device_count={"GPU": 1})) as session:
+        call = session.make_callable(x, feeds=[fed])
+        batch = np.linspace(-1, 1, BATCH, dtype=np.float32)
+
+        async def step() -> Any:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(call(batch)) for _ in range(4)]
+            return [task.result()[-1] for task in tasks]
+
+        yield step
+
+
+@asynccontextmanager
+async def batches_by_hand() -> AsyncIterator[Step]:
+    """One batch after the other, copies out of ordinary memory."""
+    xp = cupy()
+    batch = np.linspace(-1, 1, BATCH, dtype=np.float32)
+
+    def one() -> Any:
+        x = xp.asarray(batch)
+        for _ in range(20):
+            x = xp.tanh(x)
+        return x.get()[-1]
+
+    with xp.cuda.Stream(non_blocking=True):
+        yield lambda: [one() for _ in range(4)]
