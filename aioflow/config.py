@@ -35,6 +35,10 @@ class Config:
             asked for, or no kernel for it there, instead of being refused.
         log_device_placement: whether the log says of each plan what was placed where, and why.
         cost_model: what operations and transfers are thought to cost, for placement; estimates by default.
+        order_for_memory: whether nodes run in another order than the user's where that takes clearly less memory.
+        schedule_receives: whether large values from other devices are received just before they are needed.
+        recompute: whether long-lived values are dropped and computed again, at the price of up to a tenth of the time.
+        swap_to_host: whether long-lived values of a GPU are put away in host memory while nobody needs them.
         compression: the lossy form in which floating-point tensors go from device to device, as "bfloat16", or one
             between the devices of a task and one between workers, as {"workers": "int8"}; see `af.lossy`.
         track_memory: whether each device accounts for what its kernels have made: live bytes, their peak, by op.
@@ -56,6 +60,10 @@ class Config:
     allow_soft_placement: bool = False
     log_device_placement: bool = False
     cost_model: "CostModel | None" = None
+    order_for_memory: bool = True
+    schedule_receives: bool = True
+    recompute: bool = False
+    swap_to_host: bool = False
     compression: str | Mapping[str, str] | None = None
     track_memory: bool = False
     memory_limit: Mapping[str, int] | None = None

@@ -88,6 +88,11 @@ class CostModel:
         link = self.link(way(source.spec, target.spec))
         return link.latency + nbytes / link.bytes_per_second
 
+    def to_host(self, nbytes: float) -> float:
+        """How long so many bytes take from a GPU to host memory, or back."""
+        link = self.link("bus")
+        return link.latency + nbytes / link.bytes_per_second
+
     def link(self, name: Way) -> Link:
         """What transfers take, as measured, or else estimated."""
         latency, rate = self._links[name]
@@ -155,13 +160,13 @@ class CostModel:
         """A table: the rates, the links, and what was measured, the longest first."""
         lines = [f"{'device':<10} {'per call':>10} {'bytes/s':>10} {'ops/s':>10}"]
         lines += [
-            f"{kind:<10} {microseconds(each.per_call):>10} {each.bytes_per_second:>10.2g} "
+            f"{kind:<10} {duration(each.per_call):>10} {each.bytes_per_second:>10.2g} "
             f"{each.operations_per_second:>10.2g}"
             for kind, each in self._rates.items()
         ]
         lines += ["", f"{'link':<10} {'latency':>10} {'bytes/s':>10}"]
         lines += [
-            f"{name:<10} {microseconds(self.link(name).latency):>10} {self.link(name).bytes_per_second:>10.2g}"
+            f"{name:<10} {duration(self.link(name).latency):>10} {self.link(name).bytes_per_second:>10.2g}"
             for name in self._links
         ]
         return "\n".join([*lines, *self._table()])
@@ -175,7 +180,7 @@ class CostModel:
         if not rows:
             return ["", "nothing is measured: all is estimated"]
         shown = [
-            f"{microseconds(median):>10} {count:>5} {kind:<6} {key}"
+            f"{duration(median):>10} {count:>5} {kind:<6} {key}"
             for median, count, kind, key in sorted(rows, key=lambda row: (-row[0], row[2:]))
         ]
         return ["", f"{'measured':>10} {'times':>5} {'device':<6} op", *shown]
@@ -203,9 +208,12 @@ def size_of(spec: Spec) -> float:
     return 0.0 if spec.dtype.family == "resource" else float(costs.elements(spec) * spec.dtype.size)
 
 
-def microseconds(duration: float) -> str:
-    """A duration, as `12.3 us`."""
-    return f"{duration * 1e6:.4g} us"
+def duration(seconds: float) -> str:
+    """Seconds in the unit that reads best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.4g} {unit}"
+    return f"{seconds * 1e6:.4g} us"
 
 
 def _keep(samples: list[float], value: float) -> None:
@@ -232,21 +240,23 @@ def _named(name: str) -> Way:
 
 def _link(plain: Sequence[Any]) -> Link:
     latency, rate = plain
-    return Link(_positive(latency), float("inf") if rate is None else _positive(rate))
+    return Link(_number(latency), float("inf") if rate is None else _number(rate))
 
 
 def _numbers(plain: Mapping[str, Any]) -> dict[str, float]:
-    return {name: _positive(value) for name, value in plain.items()}
+    return {name: _number(value) for name, value in plain.items()}
 
 
 def _samples(plain: Sequence[Any]) -> list[float]:
-    return [_positive(value) for value in plain][-_KEPT:]
+    if not plain:
+        raise ValueError("there are no measurements where there should be some")
+    return [_number(value) for value in plain][-_KEPT:]
 
 
-def _positive(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"{value!r} is no number of seconds, bytes or operations")
     return float(value)
 
 
-__all__ = ["LINKS", "RATES", "CostModel", "Link", "Way", "microseconds", "signature", "size_of", "way"]
+__all__ = ["LINKS", "RATES", "CostModel", "Link", "Way", "duration", "signature", "size_of", "way"]

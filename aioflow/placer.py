@@ -2,21 +2,18 @@
 
 import logging
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from aioflow.config import Config
 from aioflow.cost_model import CostModel
 from aioflow.costs import Site
-from aioflow.device_spec import DeviceSpec
 from aioflow.devices.device import Device
 from aioflow.partition import Part, partition
 from aioflow.passes.compress import Compression
-from aioflow.passes.flow import Flow, Node
-from aioflow.passes.lower import lower
-from aioflow.placement import Placement, place
-from aioflow.placement.colocation import Together, operations_in, state_key, together
-from aioflow.placement.constraints import ANYWHERE, conflict, requested, spans
+from aioflow.passes.flow import Flow
+from aioflow.placement import Placement, lowered, place, state_key
+from aioflow.scheduling import scheduled
 
 _log: Final = logging.getLogger("aioflow.placement")
 
@@ -37,8 +34,15 @@ class Placer:
         self._lock = threading.Lock()
         self.model: Final = config.cost_model or CostModel()
 
-    def split(self, flow: Flow) -> Sequence[Part]:
-        """The parts of a flow, one for each device. InvalidArgumentError, saying why, if something has no place."""
+    def split(self, flow: Flow, streamed: bool = False) -> Sequence[Part]:
+        """The parts of a flow, one for each device. InvalidArgumentError, saying why, if something has no place.
+
+        `streamed`: its feeds arrive while it runs.
+        """
+        sites = {site.name: site for site in self._sites}
+        return scheduled(self._parts(flow), sites, self.model, self._config, streamed)
+
+    def _parts(self, flow: Flow) -> Sequence[Part]:
         if len(self._sites) == 1 and not _asks(flow):
             every = tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches)))
             return [Part(self._sites[0].name, flow, *every)]
@@ -58,12 +62,7 @@ class Placer:
 
     def _lowered(self, flow: Flow) -> Flow:
         """The flow with primitives for branches and loops that span devices."""
-        if len(self._sites) == 1:
-            return flow
-        flow = lower(flow, spans)
-        while torn := _torn(flow, self._homes):
-            flow = lower(flow, torn.__contains__)
-        return flow
+        return flow if len(self._sites) == 1 else lowered(flow, self._sites, self._homes)
 
     def _place(self, flow: Flow) -> Placement:
         soft = self._config.allow_soft_placement
@@ -73,25 +72,6 @@ class Placer:
 def _asks(flow: Flow) -> bool:
     """Whether anything asks for a device."""
     return any(inner.operation.device for node in flow.nodes for inner in node.everything())
-
-
-def _torn(flow: Flow, homes: Mapping[Hashable, str]) -> set[Node]:
-    """The branches and loops that cannot be in one piece on the device of the state that they work on."""
-    if not any(node.blocks for node in flow.nodes):
-        return set()
-    return {node for each in together(flow) if _is_torn(each, homes) for node in each.members if node.blocks}
-
-
-def _is_torn(group: Together, homes: Mapping[Hashable, str]) -> bool:
-    """Whether what is asked for in a group, and where its state lives, cannot be one device."""
-    wanted = [requested(operation) for node in group.members for operation in operations_in(node)]
-    wanted += [DeviceSpec.from_string(homes[key]) for key, _ in group.states if key in homes]
-    merged = ANYWHERE
-    for each in wanted:
-        if conflict(merged, each) is not None:
-            return True
-        merged = merged.merge(each)
-    return False
 
 
 __all__ = ["Placer"]

@@ -111,8 +111,9 @@ class Plans:
         self.programs(planned, DEFAULT)
         return planned
 
-    def _made(self, signature: Signature, optimize: bool = True) -> Planned:
-        return Planned(make_plan(signature, self._placer.split, optimize and self._config.optimize))
+    def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
+        split = functools.partial(self._placer.split, streamed=streamed)
+        return Planned(make_plan(signature, split, optimize and self._config.optimize))
 
     def _keep(self, signature: Signature, planned: Planned) -> Planned:
         """Cache a plan; the least recently used one makes room."""
@@ -140,7 +141,8 @@ class Plans:
         """The programs of a partial run, whose feeds arrive while it runs."""
         if planned.streamed is None:
             fused = self._config.executor != "tokens"
-            planned.streamed = self._assembled(planned.plan, fused=fused, stream=True)
+            plan = self._made(planned.plan.signature, streamed=True).plan
+            planned.streamed = self._assembled(plan, fused=fused, stream=True)
         return planned.streamed
 
     def _assembled(self, plan: Plan, *, fused: bool, stream: bool) -> Programs:
@@ -150,7 +152,7 @@ class Plans:
             DeviceProgram(
                 self._devices[part.device],
                 assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks),
-                part.feeds,
+                () if stream else part.feeds,
                 part.fetches,
             )
             for part in plan.parts

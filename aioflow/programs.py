@@ -15,7 +15,7 @@ class DeviceProgram:
     Attributes:
         device: where it runs.
         program: what runs there.
-        feeds: which of the call's feeds it takes.
+        feeds: which of the call's feeds it is given at its start.
         fetches: which of the call's fetches it makes.
     """
 

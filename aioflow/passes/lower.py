@@ -129,13 +129,23 @@ class _Lowering:
 
     def _lowered(self, node: Node, controls: tuple[Node, ...], place: _Place) -> None:
         if self._framed and place.pivot is None:  # it may be in a branch or loop that was lowered before
-            sources = [*controls, *[self._moved[value].node for value in node.inputs]]
-            pivot = next((source for source in sources if not self._everywhere(source)), None)
-            place = dataclasses.replace(place, pivot=pivot)
+            place = dataclasses.replace(place, pivot=self._pivot(node, controls))
         if node.definition.name == "cond":
             self._branch(node, controls, place)
         else:
             _Loop(self, node, controls, place).lower()
+
+    def _pivot(self, node: Node, controls: Iterable[Node]) -> Node | None:
+        """What is alive if the branch or iteration is that a node is in; None if it waits for nothing."""
+        inputs = [self._moved[value] for value in node.inputs]
+        switched = next((value for value in inputs if value.node.definition.name == "switch"), None)
+        sources = [*controls, *[source for source, _ in inputs if source.definition.name != "switch"]]
+        sources = [source for source in sources if not self._everywhere(source)]
+        steady = [source for source in sources if not _is_capture(source)]
+        if switched is None or steady:
+            return next(iter(steady or sources), None)
+        # not the switch itself, which has run, whichever of its outputs is dead
+        return self._make(node, "identity", "pivot", [switched], _Place(), switched.spec)
 
     # Branches
 
@@ -168,6 +178,11 @@ class _Lowering:
             return value
         specs = value.spec, value.spec
         return self._make(node, "switch", f"switch{index}", [value, pred], place, *specs, controls=controls)
+
+
+def _is_capture(node: Node) -> bool:
+    """Whether it enters a loop for every iteration, and so for the last, too, in which only the condition is asked."""
+    return node.definition.name == "enter" and bool(node.attrs["is_constant"])
 
 
 class _Loop:

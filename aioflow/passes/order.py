@@ -11,6 +11,8 @@ from aioflow.passes.flow import Block, Flow, Node, Value, rewrite_blocks, sweep
 
 _ORDERED: Final = frozenset({"variable", "stack_v2"})
 """What makes handles to things whose operations are kept in order."""
+_WAYS_IN: Final = frozenset({"enter", "switch"})
+"""How handles get into loops and branches that are primitives already."""
 Keys = Mapping[Node, Hashable]
 """What the handles among the arguments of a block stand for."""
 
@@ -73,6 +75,8 @@ def inside(node: Node, block: Block, keys: Keys) -> Keys:
 def _key(value: Value, keys: Keys) -> Hashable:
     """What a handle stands for, the same for all handles to one thing; None if it is no such handle."""
     source, index = value
+    while source.definition.name in _WAYS_IN:
+        source, index = source.inputs[0]
     if source in keys:
         return keys[source]
     if source.definition.name not in _ORDERED or not isinstance(source.output_specs[index], ResourceSpec):

@@ -1,7 +1,9 @@
 """Which device each node of a flow runs on: chosen by simulating the step [P15 section 3.2.1], within what is demanded.
 
 colocation    which nodes must share a device
+rules         what is asked for, what is there
 constraints   the devices that each node may be put on
+spanning      branches and loops that cannot be on one device are lowered
 work          the flow as numbers
 simulation    the step as it would run
 assignment    nodes put on devices one by one, each where it would end first
@@ -17,10 +19,11 @@ from aioflow.costs import Site
 from aioflow.passes.flow import Flow
 from aioflow.placement.assignment import Assignment, Why, order_of
 from aioflow.placement.colocation import is_everywhere, state_key
-from aioflow.placement.constraints import check_all, demands, spans
+from aioflow.placement.constraints import check_all, demands
 from aioflow.placement.refinement import Refinement
 from aioflow.placement.report import Placement, Reasons
 from aioflow.placement.simulation import Layout
+from aioflow.placement.spanning import lowered
 from aioflow.placement.work import Work
 
 _BUDGET: Final = 20_000
@@ -67,12 +70,14 @@ def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
         classes = range(max(layout.class_of) + 1)
         tried += [Assignment(work, layout, order, [layout.class_of.index(number)]) for number in classes]
     found = [(Refinement(work, layout, each.run().places), each.why) for each in tried]
-    found.sort(key=lambda pair: pair[0].score)
     budget = _BUDGET
-    for refinement, _ in found:
+    for refinement, _ in sorted(found, key=lambda pair: pair[0].score):
         budget = refinement.run(budget)
-    best, why = min(found, key=lambda pair: pair[0].score)
+    best, why = found[0]
+    for other, its_why in found[1:]:
+        if other.score.beats(best.score):
+            best, why = other, its_why
     return best, ["moved: the step is shorter so" if i in best.moved else each for i, each in enumerate(why)]
 
 
-__all__ = ["Placement", "Site", "is_everywhere", "place", "spans", "state_key"]
+__all__ = ["Placement", "Site", "is_everywhere", "lowered", "place", "state_key"]

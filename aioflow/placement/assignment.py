@@ -124,7 +124,8 @@ class Assignment:
     def _choose(self, node: int) -> tuple[int, Why]:
         sites = self._sites(node)
         if len(sites) == 1:
-            return sites[0], ""
+            chosen = len(self._work.demands[node].sites) > 1
+            return sites[0], "the step is shortest with all that may be on this one device" if chosen else ""
         if self._work.nodes[node].definition.name in _SHAPES:
             for source in self._work.sources(node):
                 if self.places[source] in sites:

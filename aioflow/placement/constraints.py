@@ -1,28 +1,25 @@
-"""Which devices each node may be put on: what users ask for, what kernels there are, and who must share a device.
-
-These must share one: nodes that work on one state, and the handles to it; what `colocate_with` names; each primitive of
-control flow and its data. What the members of such a group ask for is merged.
-
-A constraint is a device name, possibly in part. Where no device fits it, soft placement lets go of the index, then of
-the type, never of the job, replica or task.
-"""
+"""Which devices each node may be put on: what it and all who must share its device ask for and have kernels for."""
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
 
 from aioflow import errors
 from aioflow.costs import Site
-from aioflow.device_spec import DeviceSpec
-from aioflow.dtypes import DeviceKind, DType, Spec
+from aioflow.dtypes import DeviceKind
 from aioflow.node import Operation, describe_line
-from aioflow.op import Op
 from aioflow.passes.flow import Flow, Node
 from aioflow.placement.colocation import Together, is_everywhere, is_follower, operations_in, together
-
-ANYWHERE: Final = DeviceSpec()
-_PARTS: Final = ("job", "replica", "task", "device_type", "device_index")
-_SOFT_PARTS: Final = ("device_type", "device_index")
+from aioflow.placement.rules import (
+    ANYWHERE,
+    PARTS,
+    SOFT_PARTS,
+    Rules,
+    at,
+    conflict,
+    listed,
+    requested,
+    without_device,
+)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -50,9 +47,21 @@ def demands(flow: Flow, sites: Sequence[Site], *, soft: bool, homes: Mapping[Has
     for each in together(flow):
         demand = _Group(rules, each).demand(homes)
         found.update(dict.fromkeys(each.members, demand))
+    alike: dict[Hashable, Demand] = {}
     for node in flow.nodes:
         if node not in found and not is_everywhere(node):
-            found[node] = rules.alone(node)
+            found[node] = _alone(node, rules, alike)
+    return found
+
+
+def _alone(node: Node, rules: Rules, alike: dict[Hashable, Demand]) -> Demand:
+    """What is demanded of a node that shares its device with no others; one object for all that are alike."""
+    asked = "" if is_follower(node) else node.operation.device
+    key = node if node.blocks else (asked, rules.kinds(node))
+    found = alike.get(key)
+    if found is None:
+        found = alike[key] = _Group(rules, Together([node], [], [])).demand({})
+        found.members = ()
     return found
 
 
@@ -73,119 +82,6 @@ def spans(node: Node) -> bool:
             return True
         merged = merged.merge(wanted)
     return False
-
-
-def requested(operation: Operation) -> DeviceSpec:
-    """What the user asks for. InvalidArgumentError if that is no device's name."""
-    try:
-        return DeviceSpec.from_string(operation.device)
-    except ValueError as error:
-        raise _at(operation, str(error)) from error
-
-
-def conflict(one: DeviceSpec, other: DeviceSpec) -> str | None:
-    """The first part in which no device can fit both."""
-    for part in _PARTS:
-        mine, theirs = getattr(one, part), getattr(other, part)
-        if mine is not None and theirs is not None and mine != theirs:
-            return part
-    return None
-
-
-class _Kinds(NamedTuple):
-    """The kinds of device that have a kernel of one op, by the dtypes of its inputs if that makes a difference."""
-
-    by_dtypes: bool
-    found: dict[tuple[DType, ...], frozenset[DeviceKind]]
-
-
-class Rules:
-    """What devices there are, and which of them fit a request."""
-
-    def __init__(self, sites: Sequence[Site], soft: bool) -> None:
-        self.sites: Final = sites
-        self.soft: Final = soft
-        self.available: Final = frozenset(site.kind for site in sites)
-        self._kinds: dict[Op[Any], _Kinds] = {}
-        self._fits: dict[tuple[DeviceSpec, frozenset[DeviceKind]], tuple[int, ...]] = {}
-        self._lone: dict[tuple[str, frozenset[DeviceKind]], Demand] = {}
-
-    def kinds(self, node: Node) -> frozenset[DeviceKind]:
-        """The kinds of device, of those there are, that have a kernel for the node and all that it runs."""
-        if not node.blocks:
-            return self.kinds_of(node.definition, node.input_specs)
-        found = self.available
-        for inner in node.everything():
-            if inner.definition.kernels:
-                found &= self.kinds_of(inner.definition, inner.input_specs)
-        return found
-
-    def kinds_of(self, definition: Op[Any], inputs: Sequence[Spec]) -> frozenset[DeviceKind]:
-        """The kinds of device, of those there are, that have a kernel for these inputs."""
-        known = self._kinds.get(definition)
-        if known is None:
-            kernels = [kernel for each in definition.kernels.values() for kernel in each]
-            known = self._kinds[definition] = _Kinds(any(kernel.dtypes is not None for kernel in kernels), {})
-        key = tuple([spec.dtype for spec in inputs]) if known.by_dtypes else ()
-        found = known.found.get(key)
-        if found is None:
-            found = frozenset(kind for kind in self.available if definition.kernel_for(kind, inputs) is not None)
-            known.found[key] = found
-        return found
-
-    def fitting(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind]) -> tuple[int, ...]:
-        """The devices of these kinds that fit, by number; if none does, those that fit softly."""
-        key = wanted, kinds
-        found = self._fits.get(key)
-        if found is None:
-            found = self._fits[key] = next(filter(None, self._tries(wanted, kinds)), ())
-        return found
-
-    def _tries(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind]) -> Iterator[tuple[int, ...]]:
-        yield self.exactly(wanted, kinds)
-        if self.soft:
-            yield self.exactly(dataclasses.replace(wanted, device_index=None), kinds)
-            yield self.exactly(dataclasses.replace(wanted, device_index=None, device_type=None), kinds)
-
-    def exactly(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind] | None = None) -> tuple[int, ...]:
-        """The devices that have all parts that are asked for, by number."""
-        return tuple(
-            [
-                number
-                for number, site in enumerate(self.sites)
-                if (kinds is None or site.kind in kinds) and conflict(site.spec, wanted) is None
-            ]
-        )
-
-    def alone(self, node: Node) -> Demand:
-        """What is demanded of a node that shares its device with no others; one object for all that are alike."""
-        if node.blocks:
-            return self._made(node)
-        key = "" if is_follower(node) else node.operation.device, self.kinds(node)
-        found = self._lone.get(key)
-        if found is None:
-            found = self._lone[key] = self._made(node)
-        return found
-
-    def _made(self, node: Node) -> Demand:
-        found = _Group(self, Together([node], [], [])).demand({})
-        found.members = ()
-        return found
-
-    def check(self, operation: Operation) -> None:
-        """InvalidArgumentError if it asks for a device that is not there."""
-        wanted = requested(operation)
-        if not self.fitting(wanted, self.available):
-            raise self.unknown(operation, wanted)
-
-    def unknown(self, operation: Operation, wanted: DeviceSpec) -> errors.InvalidArgumentError:
-        """There is no device that fits."""
-        mend = ""
-        if self.soft:
-            wanted = without_device(wanted)
-        elif self.exactly(without_device(wanted)):
-            mend = "; with af.Config(allow_soft_placement=True) it would run on one of these"
-        return _at(operation, f"there is no device {wanted}; there are {_listed(self.sites)}{mend}")
 
 
 class _Group:
@@ -230,13 +126,13 @@ class _Group:
     def _add(self, operation: Operation) -> None:
         wanted = requested(operation)
         part = conflict(self._wanted, wanted)
-        if part in _SOFT_PARTS and self._rules.soft:
+        if part in SOFT_PARTS and self._rules.soft:
             self._wanted = without_device(self._wanted.merge(wanted))
             return
         if part is not None:
             raise self._torn(self._stated[part], operation)
         self._wanted = self._wanted.merge(wanted)
-        for each in _PARTS:
+        for each in PARTS:
             if getattr(wanted, each) is not None:
                 self._stated.setdefault(each, operation)
 
@@ -269,7 +165,7 @@ class _Group:
                 raise self._apart(number, handle, other, another)
         site = self._rules.sites[number]
         part = conflict(site.spec, self._wanted)
-        if part is not None and not (part in _SOFT_PARTS and self._rules.soft):
+        if part is not None and not (part in SOFT_PARTS and self._rules.soft):
             raise self._away(site, handle, self._stated[part])
         if site.kind not in self._kinds:
             lacking = next(node for node in self._members if site.kind not in self._rules.kinds(node))
@@ -288,7 +184,7 @@ class _Group:
 
     def _homeless(self) -> errors.InvalidArgumentError:
         """No device fits: there is none of that name, or those that are have no kernel for it."""
-        asking = next((self._stated[part] for part in reversed(_PARTS) if part in self._stated), None)
+        asking = next((self._stated[part] for part in reversed(PARTS) if part in self._stated), None)
         allowed = self._rules.exactly(self._wanted) or self._rules.fitting(self._wanted, self._rules.available)
         if not allowed and asking is not None:
             return self._rules.unknown(asking, self._wanted)
@@ -305,24 +201,24 @@ class _Group:
         types = ", ".join(map(str, inner.input_specs))
         kinds = [kind for kind in inner.definition.kernels if inner.definition.kernel_for(kind, inner.input_specs)]
         able = [site for site in self._rules.sites if site.kind in kinds]
-        return _at(
+        return at(
             inner.operation,
             f"{inner.definition.name} has no kernel for ({types}) on any device that it may run on, "
-            f"{_listed(allowed)}; it has them for {', '.join(kinds) or 'no device'}"
-            + (f": {_listed(able)}" if able else ", and there is none"),
+            f"{listed(allowed)}; it has them for {', '.join(kinds) or 'no device'}"
+            + (f": {listed(able)}" if able else ", and there is none"),
         )
 
     def _kinds_apart(self, node: Node, kinds: frozenset[DeviceKind]) -> errors.InvalidArgumentError:
         other = next(each for each in self._members if not self._rules.kinds(each) & kinds)
         mine, theirs = ", ".join(sorted(kinds)), ", ".join(sorted(self._rules.kinds(other)))
-        return _at(
+        return at(
             node.operation,
             f"{self._must_share(other.operation, node.operation)}, and there are kernels of the first for {theirs} "
             f"alone, of the second for {mine}",
         )
 
     def _torn(self, one: Operation, other: Operation) -> errors.InvalidArgumentError:
-        return _at(
+        return at(
             other,
             f"{self._must_share(one, other)}, and {one.name!r} asks for {one.device}, {other.name!r} for {other.device}"
             + ("" if self._states else ". Leave one of the devices out, or the colocation"),
@@ -335,33 +231,18 @@ class _Group:
     def _apart(self, number: int, handle: Node, other: int, another: Node) -> errors.InvalidArgumentError:
         sites = self._rules.sites
         user = self._members[-1].operation
-        return _at(
+        return at(
             user,
             f"{handle.name!r} lives on {sites[number].name} and {another.name!r} on {sites[other].name}, where earlier "
             "steps have put them, and what works on both must be on one device: ask for the same device for both",
         )
 
     def _away(self, site: Site, handle: Node, asking: Operation) -> errors.InvalidArgumentError:
-        return _at(
+        return at(
             asking,
             f"it asks for {asking.device} and works on {handle.name!r} (built at {describe_line(handle.operation)}), "
             f"which lives on {site.name}, where an earlier step has put it: ask for that device, or for none",
         )
 
 
-def without_device(spec: DeviceSpec) -> DeviceSpec:
-    """The job, replica and task alone."""
-    return dataclasses.replace(spec, device_type=None, device_index=None)
-
-
-def _listed(sites: Iterable[Site]) -> str:
-    return ", ".join(site.name for site in sites)
-
-
-def _at(operation: Operation, text: str) -> errors.InvalidArgumentError:
-    made = errors.InvalidArgumentError(text)
-    line = describe_line(operation)
-    return made.at(operation.name, operation.type, line=line, device=operation.device or None, shapes=())
-
-
-__all__ = ["Demand", "check_all", "demands", "requested", "spans"]
+__all__ = ["ANYWHERE", "Demand", "check_all", "conflict", "demands", "requested", "spans"]

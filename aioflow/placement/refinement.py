@@ -96,10 +96,12 @@ class Refinement:
         return [self.places[other] for other in (*self._work.sources(node), *self._work.users[node])]
 
     def _chain(self) -> Iterator[int]:
-        """The nodes that the step waits for, from the last."""
+        """The nodes that the step waits for, from the last. Each once: what takes no time ends when it begins."""
         _, end, lane, node, _ = self.timeline
         by_end = {(lane[node], end[node]): node for node in range(len(end))}
-        while node >= 0:
+        seen = set()
+        while node >= 0 and node not in seen:
+            seen.add(node)
             yield node
             node = self._before(node, by_end)
 

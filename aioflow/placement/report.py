@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from aioflow.cost_model import microseconds
+from aioflow.cost_model import duration
 from aioflow.costs import Site
 from aioflow.passes.flow import Node
 from aioflow.placement.assignment import Why
@@ -34,7 +34,7 @@ class Placement:
 
     def __repr__(self) -> str:
         devices = len(set(self.devices.values()))
-        takes = f", estimated to take {microseconds(self.makespan)}" if self.makespan else ""
+        takes = f", estimated to take {duration(self.makespan)}" if self.makespan else ""
         return f"<Placement of {len(self.devices)} nodes on {devices} device{'s' * (devices != 1)}{takes}>"
 
 
@@ -54,8 +54,8 @@ class Reasons(Mapping[Node, str]):
         return "; ".join(filter(None, [demand.why, chosen])) or "no other device has a kernel for it"
 
     def _in_time(self, at: float, other: int, later: float) -> str:
-        text = f"ends first, at {microseconds(at)}"
-        return text if later <= at else f"{text}; on {self._sites[other].name} at {microseconds(later)}"
+        text = f"ends first, at {duration(at)}"
+        return text if later <= at else f"{text}; on {self._sites[other].name} at {duration(later)}"
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._index)

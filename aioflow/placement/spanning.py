@@ -1,72 +1,70 @@
-"""Which branches and loops cannot be on one device in one piece, and have to be lowered before they are placed."""
+"""Branches and loops that cannot be on one device in one piece: they are lowered before they are placed."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Final
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from aioflow.costs import Site
 from aioflow.device_spec import DeviceSpec
 from aioflow.passes.flow import Flow, Node
-from aioflow.placement.colocation import Together, is_everywhere, is_state, operations_in, together
-from aioflow.placement.constraints import ANYWHERE, Rules, conflict, requested
+from aioflow.passes.lower import lower
+from aioflow.placement.colocation import Together, operations_in, together
+from aioflow.placement.rules import ANYWHERE, Rules, conflict, requested
 
 
-def spanning(flow: Flow, sites: Sequence[Site], homes: Mapping[Hashable, str]) -> set[Node]:
-    """The structured nodes, inner ones too, that ask for several devices, or for another one than that of their state.
+def lowered(flow: Flow, sites: Sequence[Site], homes: Mapping[Hashable, str]) -> Flow:
+    """The flow with primitives for the branches and loops that span devices, inner ones too."""
+    rules = Rules(sites, soft=False)
+    while found := _spanning(flow, rules, homes):
+        flow = lower(flow, found.__contains__)
+    return flow
 
-    Of several that work on one state and ask for different devices, the first may stay whole.
-    """
-    if not any(node.blocks for node in flow.nodes):
+
+def _spanning(flow: Flow, rules: Rules, homes: Mapping[Hashable, str]) -> set[Node]:
+    """Those that ask for several devices, or for another one than that of their state."""
+    alone = {node for node in flow.nodes if node.blocks}
+    if not alone:
         return set()
-    return _Spanning(flow, sites, homes).found
+    found: set[Node] = set()
+    for group in together(flow):
+        found.update(_torn(group.members, _fixed(group, homes), rules))
+        alone.difference_update(group.members)
+    return found.union(*[_torn([node], ANYWHERE, rules) for node in alone])
 
 
-class _Spanning:
-    def __init__(self, flow: Flow, sites: Sequence[Site], homes: Mapping[Hashable, str]) -> None:
-        self._rules: Final = Rules(sites, soft=False)
-        self._homes: Final = homes
-        self.found: Final[set[Node]] = set()
-        shared: set[Node] = set()
-        for group in together(flow):
-            shared.update(group.members)
-            if any(node.blocks for node in group.members):
-                self._look_at(group)
-        for node in flow.nodes:
-            if node.blocks and node not in shared:
-                self._take(node, ANYWHERE)
+def _fixed(group: Together, homes: Mapping[Hashable, str]) -> DeviceSpec | None:
+    """What is asked for by what cannot be taken apart, and where its state is; None if that is not one device."""
+    plain = [operation for node in group.members if not node.blocks for operation in operations_in(node)]
+    asked = [DeviceSpec.from_string(homes[key]) for key, _ in group.states if key in homes]
+    wanted = ANYWHERE
+    for each in (*asked, *map(requested, (*group.absent, *plain))):
+        if conflict(wanted, each) is not None:
+            return None
+        wanted = wanted.merge(each)
+    return wanted
 
-    def _look_at(self, group: Together) -> None:
-        """Plain nodes cannot be taken apart: what they ask for comes first."""
-        wanted = self._home(group)
-        for node in group.members:
-            if not node.blocks:
-                for operation in operations_in(node):
-                    wanted = wanted.merge(requested(operation))
-        for operation in group.absent:
-            wanted = wanted.merge(requested(operation))
-        for node in group.members:
-            if node.blocks:
-                wanted = self._take(node, wanted)
 
-    def _home(self, group: Together) -> DeviceSpec:
-        names = [self._homes[key] for key, _ in group.states if key in self._homes]
-        return DeviceSpec.from_string(names[0]) if names else ANYWHERE
+def _torn(members: Iterable[Node], wanted: DeviceSpec | None, rules: Rules) -> set[Node]:
+    """Which members are to be taken apart: of several that ask for different devices, the first may stay whole."""
+    found = set()
+    for node in members:
+        if node.blocks:
+            merged = None if wanted is None else _merged(node, wanted, rules)
+            if merged is None:
+                found.add(node)
+            else:
+                wanted = merged
+    return found
 
-    def _take(self, node: Node, wanted: DeviceSpec) -> DeviceSpec:
-        """What is asked for with the node in one piece; unchanged, and the node is found, if it cannot be."""
-        merged = wanted
-        for operation in operations_in(node):
-            asked = requested(operation)
-            if conflict(merged, asked) is not None:
-                return self._find(node, wanted)
-            merged = merged.merge(asked)
-        if self._rules.exactly(merged) and not self._rules.exactly(merged, self._rules.kinds(node)):
-            return self._find(node, wanted)
-        return merged
 
-    def _find(self, node: Node, wanted: DeviceSpec) -> DeviceSpec:
-        self.found.add(node)
-        for block in node.blocks:
-            for inner in block.flow.nodes:
-                if inner.blocks and self._is_bound(inner):
-                    self.found.add(inner)
-        return wanted
+def _merged(node: Node, wanted: DeviceSpec, rules: Rules) -> DeviceSpec | None:
+    """What is asked for with the node in one piece; None if that cannot be."""
+    for operation in operations_in(node):
+        asked = requested(operation)
+        if conflict(wanted, asked) is not None:
+            return None
+        wanted = wanted.merge(asked)
+    if rules.exactly(wanted) and not rules.exactly(wanted, rules.kinds(node)):
+        return None
+    return wanted
+
+
+__all__ = ["lowered"]

@@ -1,0 +1,201 @@
+"""What nodes and transfers cost: estimated, measured, kept in a file."""
+
+import json
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.cost_model import LINKS, CostModel, Link
+from aioflow.costs import Rates, Site
+from aioflow.dtypes import DeviceKind
+from aioflow.passes.prune import prune
+from aioflow.tracing import NodeStats, Transfer
+
+CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+HERE = "/job:localhost/replica:0/task:0"
+THERE = "/job:localhost/replica:0/task:1"
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def site(name):
+    return Site.from_string(name)
+
+
+def nodes_of(*fetches):
+    """The flow of these fetches, and its nodes by name."""
+    flow = prune([], fetches, [])
+    return flow, {node.name: node for node in flow.nodes}
+
+
+def products(*sizes):
+    """Matrix products of these sizes, with their flow."""
+    made = [af.matmul(af.ones([size, size]), af.ones([size, size]), name=f"of_{size}") for size in sizes]
+    return nodes_of(*made)
+
+
+def stats(node, seconds, device=f"{HERE}/device:CPU:0", waits=False):
+    return NodeStats(node.name, node.definition.name, device, 1.0, 1.0, 1.0 + seconds, 0, 1, waits)
+
+
+def traced(*step_stats, transfers=()):
+    metadata = af.RunMetadata()
+    metadata.step_stats += step_stats
+    metadata.transfers += transfers
+    return metadata
+
+
+def test_a_node_is_estimated_by_its_operations_and_bytes_and_the_rates_of_the_device():
+    rates = {CPU: Rates(1.0, 100.0, 1000.0), GPU: Rates(2.0, 1000.0, 1e6)}
+    _, nodes = products(10)
+    model = CostModel(rates)
+    assert model.seconds(nodes["of_10"], CPU) == 1.0 + 3 * 400 / 100 + 2 * 10**3 / 1000
+    assert model.seconds(nodes["of_10"], GPU) == 2.0 + 3 * 400 / 1000 + 2 * 10**3 / 1e6
+
+
+def test_a_branch_costs_what_the_longer_one_does_and_a_loop_several_rounds():
+    x = af.placeholder(af.float32, [200, 200])
+    long, short = lambda: af.matmul(x, af.matmul(x, x)), lambda: af.matmul(x, x)
+    branch = af.cond(af.reduce_sum(x) > 0, long, short)
+    loop = af.while_loop(lambda i, y: i < 3, lambda i, y: [i + 1, af.matmul(y, y)], [0, x])[1]
+    flow = prune([x], [branch, loop, long()], [])
+    costs = {node.definition.name: CostModel().seconds(node, CPU) for node in flow.nodes}
+    assert costs["cond"] == pytest.approx(2 * costs["matmul"])
+    assert 10 * costs["matmul"] < costs["while_loop"] < 20 * costs["matmul"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "link"),
+    [
+        (f"{HERE}/device:CPU:0", f"{HERE}/device:CPU:1", "process"),
+        (f"{HERE}/device:CPU:0", f"{HERE}/device:GPU:0", "bus"),
+        (f"{HERE}/device:GPU:0", f"{HERE}/device:CPU:1", "bus"),
+        (f"{HERE}/device:GPU:0", f"{HERE}/device:GPU:1", "peer"),
+        (f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0", "network"),
+        (f"{HERE}/device:GPU:0", f"{THERE}/device:GPU:0", "network"),
+    ],
+)
+def test_a_transfer_takes_what_the_link_between_the_devices_does(source, target, link):
+    model = CostModel(links={name: Link(index + 1.0, 10.0) for index, name in enumerate(LINKS)})
+    assert model.transfer(20, site(source), site(target)) == list(LINKS).index(link) + 1.0 + 2.0
+
+
+def test_nothing_is_transferred_within_a_device():
+    assert CostModel().transfer(1 << 30, site(f"{HERE}/device:GPU:0"), site(f"{HERE}/device:GPU:0")) == 0
+
+
+def test_the_median_of_what_was_measured_replaces_the_estimate_for_all_that_is_alike():
+    flow, nodes = products(10, 20)
+    _, others = products(10, 30)
+    model = CostModel()
+    model.learn(traced(*[stats(nodes["of_10"], seconds) for seconds in (5.0, 90.0, 4.0)]), flow)
+    assert model.seconds(others["of_10_1"], CPU) == 5.0
+    for node in (others["of_30"], nodes["of_20"]):
+        assert model.seconds(node, CPU) == CostModel().seconds(node, CPU)
+    assert model.seconds(nodes["of_10"], GPU) == CostModel().seconds(nodes["of_10"], GPU)
+
+
+def test_only_the_latest_measurements_count():
+    flow, nodes = products(10)
+    model = CostModel()
+    for seconds in [100.0] * 20 + [2.0] * 15:
+        model.learn(traced(stats(nodes["of_10"], seconds)), flow)
+    assert model.seconds(nodes["of_10"], CPU) == 2.0
+
+
+def test_a_measurement_on_one_kind_of_device_says_nothing_of_another():
+    flow, nodes = products(10)
+    model = CostModel()
+    model.learn(traced(stats(nodes["of_10"], 3.0, f"{HERE}/device:GPU:0")), flow)
+    assert model.seconds(nodes["of_10"], GPU) == 3.0
+    assert model.seconds(nodes["of_10"], CPU) < 1.0
+
+
+def test_what_may_have_waited_and_what_is_not_in_the_flow_teaches_nothing():
+    flow, nodes = products(10)
+    model = CostModel()
+    stranger = NodeStats("stranger", "tanh", f"{HERE}/device:CPU:0", 0.0, 0.0, 9.0, 0, 1, False)
+    model.learn(traced(stats(nodes["of_10"], 9.0, waits=True), stranger), flow)
+    assert repr(model) == "<CostModel: 0 measured>"
+
+
+def test_transfers_teach_latency_by_small_values_and_the_rate_by_large_ones():
+    model = CostModel()
+    cpu, gpu = f"{HERE}/device:CPU:0", f"{HERE}/device:GPU:0"
+    small = [Transfer("k", cpu, gpu, 8, 0.0, 0.0, took, (1, 1)) for took in (0.5, 0.5, 70.0)]
+    large = [Transfer("k", cpu, gpu, 1 << 20, 0.0, 3.0, 4.5, (1, 1))]
+    model.learn(traced(transfers=small + large), prune([], [], []))
+    assert model.transfer(0, site(cpu), site(gpu)) == 0.5
+    assert model.transfer(1 << 20, site(gpu), site(cpu)) == 1.5
+    assert model.link("process") == LINKS["process"]
+
+
+async def test_a_traced_run_teaches_what_its_nodes_took(graph):
+    x = af.placeholder(af.float32, [8, 8])
+    y = af.matmul(x, x)
+    metadata = af.RunMetadata()
+    async with af.Session(graph=graph) as session:
+        await session.run(y, {x: np.eye(8, dtype=np.float32)}, af.RunOptions(trace=True), metadata)
+    flow = prune([x], [y], [])
+    model = CostModel()
+    model.learn(metadata, flow)
+    took = next(each for each in metadata.step_stats if each.op_type == "matmul")
+    assert model.seconds(next(node for node in flow.nodes if node.name == y.op.name), CPU) == took.busy
+
+
+def test_what_was_saved_is_loaded_again(tmp_path):
+    flow, nodes = products(10)
+    model = CostModel({GPU: Rates(1.0, 2.0, 3.0)}, {"peer": Link(4.0, 5.0)})
+    transfer = Transfer("k", f"{HERE}/device:CPU:0", f"{HERE}/device:CPU:1", 8, 0.0, 0.0, 0.25, (1, 1))
+    model.learn(traced(stats(nodes["of_10"], 6.0), transfers=[transfer]), flow)
+    model.save(tmp_path / "costs.json")
+    loaded = CostModel.load(tmp_path / "costs.json")
+    assert str(loaded) == str(model)
+    assert loaded.seconds(nodes["of_10"], CPU) == 6.0
+    assert loaded.link("process").latency == 0.25
+
+
+def damaged(**changes):
+    plain = {"rates": {}, "links": {}, "latencies": {}, "bandwidths": {}, "measured": {}}
+    return json.dumps(plain | changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "Expecting value"),
+        ("[]", "holds no cost model"),
+        ("{}", "rates"),
+        (damaged(rates={"TPU": {}}), "TPU"),
+        (damaged(rates={"CPU": {"per_call": 1}}), "missing"),
+        (damaged(rates={"CPU": {"per_call": -1, "bytes_per_second": 1, "operations_per_second": 1}}), "-1"),
+        (damaged(links={"wire": [1, 2]}), "'wire' is no link; there are process, bus, peer, network"),
+        (damaged(links={"bus": [1, "fast"]}), "'fast' is no number"),
+        (damaged(links={"bus": [1]}), "not enough values"),
+        (damaged(measured={"CPU": {"matmul": [True]}}), "True is no number"),
+        (damaged(measured={"CPU": {"matmul": []}}), "holds no cost model"),
+        (damaged(latencies={"bus": 3}), "holds no cost model"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_refused_by_name(tmp_path, text, complaint):
+    path = tmp_path / "costs.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=complaint) as caught:
+        CostModel.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_the_table_shows_rates_links_and_what_took_longest_first():
+    flow, nodes = products(10, 20)
+    model = CostModel()
+    assert "nothing is measured: all is estimated" in str(model)
+    model.learn(traced(stats(nodes["of_10"], 2e-6), stats(nodes["of_20"], 5e-6)), flow)
+    lines = str(model).splitlines()
+    assert any(line.split()[0] == "network" for line in lines if line)
+    assert [line.split()[:2] for line in lines[-2:]] == [["5", "us"], ["2", "us"]]
+    assert "matmul(float32[20, 20], float32[20, 20]) -> (float32[20, 20])" in lines[-2]
