@@ -30,6 +30,7 @@ ROWS = (
     "input",
     "inference",
     "memory",
+    "placement",
 )
 
 

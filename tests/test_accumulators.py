@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
+from machines import PLACES, WaitingMachine
 
 import aioflow as af
 from aioflow import dtypes, errors
 from aioflow.accumulators import DenseAccumulator, SparseAccumulator
 from aioflow.dtypes import SCALAR, Spec, TensorShape
-from tests.machines import PLACES, WaitingMachine
 
 NUMBER = Spec(dtypes.int64, SCALAR)
 

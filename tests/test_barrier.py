@@ -8,12 +8,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from machines import PLACES, WaitingMachine
 
 import aioflow as af
 from aioflow import dtypes, errors
 from aioflow.barrier import FIRST_INDEX, Barrier
 from aioflow.dtypes import SCALAR, Spec
-from tests.machines import PLACES, WaitingMachine
 
 PAIR = [Spec(dtypes.int64, SCALAR)] * 2
 KEYS = st.sampled_from([b"a", b"b", b"c"])

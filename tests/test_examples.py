@@ -26,8 +26,10 @@ EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 import convnet_digits  # noqa: E402
+import data_parallel  # noqa: E402
 import input_pipeline  # noqa: E402
 import lstm_text  # noqa: E402
+import model_parallel  # noqa: E402
 import serve_digits  # noqa: E402
 import stream_source  # noqa: E402
 import train_digits  # noqa: E402
@@ -156,6 +158,72 @@ async def test_every_file_is_read_once_an_epoch_with_the_label_in_its_name(tmp_p
     assert len(images) == 120
     assert {image.shape for image in images} == {(64,)}
     assert 0.9 < max(image.max() for image in images) <= 1
+
+
+# Several devices
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "devices"), [("data_parallel", 1), ("data_parallel", 3), ("model_parallel", 1), ("model_parallel", 4)]
+)
+def test_several_devices_train_with_the_losses_of_one(program, devices):
+    done = run(f"examples/{program}.py", "--devices", devices, "--epochs", "2")
+    assert done.returncode == 0, done.stderr
+    *curves, apart, accuracy = done.stdout.splitlines()[1:]
+    assert len(curves) == 10
+    for line in curves:
+        _, one, several = map(float, line.split())
+        assert one == pytest.approx(several, abs=1e-4)
+    assert re.fullmatch(r"the losses differ by at most \d\.\de[+-]\d\d", apart)
+    assert float(re.fullmatch(r"test accuracy (\d\.\d{3})", accuracy)[1]) >= 0.85
+
+
+def test_losses_that_differ_end_the_program():
+    assert data_parallel.compare([1.0, 2.0], [1.0, 2.0]) == 0
+    for other in (2.1, np.nan):
+        with pytest.raises(SystemExit, match="the losses differ by up to"):
+            data_parallel.compare([1.0, 2.0], [1.0, other])
+
+
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [
+        (data_parallel, ["--devices", "0"]),
+        (model_parallel, ["--devices", "0"]),
+        (model_parallel, ["--devices", "5"]),
+        (model_parallel, ["--epochs", "0"]),
+    ],
+)
+def test_a_number_of_devices_that_cannot_be_is_refused(program, options, capsys):
+    with pytest.raises(SystemExit):
+        program.parse(options)
+    assert "--devices" in capsys.readouterr().err
+
+
+def places(placement):
+    """What runs on each device: the device's number by the node's name."""
+    return {node.name: int(device[-1]) for node, device in placement.devices.items()}
+
+
+async def test_each_tower_is_on_its_device_and_the_variables_on_the_first():
+    model = data_parallel.build(["/cpu:1", "/cpu:2", "/cpu:3"])
+    async with af.Session(graph=model.graph, config=af.Config(device_count={"CPU": 4})) as session:
+        found = places(session.placement([model.loss, model.train], feeds=[model.images, model.labels]))
+    for name, device in found.items():
+        tower = re.match(r"tower(\d)/(?!.*read_variable)", name)
+        assert device == (int(tower[1]) + 1 if tower else 0), name
+    assert {0, 1, 2, 3} == set(found.values())
+
+
+async def test_each_layer_is_on_its_device_with_its_gradients_and_sums():
+    model = model_parallel.build(4)
+    async with af.Session(graph=model.graph, config=af.Config(device_count={"CPU": 4})) as session:
+        placement = session.placement([model.add, model.train], feeds=[model.images, model.labels])
+    kinds = [(node.definition.name, int(device[-1])) for node, device in placement.devices.items()]
+    for device in range(4):
+        assert kinds.count(("apply_momentum", device)) == 2
+        assert kinds.count(("matmul", device)) == (3 if device else 2)  # the images have no gradient
 
 
 class Terminal(io.StringIO):
@@ -353,6 +421,18 @@ def test_the_queue_of_the_readme_gives_what_it_says(tmp_path):
     (tmp_path / "streamed.py").write_text(blocks("README.md", "python")[2])
     done = run(tmp_path / "streamed.py")
     assert done.stdout.split() == ["6.0", "22.0", "38.0"], done.stderr
+
+
+def test_the_devices_of_the_readme_give_what_it_says(tmp_path):
+    (several,) = [block for block in blocks("README.md", "python") if "device_count" in block]
+    (tmp_path / "devices.py").write_text(several)
+    done = run(tmp_path / "devices.py")
+    assert done.returncode == 0, done.stderr
+    title, *table, transfer, total = done.stdout.splitlines()
+    assert title.startswith("Placement of 3 nodes on 2 devices")
+    where = {line.split()[0]: line.split()[2][-5:] for line in table}
+    assert (where["products"], where["bounded"]) == ("CPU:0", "CPU:1")
+    assert (transfer, total) == ("64 bytes from CPU:0 to CPU:1", "32.0")
 
 
 def test_every_file_and_test_that_a_document_names_exists():

@@ -43,7 +43,9 @@ async def both(graph, fetches, feeds):
         af.Session(graph=graph, config=af.Config(fuse_elementwise=False)) as plain,
     ):
         found = await blocks.run(fetches, feeds), await plain.run(fetches, feeds)
-        units = [unit for planned in blocks._local.plans._plans.values() for unit in planned.fused.parts[0].program.units]
+        units = [
+            unit for planned in blocks._local.plans._plans.values() for unit in planned.fused.parts[0].program.units
+        ]
         chains = [s for u in units if u.heavy for s in fusion.fuse(u.heavy._parts[0], u.heavy._parts[2])]
         return *found, [chain for chain in chains if isinstance(chain, fusion.Chain)]
 

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from queue_model import Attempt, Model
 
 from aioflow import dtypes, errors
 from aioflow.dtypes import Spec, TensorShape
@@ -25,7 +26,6 @@ from aioflow.elements import Elements
 from aioflow.queues import Queue
 from aioflow.stores import ByPriority, Fifo, Shuffled
 from aioflow.testing import VirtualTimeLoop
-from tests.queue_model import Attempt, Model
 
 STORES = {"fifo": Fifo, "shuffled": lambda: Shuffled(random.Random(1)), "priority": ByPriority}
 

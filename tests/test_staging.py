@@ -8,12 +8,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
+from machines import PLACES, WaitingMachine
 
 import aioflow as af
 from aioflow import errors
 from aioflow.staging import MapStagingArea, StagingArea, _ByKey
 from aioflow.waiting import Attempt
-from tests.machines import PLACES, WaitingMachine
 
 WORD = 8
 """Bytes of a component in the machines."""
