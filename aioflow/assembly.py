@@ -14,9 +14,10 @@ from aioflow import costs, errors
 from aioflow.binding import Binder, read_inside
 from aioflow.blame import Finder, Found
 from aioflow.context import Context
-from aioflow.dtypes import Array
+from aioflow.dtypes import Array, DeviceKind
 from aioflow.estimates import count_of, estimate_for, numbers_among
 from aioflow.fusion import Bound
+from aioflow.gpu_fusion import fuse_on_gpu
 from aioflow.levels import ROOT, Levels, deciders, decides, role_of
 from aioflow.linking import Links
 from aioflow.nested import Statement, chained
@@ -44,7 +45,7 @@ def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks:
         context: names the device's array namespace, and the containers that handles are looked up in.
         fused: whether nodes that never wait are compiled into regions.
         stream: whether feeds arrive while the program runs, each awaited by a unit of its own, or with its start.
-        blocks: whether element-wise kernels in heavy regions work block by block.
+        blocks: whether runs of element-wise kernels are one: in heavy regions block by block, on a GPU one kernel.
     """
     lowered = verify(lower(flow, lambda node: not fused or node.waits))
     return _Assembly(lowered, context, fused, stream, blocks).program()
@@ -184,8 +185,12 @@ class _Assembly:
             return Unit(index, group.nodes, *places, begin, group.waits, cost, route)
         used = [*reads, *outputs, *read_inside(bound)]
         literals = {value: self._literals[value] for value in used if value in self._literals}
+        on_gpu = self._context.kind is DeviceKind.GPU
+        if on_gpu and self._blocks:
+            bound = fuse_on_gpu(bound, outputs, self._context.xp)
         region = compile_region(bound, inputs, outputs, literals)
-        heavy = _Chained(bound, inputs, outputs, literals, region.find) if self._blocks else None
+        chained_when_heavy = self._blocks and not on_gpu
+        heavy = _Chained(bound, inputs, outputs, literals, region.find) if chained_when_heavy else None
         find = region.find if heavy is None else heavy.find
         return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy)
 

@@ -1,11 +1,15 @@
 """Kernels chosen and bound: from the nodes of a plan to the statements of a region."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
 
 from aioflow import errors
 from aioflow.context import Context
+from aioflow.devices.gpu import Gpu, on_stream
 from aioflow.devices.memory import wrap
-from aioflow.dtypes import Array
+from aioflow.dtypes import Array, DeviceKind
 from aioflow.fusion import Bound
 from aioflow.nested import Code, Statement, Structured
 from aioflow.node import describe_line
@@ -59,17 +63,26 @@ class Binder:
         return Code(statements, arguments, block.flow.fetches)
 
     def _kernel(self, node: Node) -> Bound:
-        kernel = node.definition.kernel_for(self._context.kind, node.input_specs)
+        context = self._context
+        kind, xp = (DeviceKind.CPU, np) if node.at_home else (context.kind, context.xp)
+        kernel = node.definition.kernel_for(kind, node.input_specs, node.output_specs)
         if kernel is None:
             types = ", ".join(str(spec) for spec in node.input_specs)
             raise errors.UnimplementedError(
-                f"{node.definition.name} has no kernel on the {self._context.kind} for ({types}); it has them for "
+                f"{node.definition.name} has no kernel on the {kind} for ({types}); it has them for "
                 f"{', '.join(node.definition.kernels) or 'no device'}"
             ).at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
-        call = kernel.bind(node.definition, node, self._context.xp)
+        call = kernel.bind(node.definition, node, xp)
+        if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
+            call = _streamed(context.device, call)
         if self._ledger is not None:
             call = wrap(call, self._ledger, node, asynchronous=kernel.asynchronous)
         return Bound(node, kernel, call)
+
+
+def _streamed(gpu: Gpu, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that waits, with the GPU's stream current while it computes."""
+    return lambda *inputs: on_stream(gpu, call(*inputs))
 
 
 def read_inside(statements: Iterable[Statement]) -> Iterable[Value]:

@@ -62,7 +62,9 @@ class Call:
         elif lone is not None and local.config.operation_timeout is None:
             await local.pause()
             outputs = await Step(local, planned.plan.counted).run_alone(lone, given)
-        if outputs is None:
+        if outputs is None and options.trace:
+            outputs = await _traced(local, planned, given, options, metadata or RunMetadata())
+        elif outputs is None:
             outputs = await run_step(local, planned, given, options, metadata)
         if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
             results = await local.compute.run(
@@ -88,6 +90,30 @@ class Call:
 
 _LARGE: Final = 1 << 20
 """Bytes: converting or copying more would hold the loop too long."""
+_MANY: Final = 200
+"""Executions of nodes: to learn from more would hold the loop too long."""
+
+
+async def _traced(
+    local: Local, planned: Planned, feeds: Sequence[Array], options: RunOptions, metadata: RunMetadata
+) -> Sequence[Array]:
+    """The fetched values of one run, which has taught the session's cost model what its nodes and transfers took.
+
+    Not those of a GPU: that they were enqueued is all that is known of them.
+    """
+    known = len(metadata.step_stats), len(metadata.transfers)
+    outputs = await run_step(local, planned, feeds, options, metadata)
+    timed = {device.name for device in local.devices if device.kind is DeviceKind.CPU}
+    stats = [each for each in metadata.step_stats[known[0] :] if each.device in timed]
+    transfers = [each for each in metadata.transfers[known[1] :] if timed.issuperset((each.source, each.target))]
+    parts = local.plans.programs(planned, options).parts
+    nodes = [node for part in parts for unit in part.program.units for node in unit.nodes]
+    learn = functools.partial(local.plans.model.learn, nodes, stats, transfers)
+    if len(nodes) + len(stats) > _MANY:
+        await local.compute.run(learn, "learning what nodes take")
+    else:
+        learn()
+    return outputs
 
 
 def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> Sequence[Any]:

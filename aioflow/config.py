@@ -2,11 +2,12 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from aioflow.cost_model import CostModel
+    from aioflow.devices.driver import Driver
 
 _KINDS: Final = ("CPU", "GPU")
 
@@ -27,6 +28,7 @@ class Config:
         optimize: whether plans are simplified, deduplicated and folded.
         device_count: how many devices of each kind the session has, as {"CPU": 4}; one CPU, and the GPUs there are, by
             default.
+        gpus: what drives the GPUs, where that is not CuPy: fakes, as of `aioflow.testing`.
         compute_threads: threads of each device on which heavy kernels run; as many as there are cores, up to 4, by
             default, so that the next batch is decoded while a step computes. Started when first needed.
         blas_threads: how many threads NumPy's matrix products may use in this process while the session is open; None
@@ -55,6 +57,7 @@ class Config:
     executor: Literal["regions", "tokens"] = "regions"
     optimize: bool = True
     device_count: Mapping[str, int] | None = None
+    gpus: "Sequence[Driver] | None" = None
     compute_threads: int = dataclasses.field(default_factory=_threads)
     blas_threads: int | None = None
     allow_soft_placement: bool = False

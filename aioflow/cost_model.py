@@ -1,13 +1,14 @@
 """What the nodes of a flow cost on each kind of device, and what it costs to bring a value from one to another.
 
 At first all is estimated: operations and bytes, by the rule of each op, against the rates of the device. What traced
-steps have measured takes the place of the estimate, for all nodes of the same op, dtypes and shapes.
+runs have measured takes the place of the estimate, for all nodes of the same op, dtypes and shapes.
 """
 
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -15,8 +16,8 @@ from aioflow import costs
 from aioflow.costs import Rates, Site
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import DeviceKind, Spec
-from aioflow.passes.flow import Flow, Node
-from aioflow.tracing import RunMetadata, Transfer
+from aioflow.passes.flow import Node
+from aioflow.tracing import NodeStats, Transfer
 
 Way = Literal["process", "bus", "peer", "network"]
 """How a value gets from one device to another: by reference, between host and GPU, between GPUs, between tasks."""
@@ -49,7 +50,10 @@ _KEPT: Final = 15
 
 
 class CostModel:
-    """Seconds by node and by transfer. `rates` and `links` replace some of the figures that estimates are made with."""
+    """Seconds by node and by transfer. `rates` and `links` replace some of the figures that estimates are made with.
+
+    Traced runs teach that of their session. Several sessions may have the same, on any thread.
+    """
 
     def __init__(
         self, rates: Mapping[DeviceKind, Rates] | None = None, links: Mapping[Way, Link] | None = None
@@ -59,6 +63,7 @@ class CostModel:
         self._measured: dict[DeviceKind, dict[str, list[float]]] = {kind: {} for kind in DeviceKind}
         self._latencies: dict[Way, list[float]] = {name: [] for name in LINKS}
         self._bandwidths: dict[Way, list[float]] = {name: [] for name in LINKS}
+        self._lock = threading.Lock()
 
     # What things cost
 
@@ -101,16 +106,17 @@ class CostModel:
 
     # What was measured
 
-    def learn(self, metadata: RunMetadata, flow: Flow) -> None:
-        """Let what a traced step of this flow took replace the estimates. What may have waited tells nothing."""
-        nodes = {inner.name: inner for node in flow.nodes for inner in node.everything() if not inner.blocks}
-        for stats in metadata.step_stats:
-            node = nodes.get(stats.name)
-            if node is not None and not stats.waits and stats.op_type == node.definition.name:
-                kind = DeviceKind(DeviceSpec.from_string(stats.device).device_type or DeviceKind.CPU)
-                _keep(self._measured[kind].setdefault(signature(node, node.input_specs), []), stats.busy)
-        for transfer in metadata.transfers:
-            self._learn_transfer(transfer)
+    def learn(self, nodes: Iterable[Node], step_stats: Iterable[NodeStats], transfers: Iterable[Transfer] = ()) -> None:
+        """Let what was measured of these nodes replace the estimates. What may have waited tells nothing."""
+        known = {(node.name, node.definition.name): node for node in nodes}
+        with self._lock:
+            for stats in step_stats:
+                node = known.get((stats.name, stats.op_type))
+                if node is not None and not stats.waits:
+                    kind = DeviceKind(DeviceSpec.from_string(stats.device).device_type or DeviceKind.CPU)
+                    _keep(self._measured[kind].setdefault(signature(node, node.input_specs), []), stats.busy)
+            for transfer in transfers:
+                self._learn_transfer(transfer)
 
     def _learn_transfer(self, transfer: Transfer) -> None:
         name = way(DeviceSpec.from_string(transfer.source), DeviceSpec.from_string(transfer.target))
@@ -124,7 +130,9 @@ class CostModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, as JSON. Blocks while it writes."""
-        Path(path).write_text(json.dumps(self._plain(), indent=1) + "\n")
+        with self._lock:
+            text = json.dumps(self._plain(), indent=1)
+        Path(path).write_text(text + "\n")
 
     def _plain(self) -> dict[str, Any]:
         return {
@@ -145,13 +153,13 @@ class CostModel:
 
     @classmethod
     def _of(cls, plain: dict[str, Any]) -> "CostModel":
-        rates = {DeviceKind(kind): Rates(**_numbers(each)) for kind, each in plain["rates"].items()}
+        rates = {DeviceKind(kind): _rates(**each) for kind, each in plain["rates"].items()}
         links = {_named(name): _link(each) for name, each in plain["links"].items()}
         made = cls(rates, links)
         for kind, table in plain["measured"].items():
-            made._measured[DeviceKind(kind)] = {str(key): _samples(samples) for key, samples in table.items()}
-        for part, found in (("latencies", made._latencies), ("bandwidths", made._bandwidths)):
-            found.update({_named(name): _samples(samples) for name, samples in plain[part].items()})
+            made._measured[DeviceKind(kind)] = {str(key): _samples(samples, _seconds) for key, samples in table.items()}
+        for part, found, number in (("latencies", made._latencies, _seconds), ("bandwidths", made._bandwidths, _rate)):
+            found.update({_named(name): _samples(samples, number) for name, samples in plain[part].items()})
         return made
 
     # For people
@@ -169,7 +177,8 @@ class CostModel:
             f"{name:<10} {duration(self.link(name).latency):>10} {self.link(name).bytes_per_second:>10.2g}"
             for name in self._links
         ]
-        return "\n".join([*lines, *self._table()])
+        with self._lock:
+            return "\n".join([*lines, *self._table()])
 
     def _table(self) -> list[str]:
         rows = [
@@ -240,20 +249,25 @@ def _named(name: str) -> Way:
 
 def _link(plain: Sequence[Any]) -> Link:
     latency, rate = plain
-    return Link(_number(latency), float("inf") if rate is None else _number(rate))
+    return Link(_seconds(latency), float("inf") if rate is None else _rate(rate))
 
 
-def _numbers(plain: Mapping[str, Any]) -> dict[str, float]:
-    return {name: _number(value) for name, value in plain.items()}
+def _rates(per_call: Any, bytes_per_second: Any, operations_per_second: Any) -> Rates:
+    return Rates(_seconds(per_call), _rate(bytes_per_second), _rate(operations_per_second))
 
 
-def _samples(plain: Sequence[Any]) -> list[float]:
+def _samples(plain: Sequence[Any], number: Callable[[Any], float]) -> list[float]:
     if not plain:
         raise ValueError("there are no measurements where there should be some")
-    return [_number(value) for value in plain][-_KEPT:]
+    return [number(value) for value in plain][-_KEPT:]
 
 
-def _number(value: Any) -> float:
+def _seconds(value: Any) -> float:
+    """0, too: clocks are coarse."""
+    return 0.0 if value == 0 else _rate(value)
+
+
+def _rate(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"{value!r} is no number of seconds, bytes or operations")
     return float(value)

@@ -88,7 +88,12 @@ class Chain:
 Statement = Bound | Chain
 
 
-def fuse(bound: Sequence[Any], wanted: Iterable[Value]) -> list[Any]:
+def fuse(
+    bound: Sequence[Any],
+    wanted: Iterable[Value],
+    joins: Callable[[Bound, TensorShape | None], bool] | None = None,
+    compiled: Callable[[Sequence[Bound], Sequence[Value], Sequence[Value]], Callable[..., Any]] | None = None,
+) -> list[Any]:
     """The same statements, with runs of at least two element-wise nodes over one shape as chains.
 
     What computes nothing, as the read of a variable, and needs nothing of a run goes before it instead of ending it.
@@ -96,22 +101,25 @@ def fuse(bound: Sequence[Any], wanted: Iterable[Value]) -> list[Any]:
     Args:
         bound: nodes, or branches and loops, sources first.
         wanted: values that are needed after them.
+        joins: whether a node can be in a run over that shape; by default, in one that works block by block.
+        compiled: the function of a run's nodes, of what they read, and of which results are needed.
     """
+    joins, compiled = joins or _joins, compiled or _Blocks
     last_reader = _last_readers(bound, wanted)
     statements: list[Statement] = []
     run: list[Bound] = []
     for position, b in enumerate(bound):
-        if run and not (isinstance(b, Bound) and _joins(b, run[0].node.output_specs[0].shape)):
+        if run and not (isinstance(b, Bound) and joins(b, run[0].node.output_specs[0].shape)):
             if _goes_before(b, run):
                 statements.append(b)
                 continue
-            statements += _closed(run, position, last_reader)
+            statements += _closed(run, position, last_reader, compiled)
             run = []
-        if isinstance(b, Bound) and _joins(b, b.node.output_specs[0].shape if b.node.output_specs else None):
+        if isinstance(b, Bound) and joins(b, b.node.output_specs[0].shape if b.node.output_specs else None):
             run.append(b)
         else:
             statements.append(b)
-    return statements + _closed(run, len(bound), last_reader)
+    return statements + _closed(run, len(bound), last_reader, compiled)
 
 
 def _goes_before(b: Any, run: Sequence[Bound]) -> bool:
@@ -132,11 +140,18 @@ def _last_readers(bound: Sequence[Bound], wanted: Iterable[Value]) -> dict[Value
 def _joins(b: Bound, shape: TensorShape | None) -> bool:
     """Whether it is element-wise over arrays that surely have this shape, but for inputs of rank 0."""
     node = b.node
-    if not node.definition.elementwise or not b.out or b.takes_context or not shape or not shape.ndims:
+    if not node.definition.elementwise or not b.out or b.takes_context:
         return False
     kinds = {spec.dtype.np.kind for spec in (*node.input_specs, *node.output_specs)}
-    if kinds & set("Oc") or not _same(node.output_specs[0].shape, shape):
-        return False  # NumPy rounds complex products at the end of an array otherwise than in its middle
+    # NumPy rounds complex products at the end of an array otherwise than in its middle
+    return not kinds & set("Oc") and over_shape(b, shape)
+
+
+def over_shape(b: Bound, shape: TensorShape | None) -> bool:
+    """Whether its arrays surely have this shape, but for inputs of rank 0."""
+    node = b.node
+    if not shape or not shape.ndims or not _same(node.output_specs[0].shape, shape):
+        return False
     inputs = [spec.shape for spec in node.input_specs]
     return any(_same(each, shape) for each in inputs) and all(each.ndims == 0 or _same(each, shape) for each in inputs)
 
@@ -145,7 +160,7 @@ def _same(a: TensorShape, b: TensorShape) -> bool:
     return a is b or (a.is_fully_defined() and a == b)
 
 
-def _closed(run: list[Bound], end: int, last_reader: dict[Value, int]) -> list[Statement]:
+def _closed(run: list[Bound], end: int, last_reader: dict[Value, int], compiled: Callable[..., Any]) -> list[Statement]:
     """The run as a chain, if it is long enough."""
     if len(run) < 2:
         return list(run)
@@ -153,7 +168,7 @@ def _closed(run: list[Bound], end: int, last_reader: dict[Value, int]) -> list[S
     inside = set(made)
     inputs = tuple(dict.fromkeys(value for b in run for value in b.inputs if value not in inside))
     results = tuple([value for value in made if last_reader.get(value, -1) >= end])
-    return [Chain(tuple(run), inputs, results, _Blocks(run, inputs, results))]
+    return [Chain(tuple(run), inputs, results, compiled(run, inputs, results))]
 
 
 class _Blocks:

@@ -3,12 +3,16 @@
 import asyncio
 import functools
 import time
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from aioflow.context import Context, StepView
-from aioflow.devices.device import Device
+from aioflow.devices.device import AnyDevice
+from aioflow.devices.gpu import Gpu
 from aioflow.executor import Outputs, Unit, UnitCoroutine
+from aioflow.gpu_tracing import GpuTrace
 from aioflow.local import Local
+from aioflow.tracing import Trace
 
 _clock: Final = time.perf_counter
 
@@ -25,14 +29,15 @@ class Run(StepView, Protocol):
 class Lane:
     """The `Host` of an execution on one device."""
 
-    __slots__ = ("_local", "_step", "context", "device", "trace")
+    __slots__ = ("_local", "_run", "_step", "context", "device", "trace")
 
-    def __init__(self, local: Local, step: Run, device: Device, context: Context) -> None:
+    def __init__(self, local: Local, step: Run, device: AnyDevice, context: Context) -> None:
         self._local: Final = local
         self._step: Final = step
+        self._run: Final = self._on_stream if isinstance(device, Gpu) else local.quiet.run
         self.device: Final = device
         self.context = context
-        self.trace: Final = None if step.trace is None else step.trace.on(device.name, device.accounts)
+        self.trace: Final = None if step.trace is None else _trace_on(step.trace, device)
 
     clock = staticmethod(_clock)
 
@@ -43,11 +48,13 @@ class Lane:
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
         spent = 0.0
+        if isinstance(self.trace, GpuTrace) and not unit.nodes[0].at_home:
+            self.trace.launching()
         while True:
             self.context.due = self._local.slice.begin()
             start = _clock()
             try:
-                self._local.quiet.run(coroutine.send, None)
+                self._run(coroutine.send, None)
             except StopIteration as done:
                 unit.cost.learn(bucket, spent + _clock() - start)
                 outputs: Outputs = done.value
@@ -55,8 +62,18 @@ class Lane:
             spent += _clock() - start
             await asyncio.sleep(0)
 
+    def _on_stream(self, send: Callable[..., Any], value: None) -> Any:
+        assert isinstance(self.device, Gpu)
+        with self.device:
+            return self._local.quiet.run(send, value)
+
     async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
-        """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
+        """Drive a coroutine that never waits on a compute thread. Cancelling returns at once.
+
+        On a GPU it is driven here: its kernels are enqueued and return at once, however long they take.
+        """
+        if isinstance(self.device, Gpu):
+            return await self.inline(unit, bucket, coroutine)
         drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
         return await self.device.compute.run(drive, repr(unit), coroutine.close)
 
@@ -75,9 +92,29 @@ class Lane:
             outputs: Outputs = done.value
             return outputs
 
+    def seen(self, values: Outputs) -> Outputs:
+        """The values in host memory, for checks. Blocks until a GPU has made them."""
+        device = self.device
+        if not isinstance(device, Gpu):
+            return values
+        return [device.peek(value) if device.holds(value) else value for value in values]
+
+    async def settled(self) -> None:
+        """A GPU has done what it was given. What failed there is raised."""
+        if isinstance(self.device, Gpu):
+            await self.device.settled()
+        if isinstance(self.trace, GpuTrace):
+            self.trace.settle()
+
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """The step is told of each unit."""
         self._step.finished(self, unit, inputs, outputs, start)
+
+
+def _trace_on(trace: Trace, device: AnyDevice) -> Trace:
+    if isinstance(device, Gpu):
+        return GpuTrace(trace.metadata, device)
+    return trace.on(device.name, device.accounts)
 
 
 __all__ = ["Lane", "Run"]

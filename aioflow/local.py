@@ -12,7 +12,7 @@ from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices import blas
 from aioflow.devices.cpu import Threads
-from aioflow.devices.device import local_devices
+from aioflow.devices.device import Device, local_devices
 from aioflow.files import FILES
 from aioflow.plan_cache import Plans
 from aioflow.program import Unit
@@ -45,7 +45,10 @@ class Local:
         self.config: Final = config
         self.resources: Final = Resources()
         self.devices: Final = local_devices(config)
-        self.compute: Final = self.devices[0].compute
+        first = self.devices[0]
+        assert isinstance(first, Device)
+        self.compute: Final = first.compute
+        """Threads for what belongs to no device."""
         self.python: Final = Threads("aioflow-py_func", 32)
         self.reading: Final = Threads("aioflow-files", 16)
         self.files = FILES
@@ -63,12 +66,13 @@ class Local:
         self.quiet: Final = _quiet_context()
         self._drained: asyncio.Future[None] | None = None
         self._blas = None if config.blas_threads is None else blas.limit(config.blas_threads)
-        self.plans: Final = Plans(config, self.devices, self.resources)
+        self.plans: Final = Plans(config, self.devices, self.resources, self.compute)
 
     @property
     def threads(self) -> tuple[Threads, ...]:
         """All its threads but those of the cores, by what they are for."""
-        return *[device.compute for device in self.devices], self.python, self.reading
+        compute = [device.compute for device in self.devices if isinstance(device, Device)]
+        return *compute, self.python, self.reading
 
     def take_counts(self, names: Sequence[str]) -> dict[str, int]:
         """How often these operations ran before; from here on they ran once more."""
@@ -129,8 +133,7 @@ class Local:
         left = [name for threads in self.threads for name in await threads.close(limit)]
         if self._watch is not None:
             self._watch.cancel()
-        for device in self.devices:
-            device.cores.close()
+        left += [device.name for device in self.devices if not await device.shut_down(limit)]
         if self._blas is not None:
             self._blas.release()
         self.resources.clear()

@@ -261,7 +261,7 @@ class _Partition:
         sent = self._make(origin, home, after, "send", f"{name} to {place}", (value,), (), (), **key)
         self._sends.setdefault(home, []).append(sent)
         pivot = self._pivot(self._levels.beyond[origin], place, order)
-        spec, more = value.spec, {"shape": value.spec.shape, "mortal": self._mortal, **key}
+        spec, more = value.spec, {"shape": value.spec.shape, "mortal": self._mortal, "host": False, **key}
         return self._make(
             origin, place, order - _BEFORE, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,),
             [spec], dtype=spec.dtype, **more,

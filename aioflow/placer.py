@@ -1,5 +1,6 @@
 """A session's placement: where nodes of its plans go, and where what has state has gone before."""
 
+import dataclasses
 import logging
 import threading
 from collections.abc import Hashable, Sequence
@@ -8,10 +9,12 @@ from typing import Final
 from aioflow.config import Config
 from aioflow.cost_model import CostModel
 from aioflow.costs import Site
-from aioflow.devices.device import Device
+from aioflow.devices.device import AnyDevice
+from aioflow.dtypes import DeviceKind
 from aioflow.partition import Part, partition
 from aioflow.passes.compress import Compression
 from aioflow.passes.flow import Flow
+from aioflow.passes.memory_kinds import memory_kinds
 from aioflow.placement import Placement, lowered, place, state_key
 from aioflow.scheduling import scheduled
 
@@ -25,7 +28,7 @@ class Placer:
         model: what things cost, estimated or measured.
     """
 
-    def __init__(self, config: Config, devices: Sequence[Device]) -> None:
+    def __init__(self, config: Config, devices: Sequence[AnyDevice]) -> None:
         self._config = config
         self._sites = [Site(device.name, device.spec, device.kind, device.memory.limit) for device in devices]
         self._incarnations = {device.name: device.incarnation for device in devices}
@@ -40,7 +43,8 @@ class Placer:
         `streamed`: its feeds arrive while it runs.
         """
         sites = {site.name: site for site in self._sites}
-        return scheduled(self._parts(flow), sites, self.model, self._config, streamed)
+        parts = [_with_memory_kinds(part, sites[part.device].kind) for part in self._parts(flow)]
+        return scheduled(parts, sites, self.model, self._config, streamed)
 
     def _parts(self, flow: Flow) -> Sequence[Part]:
         if len(self._sites) == 1 and not _asks(flow):
@@ -67,6 +71,10 @@ class Placer:
     def _place(self, flow: Flow) -> Placement:
         soft = self._config.allow_soft_placement
         return place(flow, self._sites, self.model, soft=soft, homes=self._homes)
+
+
+def _with_memory_kinds(part: Part, kind: DeviceKind) -> Part:
+    return part if kind is DeviceKind.CPU else dataclasses.replace(part, flow=memory_kinds(part.flow))
 
 
 def _asks(flow: Flow) -> bool:

@@ -1,5 +1,6 @@
 """The plans of a session, by call signature, with the programs made of them."""
 
+import contextlib
 import functools
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from aioflow.assembly import assemble
 from aioflow.config import Config, RunOptions
 from aioflow.context import Context
 from aioflow.cost_model import CostModel
-from aioflow.devices.device import Device
+from aioflow.devices.cpu import Threads
+from aioflow.devices.device import AnyDevice
+from aioflow.devices.gpu import Gpu
 from aioflow.placement import Placement
 from aioflow.placer import Placer
 from aioflow.plan import Plan, Signature, make_flow, make_plan
@@ -51,7 +54,7 @@ class Planned:
 class Plans:
     """A bounded cache: the least recently used plan makes room for a new one."""
 
-    def __init__(self, config: Config, devices: Sequence[Device], resources: Resources) -> None:
+    def __init__(self, config: Config, devices: Sequence[AnyDevice], resources: Resources, compute: Threads) -> None:
         self._config = config
         self._devices = {device.name: device for device in devices}
         self._contexts = {
@@ -60,6 +63,7 @@ class Plans:
             for device in devices
         }
         self._first = devices[0]
+        self._compute = compute
         self._placer = Placer(config, devices)
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
 
@@ -97,7 +101,7 @@ class Plans:
         found = self.known(signature)
         if found is not None or not self.is_long(signature):
             return found or self.planned(signature)
-        made = await self._first.compute.run(functools.partial(self._make, signature), "planning")
+        made = await self._compute.run(functools.partial(self._make, signature), "planning")
         return self.known(signature) or self._keep(signature, made)
 
     @staticmethod
@@ -148,15 +152,12 @@ class Plans:
     def _assembled(self, plan: Plan, *, fused: bool, stream: bool) -> Programs:
         tracked = self._config.track_memory or self._config.memory_limit is not None
         blocks = fused and not stream and not tracked and self._config.fuse_elementwise
-        made = [
-            DeviceProgram(
-                self._devices[part.device],
-                assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks),
-                () if stream else part.feeds,
-                part.fetches,
-            )
-            for part in plan.parts
-        ]
+        made = []
+        for part in plan.parts:
+            device = self._devices[part.device]
+            with device if isinstance(device, Gpu) else contextlib.nullcontext():  # constants are brought there
+                program = assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks)
+            made.append(DeviceProgram(device, program, () if stream else part.feeds, part.fetches))
         return Programs(made, self._first)
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from aioflow.devices.device import Device
+from aioflow.devices.device import AnyDevice
 from aioflow.dtypes import Array
 from aioflow.program import Outputs, Program, Unit
 
@@ -19,7 +19,7 @@ class DeviceProgram:
         fetches: which of the call's fetches it makes.
     """
 
-    device: Device
+    device: AnyDevice
     program: Program
     feeds: tuple[int, ...]
     fetches: tuple[int, ...]
@@ -39,7 +39,7 @@ class Programs:
 
     __slots__ = ("lone", "parts")
 
-    def __init__(self, parts: Sequence[DeviceProgram], first: Device) -> None:
+    def __init__(self, parts: Sequence[DeviceProgram], first: AnyDevice) -> None:
         self.parts = tuple(parts)
         self.lone = _lone_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
 

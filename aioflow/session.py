@@ -15,7 +15,7 @@ from aioflow.calls import Call, copied
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions, expect
 from aioflow.cost_model import CostModel
-from aioflow.devices.device import DeviceAttributes
+from aioflow.devices.device import DeviceAttributes, attributes_of
 from aioflow.explain import Report, explain, report_stall
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
@@ -270,7 +270,7 @@ class Session:
 
     def list_devices(self) -> list[DeviceAttributes]:
         """The devices it can use."""
-        return [device.attributes for device in self._local.devices]
+        return [attributes_of(device) for device in self._local.devices]
 
     def placement(self, fetches: Any, feeds: Iterable[Any] = ()) -> Placement:
         """Where each node of a run would be put, and why; `str` of it is a table. Nothing runs.
@@ -293,11 +293,17 @@ class Session:
 
     @property
     def cost_model(self) -> CostModel:
-        """What its placement takes operations and transfers to cost: see `CostModel.learn`."""
+        """What its placement takes operations and transfers to cost; each traced run teaches it what they took."""
         return self._local.plans.model
 
     def replan(self) -> None:
-        """Forget all plans, so that each call is placed anew, by what the cost model has learnt. State stays."""
+        """Forget all plans, so that each call is placed anew, by what the cost model has learnt. State stays.
+
+            await session.run(train, feeds, af.RunOptions(trace=True))
+            session.replan()
+
+        A model that was saved serves another session: `af.Config(cost_model=af.CostModel.load(path))`.
+        """
         self._check_open()
         self._local.plans.clear()
 

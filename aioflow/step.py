@@ -17,8 +17,8 @@ from aioflow import errors
 from aioflow.blame import located, reraise
 from aioflow.config import RunOptions
 from aioflow.context import Context
-from aioflow.devices.device import HERE, Device
-from aioflow.dtypes import Array
+from aioflow.devices.device import HERE, AnyDevice
+from aioflow.dtypes import Array, DeviceKind
 from aioflow.executor import Execution, Outputs, Unit, note_waiting
 from aioflow.lane import Lane
 from aioflow.local import Local
@@ -36,8 +36,8 @@ class Step:
     """One run, on one device or several. It is the `StepView` of its kernels."""
 
     __slots__ = (
-        "_began", "_cancelling", "_counts", "_executions", "_local", "_lone", "_numerics", "_rendezvous", "_task",
-        "context", "ended", "error", "id", "trace",
+        "_began", "_cancelling", "_counts", "_executions", "_lanes", "_local", "_lone", "_numerics", "_rendezvous",
+        "_task", "context", "ended", "error", "id", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +56,7 @@ class Step:
         self._lone: Unit | None = None
         self._began = 0.0
         self._executions: Sequence[Execution] = ()
+        self._lanes: Sequence[Lane] = ()
         self._rendezvous: LocalRendezvous | None = None
         self.id = local.step_count = local.step_count + 1
         device = local.devices[0]
@@ -113,7 +114,7 @@ class Step:
         if lane.trace is not None and node is not None:
             lane.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
         if self._numerics and node is not None:
-            check_finite(node, inputs, outputs)
+            check_finite(node, lane.seen(inputs), lane.seen(outputs))
 
     def under_way(self) -> list[tuple[Unit, float]]:
         """What has begun and not ended, and when each did, on its clock."""
@@ -155,7 +156,7 @@ class Step:
         """It is over. If `abort` ended it, that error is raised."""
         self.ended = True
         self._local.ended(self)
-        self._executions = ()
+        self._executions = self._lanes = ()
         del self.context  # both lead back here: whatever they hold is gone at once, not when the collector comes
         task, self._task = self._task, None
         assert task is not None
@@ -166,7 +167,8 @@ class Step:
 
     async def run(self, programs: Programs, feeds: Outputs, limit: float | None) -> list[Array]:
         """Execute the programs. Cancelling the caller's task ends the step and leaves nothing of it."""
-        self._executions = [Execution(part.program, self._lane(part.device)) for part in programs.parts]
+        self._lanes = [self._lane(part.device) for part in programs.parts]
+        self._executions = [Execution(part.program, lane) for part, lane in zip(programs.parts, self._lanes, strict=True)]
         with self:
             if limit is None:
                 return await self._run_parts(programs, feeds)
@@ -178,18 +180,27 @@ class Step:
                     raise
                 raise deadline_exceeded(limit, late) from late
 
-    def _lane(self, device: Device) -> Lane:
+    def _lane(self, device: AnyDevice) -> Lane:
         local, context = self._local, self.context
         if device is not context.device:
             context = Context(device.xp, local.resources, self, context.due, device)
         return Lane(local, self, device, context)
 
+    async def _settled(self) -> None:
+        """GPUs have done what they were given: what failed there fails the step that gave it."""
+        for lane in self._lanes:
+            if lane.device.kind is DeviceKind.GPU:
+                await lane.settled()
+
     async def _run_parts(self, programs: Programs, feeds: Outputs) -> list[Array]:
         if len(self._executions) == 1:
-            return await self._executions[0].run(feeds)
+            fetched = await self._executions[0].run(feeds)
+            await self._settled()
+            return fetched
         left: Sequence[Key] = ()
         try:
             results = await run_together(self._executions, [part.given(feeds) for part in programs.parts])
+            await self._settled()
         finally:
             left = self.rendezvous.close()
         if left:

@@ -130,6 +130,11 @@ class RunMetadata:
         self._threads: dict[int, str] = {}
         self._sent: dict[Hashable, tuple[float, int]] = {}
 
+    def lane_of(self, owner: object, name: str) -> int:
+        """The number of a lane that is no thread, as long as the owner lives."""
+        self._threads[id(owner)] = name
+        return id(owner)
+
     def by_device(self) -> dict[str, DeviceStats]:
         """Sums over each device that did something."""
         found: dict[str, DeviceStats] = {}
@@ -172,18 +177,22 @@ class Memory(Protocol):
 
 
 class Trace:
-    """Writes down what happens on one device in one step."""
+    """Writes down what happens on one device in one step.
+
+    Attributes:
+        metadata: what it is written into.
+    """
 
     def __init__(self, metadata: RunMetadata, device: str, memory: Memory | None = None) -> None:
         metadata._traced = True
-        self._metadata = metadata
+        self.metadata: Final = metadata
         self._device = device
         self._memory = memory
         self._begun: dict[str, deque[tuple[int, float]]] = {}
 
     def on(self, device: str, memory: Memory | None = None) -> "Trace":
         """The same for another device in that step; with how much is alive on it, if told where to look."""
-        return Trace(self._metadata, device, memory)
+        return Trace(self.metadata, device, memory)
 
     @staticmethod
     def now() -> float:
@@ -192,7 +201,7 @@ class Trace:
 
     def on_thread(self, name: str) -> None:
         """The node begins now, on the thread that calls this."""
-        self._begun.setdefault(name, deque()).append((_here(self._metadata), self.now()))
+        self._begun.setdefault(name, deque()).append((_here(self.metadata), self.now()))
 
     def record(
         self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array]
@@ -200,23 +209,23 @@ class Trace:
         """Write down one execution that ends now. It began at `start`, unless it did so on a thread."""
         size = sum(getattr(value, "nbytes", 0) for value in outputs)
         begun = self._begun.get(name)
-        thread, start = begun.popleft() if begun else (_here(self._metadata), start)
+        thread, start = begun.popleft() if begun else (_here(self.metadata), start)
         end = self.now()
         stats = NodeStats(name, op_type, self._device, scheduled, start, end, size, thread, waits)
-        self._metadata.step_stats.append(stats)
+        self.metadata.step_stats.append(stats)
         if self._memory is not None:
-            self._metadata.memory.append(MemorySample(self._device, end, self._memory.live))
+            self.metadata.memory.append(MemorySample(self._device, end, self._memory.live))
 
     def sent(self, key: Hashable) -> None:
         """The thread that calls this sends a value, now. Each key is used once in a step."""
-        self._metadata._sent[key] = self.now(), _here(self._metadata)
+        self.metadata._sent[key] = self.now(), _here(self.metadata)
 
     def received(self, key: Hashable, source: str, nbytes: int, asked: float) -> None:
         """The thread that calls this has received a value, now; it began to wait for it when it `asked`."""
-        sent, sender = self._metadata._sent.pop(key, (None, 0))
-        threads = sender, _here(self._metadata)
+        sent, sender = self.metadata._sent.pop(key, (None, 0))
+        threads = sender, _here(self.metadata)
         made = Transfer(str(key), source, self._device, nbytes, sent, asked, self.now(), threads)
-        self._metadata.transfers.append(made)
+        self.metadata.transfers.append(made)
 
 
 def _here(metadata: RunMetadata) -> int:

@@ -30,7 +30,9 @@ ROWS = (
     "input",
     "inference",
     "memory",
+    "devices",
     "placement",
+    "receives",
 )
 
 

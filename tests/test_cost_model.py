@@ -1,16 +1,19 @@
 """What nodes and transfers cost: estimated, measured, kept in a file."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+from doubles import light
 
 import aioflow as af
 from aioflow.cost_model import LINKS, CostModel, Link
 from aioflow.costs import Rates, Site
 from aioflow.dtypes import DeviceKind
+from aioflow.lane import Lane
 from aioflow.passes.prune import prune
-from aioflow.tracing import NodeStats, Transfer
+from aioflow.tracing import NodeStats, Trace, Transfer
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 HERE = "/job:localhost/replica:0/task:0"
@@ -41,13 +44,6 @@ def products(*sizes):
 
 def stats(node, seconds, device=f"{HERE}/device:CPU:0", waits=False):
     return NodeStats(node.name, node.definition.name, device, 1.0, 1.0, 1.0 + seconds, 0, 1, waits)
-
-
-def traced(*step_stats, transfers=()):
-    metadata = af.RunMetadata()
-    metadata.step_stats += step_stats
-    metadata.transfers += transfers
-    return metadata
 
 
 def test_a_node_is_estimated_by_its_operations_and_bytes_and_the_rates_of_the_device():
@@ -93,7 +89,7 @@ def test_the_median_of_what_was_measured_replaces_the_estimate_for_all_that_is_a
     flow, nodes = products(10, 20)
     _, others = products(10, 30)
     model = CostModel()
-    model.learn(traced(*[stats(nodes["of_10"], seconds) for seconds in (5.0, 90.0, 4.0)]), flow)
+    model.learn(flow.nodes, [stats(nodes["of_10"], seconds) for seconds in (5.0, 90.0, 4.0)])
     assert model.seconds(others["of_10_1"], CPU) == 5.0
     for node in (others["of_30"], nodes["of_20"]):
         assert model.seconds(node, CPU) == CostModel().seconds(node, CPU)
@@ -104,23 +100,24 @@ def test_only_the_latest_measurements_count():
     flow, nodes = products(10)
     model = CostModel()
     for seconds in [100.0] * 20 + [2.0] * 15:
-        model.learn(traced(stats(nodes["of_10"], seconds)), flow)
+        model.learn(flow.nodes, [stats(nodes["of_10"], seconds)])
     assert model.seconds(nodes["of_10"], CPU) == 2.0
 
 
 def test_a_measurement_on_one_kind_of_device_says_nothing_of_another():
     flow, nodes = products(10)
     model = CostModel()
-    model.learn(traced(stats(nodes["of_10"], 3.0, f"{HERE}/device:GPU:0")), flow)
+    model.learn(flow.nodes, [stats(nodes["of_10"], 3.0, f"{HERE}/device:GPU:0")])
     assert model.seconds(nodes["of_10"], GPU) == 3.0
     assert model.seconds(nodes["of_10"], CPU) < 1.0
 
 
-def test_what_may_have_waited_and_what_is_not_in_the_flow_teaches_nothing():
+def test_what_may_have_waited_and_what_is_not_among_the_nodes_teaches_nothing():
     flow, nodes = products(10)
     model = CostModel()
     stranger = NodeStats("stranger", "tanh", f"{HERE}/device:CPU:0", 0.0, 0.0, 9.0, 0, 1, False)
-    model.learn(traced(stats(nodes["of_10"], 9.0, waits=True), stranger), flow)
+    namesake = dataclasses.replace(stats(nodes["of_10"], 9.0), op_type="tanh")
+    model.learn(flow.nodes, [stats(nodes["of_10"], 9.0, waits=True), stranger, namesake])
     assert repr(model) == "<CostModel: 0 measured>"
 
 
@@ -129,30 +126,144 @@ def test_transfers_teach_latency_by_small_values_and_the_rate_by_large_ones():
     cpu, gpu = f"{HERE}/device:CPU:0", f"{HERE}/device:GPU:0"
     small = [Transfer("k", cpu, gpu, 8, 0.0, 0.0, took, (1, 1)) for took in (0.5, 0.5, 70.0)]
     large = [Transfer("k", cpu, gpu, 1 << 20, 0.0, 3.0, 4.5, (1, 1))]
-    model.learn(traced(transfers=small + large), prune([], [], []))
+    model.learn([], [], small + large)
     assert model.transfer(0, site(cpu), site(gpu)) == 0.5
     assert model.transfer(1 << 20, site(gpu), site(cpu)) == 1.5
     assert model.link("process") == LINKS["process"]
 
 
-async def test_a_traced_run_teaches_what_its_nodes_took(graph):
+# Sessions
+
+
+TRACE = af.RunOptions(trace=True)
+TWO = {"CPU": 2}
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A tensor equal to another one, whose kernel is thought to be quick and takes 50 ms, on a clock of its own."""
+    now = 0.0
+
+    def clock():
+        return now
+
+    def kernel(value):
+        nonlocal now
+        now += 0.05
+        return value
+
+    monkeypatch.setattr(Trace, "now", staticmethod(clock))
+    monkeypatch.setattr(Lane, "clock", staticmethod(clock))
+    return lambda x, name=None: light(x, kernel, name=name)
+
+
+def places(session, fetches, *feeds):
+    """The device of each operation that a call would run, by its number."""
+    found = session.placement(fetches, feeds).devices
+    return {node.name: int(device.rpartition(":")[2]) for node, device in found.items()}
+
+
+async def test_a_traced_run_teaches_its_session_what_its_nodes_took(graph):
     x = af.placeholder(af.float32, [8, 8])
     y = af.matmul(x, x)
     metadata = af.RunMetadata()
     async with af.Session(graph=graph) as session:
-        await session.run(y, {x: np.eye(8, dtype=np.float32)}, af.RunOptions(trace=True), metadata)
-    flow = prune([x], [y], [])
-    model = CostModel()
-    model.learn(metadata, flow)
-    took = next(each for each in metadata.step_stats if each.op_type == "matmul")
-    assert model.seconds(next(node for node in flow.nodes if node.name == y.op.name), CPU) == took.busy
+        run = session.make_callable(y, [x])
+        await run(np.eye(8), options=TRACE, metadata=metadata)
+        (took,) = [each.busy for each in metadata.step_stats if each.op_type == "matmul"]
+        _, nodes = nodes_of(y)
+        assert session.cost_model.seconds(nodes[y.op.name], CPU) == took
+        await run(np.eye(8))
+        assert session.cost_model.seconds(nodes[y.op.name], CPU) == took
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_each_run_teaches_once_whether_its_metadata_is_kept_or_used_again(graph, slow, kept):
+    y = slow(af.placeholder(af.float32, [], name="x"))
+    metadata = af.RunMetadata() if kept else None
+    async with af.Session(graph=graph) as session:
+        for _ in range(3):
+            await session.run(y, {"x:0": 1.0}, TRACE, metadata)
+        (row,) = [line.split() for line in str(session.cost_model).splitlines() if "test_light(" in line]
+        assert row[:3] == ["50", "ms", "3"]
+
+
+async def test_what_runs_in_loops_and_branches_is_learnt_from_each_time_it_does(graph, slow):
+    def body(i, y):
+        return i + 1, af.cond(i > 0, lambda: slow(y), lambda: y)
+
+    x = af.placeholder(af.float32, [3])
+    y = af.while_loop(lambda i, _: i < 4, body, [0, x])[1]
+    async with af.Session(graph=graph) as session:
+        await session.run(y, {x: np.ones(3)}, TRACE)
+        (row,) = [line.split() for line in str(session.cost_model).splitlines() if "test_light(" in line]
+        assert row[:3] == ["50", "ms", "3"]
+
+
+async def test_a_run_of_many_nodes_teaches_too(graph, slow):
+    y = af.placeholder(af.float32, [], name="x")
+    for _ in range(300):
+        y = slow(y)
+    async with af.Session(graph=graph) as session:
+        await session.run(y, {"x:0": 1.0}, TRACE)
+        assert any("test_light(" in line and line.split()[:2] == ["50", "ms"] for line in str(session.cost_model).split("\n"))
+
+
+async def test_what_proves_slow_moves_when_placed_anew_and_state_stays(graph, slow):
+    x = af.placeholder(af.float32, [], name="x")
+    v = af.Variable(1.0, name="v")
+    one, other = slow(x + v, name="one"), slow(x - v, name="other")
+    update = v.assign_add(one * other)
+    async with af.Session(graph=graph, config=af.Config(device_count=TWO)) as session:
+        await session.run(v.initializer)
+        before = places(session, update, x)
+        assert before["one"] == before["other"]
+        assert await session.run(update, {x: 3.0}, TRACE) == 9.0
+        assert places(session, update, x) != before  # as it would be placed now; what was planned stays
+        session.replan()
+        after = places(session, update, x)
+        assert after["one"] != after["other"]
+        state = ["v", "read_variable", "assign_add_variable"]
+        assert [after[name] for name in state] == [before[name] for name in state]
+        metadata = af.RunMetadata()
+        assert await session.run(update, {x: 10.0}, TRACE, metadata) == 28.0
+        ran = {stats.name: int(stats.device[-1]) for stats in metadata.step_stats}
+        assert {name: ran[name] for name in after} == after
+        assert metadata.transfers
+
+
+async def test_what_was_learnt_and_saved_places_alike_in_another_session(graph, slow, tmp_path):
+    x = af.placeholder(af.float32, [], name="x")
+    total = slow(x, name="one") + slow(x, name="other")
+    async with af.Session(graph=graph, config=af.Config(device_count=TWO)) as session:
+        alike = places(session, total, x)
+        await session.run(total, {x: 1.0}, TRACE)
+        learnt = places(session, total, x)
+        session.cost_model.save(tmp_path / "costs.json")
+    assert learnt != alike
+    for model, expected in ((CostModel.load(tmp_path / "costs.json"), learnt), (None, alike)):
+        async with af.Session(graph=graph, config=af.Config(device_count=TWO, cost_model=model)) as session:
+            assert places(session, total, x) == expected
+
+
+async def test_a_gpu_that_was_only_told_what_to_do_teaches_nothing(graph, slow, monkeypatch):
+    y = slow(af.placeholder(af.float32, [], name="x"))
+    async with af.Session(graph=graph) as session:
+        await session.run(y, {"x:0": 1.0}, TRACE)
+        monkeypatch.setattr(type(session._local.devices[0]), "kind", GPU)
+        learnt = str(session.cost_model)
+        await session.run(y, {"x:0": 1.0}, TRACE)
+        assert str(session.cost_model) == learnt
+
+
+# Files
 
 
 def test_what_was_saved_is_loaded_again(tmp_path):
     flow, nodes = products(10)
-    model = CostModel({GPU: Rates(1.0, 2.0, 3.0)}, {"peer": Link(4.0, 5.0)})
+    model = CostModel({GPU: Rates(0.0, 2.0, 3.0)}, {"peer": Link(0.0, 5.0)})
     transfer = Transfer("k", f"{HERE}/device:CPU:0", f"{HERE}/device:CPU:1", 8, 0.0, 0.0, 0.25, (1, 1))
-    model.learn(traced(stats(nodes["of_10"], 6.0), transfers=[transfer]), flow)
+    model.learn(flow.nodes, [stats(nodes["of_10"], seconds) for seconds in (6.0, 0.0, 7.0)], [transfer])
     model.save(tmp_path / "costs.json")
     loaded = CostModel.load(tmp_path / "costs.json")
     assert str(loaded) == str(model)
@@ -194,7 +305,7 @@ def test_the_table_shows_rates_links_and_what_took_longest_first():
     flow, nodes = products(10, 20)
     model = CostModel()
     assert "nothing is measured: all is estimated" in str(model)
-    model.learn(traced(stats(nodes["of_10"], 2e-6), stats(nodes["of_20"], 5e-6)), flow)
+    model.learn(flow.nodes, [stats(nodes["of_10"], 2e-6), stats(nodes["of_20"], 5e-6)])
     lines = str(model).splitlines()
     assert any(line.split()[0] == "network" for line in lines if line)
     assert [line.split()[:2] for line in lines[-2:]] == [["5", "us"], ["2", "us"]]

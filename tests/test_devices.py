@@ -11,7 +11,6 @@ from doubles import light
 import aioflow as af
 from aioflow.dtypes import DeviceKind
 from aioflow.op import REGISTRY
-from aioflow.plan import Signature, make_flow
 from aioflow.testing import no_leaks
 
 HERE = "/job:localhost/replica:0/task:0"
@@ -288,10 +287,8 @@ async def test_placing_anew_leaves_variables_where_they_are(session):
         pinned = af.Variable(5.0, name="pinned")
     update = af.group(*[v.assign_add(v.read_value() * 2.0) for v in variables], pinned.assign_add(1.0))
     await session.run(af.global_variables_initializer())
-    metadata = af.RunMetadata()
     before = places(session, update)
-    await session.run(update, options=af.RunOptions(trace=True), metadata=metadata)
-    session.cost_model.learn(metadata, make_flow(Signature((), (), (update,))))
+    await session.run(update, options=af.RunOptions(trace=True))
     session.replan()
     assert not session.cached_plans
     after = places(session, update)

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from elementwise_kernel import install
 from test_gpu_kernels import NAME
 
 from aioflow.devices.gpu import Gpu
@@ -15,7 +14,6 @@ VALUES = np.array([-2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 3.25, np.inf, -np.inf, np.na
 @pytest.fixture
 def gpu():
     gpu = Gpu(FakeGpu(Machine(strict=True)), NAME)
-    install(gpu)
     yield gpu
     gpu.close()
 

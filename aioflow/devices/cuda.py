@@ -39,9 +39,13 @@ class CudaDriver:
         """A stream that does not wait for the null stream."""
         return self._cuda.Stream(non_blocking=True)
 
-    def record(self, stream: Any) -> Any:
+    def record(self, stream: Any, timed: bool = False) -> Any:
         """A new event. Who waits for it sleeps, without the interpreter's lock."""
-        return stream.record(self._cuda.Event(block=True, disable_timing=True))
+        return stream.record(self._cuda.Event(block=True, disable_timing=not timed))
+
+    def elapsed(self, first: Any, last: Any) -> float:
+        """CUDA counts in milliseconds."""
+        return float(self._cuda.get_elapsed_time(first, last)) / 1e3
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
         """An array in CuPy's pool of page-locked memory, which it goes back to with its last reference."""

@@ -2,14 +2,18 @@
 
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.config import Config
 from aioflow.device_spec import DeviceSpec
+from aioflow.devices import cuda
 from aioflow.devices.cpu import Cores, Threads
+from aioflow.devices.driver import Driver
+from aioflow.devices.gpu import Gpu
 from aioflow.devices.memory import Ledger
 from aioflow.dtypes import DeviceKind, Namespace
 
@@ -62,11 +66,6 @@ class Device:
         self.cores: Final = Cores(f"aioflow-cores-{label}", cores)
 
     @property
-    def attributes(self) -> DeviceAttributes:
-        """What there is to say of it."""
-        return DeviceAttributes(self.name, str(self.kind), self.memory.limit, self.incarnation)
-
-    @property
     def accounts(self) -> Ledger | None:
         """`memory`, if it is accounted for."""
         return self.memory if self._accounted else None
@@ -75,13 +74,57 @@ class Device:
         """Run work(begin, end) for parts that make up range(size), on its cores at the same time."""
         self.cores.share_out(work, size)
 
+    async def shut_down(self, limit: float) -> bool:
+        """End the threads of its cores, which have nothing to do between steps."""
+        self.cores.close()
+        return True
+
     def __repr__(self) -> str:
         return f"<Device {self.name}>"
 
 
-def local_devices(config: Config) -> list[Device]:
-    """The devices of a session of this process, as `Config(device_count=)` says: one CPU by default."""
+AnyDevice = Device | Gpu
+
+
+def attributes_of(device: AnyDevice) -> DeviceAttributes:
+    """What there is to say of it."""
+    return DeviceAttributes(device.name, str(device.kind), device.memory.limit, device.incarnation)
+
+
+def local_devices(config: Config) -> list[AnyDevice]:
+    """The devices of a session of this process, opened, as `Config(device_count=, gpus=)` says; CPUs come first.
+
+    InvalidArgumentError if there are not so many GPUs.
+    """
     counts: Mapping[str, int] = config.device_count or {}
     cpus = counts.get("CPU", 1)
     cores = max(1, (os.cpu_count() or 1) // cpus)
-    return [Device(f"{HERE}/device:CPU:{index}", config, cores) for index in range(cpus)]
+    drivers = _drivers(config.gpus, counts.get("GPU"))
+    return [
+        *[Device(f"{HERE}/device:CPU:{index}", config, cores) for index in range(cpus)],
+        *[_gpu(driver, index, config) for index, driver in enumerate(drivers)],
+    ]
+
+
+def _drivers(given: Sequence[Driver] | None, count: int | None) -> Sequence[Driver]:
+    """So many GPUs, all there are for None."""
+    if count == 0:
+        return ()
+    there = cuda.device_count() if given is None else len(given)
+    if count is not None and count > there:
+        raise errors.InvalidArgumentError(
+            f"device_count asks for {count} GPUs, and this process can use {there}"
+            + (
+                " of its own: is CuPy installed (aioflow[cuda12] or aioflow[cuda13]), and a driver?"
+                if not given
+                else ""
+            )
+        )
+    if given is not None:
+        return given[:count]
+    return [cuda.CudaDriver(index) for index in range(there if count is None else count)]
+
+
+def _gpu(driver: Driver, index: int, config: Config) -> Gpu:
+    limit = config.memory_limit_of(Gpu.kind, index)
+    return Gpu(driver, f"{HERE}/device:GPU:{index}", memory_limit=limit, track_memory=config.track_memory)

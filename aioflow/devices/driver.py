@@ -57,8 +57,11 @@ class Driver(Protocol):
     def stream(self) -> Stream:
         """A new stream."""
 
-    def record(self, stream: Any) -> Event:
-        """The point after all that is enqueued on the stream now."""
+    def record(self, stream: Any, timed: bool = False) -> Event:
+        """The point after all that is enqueued on the stream now; `timed` if `elapsed` will be asked about it."""
+
+    def elapsed(self, first: Any, last: Any) -> float:
+        """Seconds from one timed event to another. Both are done."""
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
         """Page-locked host memory: what streams copy from and to. It is free again when nobody refers to it."""

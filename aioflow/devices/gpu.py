@@ -14,6 +14,7 @@ the memory that copies land in is handed back behind the kernels that read it.
 """
 
 import asyncio
+import contextlib
 import secrets
 import types
 from collections import deque
@@ -32,6 +33,8 @@ from aioflow.dtypes import Array, DeviceKind, Namespace
 R = TypeVar("R")
 _CLOSE_LIMIT: Final = 5.0
 """Seconds that closing waits for the GPU."""
+_LAST_LIMIT: Final = 0.1
+"""The same after it was waited for already."""
 LARGE: Final = 1 << 20
 """Bytes from which on a value is copied to page-locked memory beside the loop."""
 _NAMED: Final = 3
@@ -226,7 +229,20 @@ class Gpu:
             driver.to_host(value, pinned, self.to_host)
             return pinned, self.keep(self.to_host, value, pinned)
 
+    def peek(self, value: Array) -> Host:
+        """What it comes to, in host memory. Blocks the thread until that is there: for checks alone."""
+        home, event = self.send_home(self.whole(value), self.mark())
+        event.synchronize()
+        return home
+
     # Its life
+
+    async def shut_down(self, limit: float) -> bool:
+        """Wait until it has done what it was given, and end its threads; False if that takes more than `limit` s."""
+        with contextlib.suppress(TimeoutError, errors.OpError):
+            async with asyncio.timeout(limit):
+                await self.settled()
+        return self.close(_LAST_LIMIT)
 
     def close(self, limit: float = _CLOSE_LIMIT) -> bool:
         """End its threads; False if after so many seconds the GPU has not ended what it was given."""

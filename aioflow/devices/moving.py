@@ -21,7 +21,9 @@ _HELD: Final = frozenset(dtype.np for dtype in GPU_DTYPES)
 class Place(Protocol):
     """Any device: what is no Gpu keeps its values in host memory."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its name."""
 
 
 class Parcel(NamedTuple):

@@ -1,4 +1,7 @@
-"""Values that a device puts away in host memory until they are needed again. Only plans contain them.
+"""Values that go between a GPU's memory and the host's. Only plans contain these ops.
+
+`to_host` and `to_device` copy what kernels want in the other memory. `swap_out` and `swap_in` put a value away until it
+is needed again.
 
 On a GPU the copy to the host is enqueued. The way back begins when that has arrived, and what was enqueued on the GPU
 before it is done, so that its memory is not taken early. On a CPU nothing is copied.
@@ -7,6 +10,7 @@ before it is done, so that its memory is not taken early. On a CPU nothing is co
 from typing import Any, NamedTuple
 
 from aioflow.context import Context
+from aioflow.devices.moving import Parcel, hand_over, receive
 from aioflow.dtypes import Array, DeviceKind, Spec
 from aioflow.op import op
 
@@ -21,6 +25,18 @@ class Away(NamedTuple):
     after: Any
 
 
+@op(waits=True)
+def to_host(value: Spec) -> Spec:
+    """`value`, which is in the device's memory, in host memory, once it has arrived."""
+    return value
+
+
+@op(waits=True)
+def to_device(value: Spec) -> Spec:
+    """`value`, which is in host memory, in the device's, for kernels enqueued from then on."""
+    return value
+
+
 @op
 def swap_out(value: Spec) -> Spec:
     """`value` in host memory: for `swap_in` alone."""
@@ -33,9 +49,21 @@ def swap_in(value: Spec) -> Spec:
     return value
 
 
-for _op in (swap_out, swap_in):
+for _op in (to_host, to_device, swap_out, swap_in):
     _op.no_gradient(_REASON)
     _op.kernel(CPU)(lambda xp, value: value)
+
+
+@to_host.kernel(GPU, fresh=True)
+async def _(ctx: Context, value: Array) -> Array:
+    gpu: Any = ctx.device
+    return await receive(hand_over(value, gpu), gpu, host=True)
+
+
+@to_device.kernel(GPU, fresh=True)
+async def _(ctx: Context, value: Array) -> Array:
+    gpu: Any = ctx.device
+    return await receive(Parcel(value), gpu)
 
 
 @swap_out.kernel(GPU, fresh=True)

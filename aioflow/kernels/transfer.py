@@ -6,7 +6,9 @@ Only plans contain them: partition makes a pair for each value and each device t
 import numpy as np
 
 from aioflow.context import Context
+from aioflow.devices.moving import Parcel, hand_over, receive
 from aioflow.dtypes import SCALAR, Array, DeviceKind, DType, Namespace, Spec, TensorShape, bool_
+from aioflow.kernels.control_flow import DEAD
 from aioflow.op import op
 from aioflow.rendezvous import Key
 
@@ -30,14 +32,18 @@ def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, t
     key = Key(edge, source, incarnation, target, ctx.iteration)
     if ctx.step.trace is not None:
         ctx.step.trace.sent(key)
-    ctx.step.rendezvous.send(key, value)
+    ctx.step.rendezvous.send(key, hand_over(value, ctx.device))
 
 
 @op(waits=True)
 def recv(
-    dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, mortal: bool = False
-) -> Spec:
-    """The value of the `send` of that edge, in this iteration, once it is there; dead, if `mortal`, if that is."""
+    dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, mortal: bool = False,
+    host: bool = False,
+) -> Spec:  # fmt: skip
+    """The value of the `send` of that edge, in this iteration, once it is there; dead, if `mortal`, if that is.
+
+    It is in the memory of the device, or in the host's if `host` says so.
+    """
     return Spec(dtype, TensorShape(shape))
 
 
@@ -45,15 +51,20 @@ recv.no_gradient(_REASON)
 
 
 @recv.kernel(CPU, GPU)
-async def _(ctx: Context, *, edge: str, source: str, incarnation: int, target: str) -> Array:
+async def _(ctx: Context, *, edge: str, source: str, incarnation: int, target: str, host: bool) -> Array:
     key = Key(edge, source, incarnation, target, ctx.iteration)
     trace = ctx.step.trace
     if trace is None:
-        return await ctx.step.rendezvous.recv(key)
+        return await _arrived(ctx, await ctx.step.rendezvous.recv(key), host)
     asked = trace.now()
-    value = await ctx.step.rendezvous.recv(key)
+    value = await _arrived(ctx, await ctx.step.rendezvous.recv(key), host)
     trace.on(target).received(key, source, getattr(value, "nbytes", 0), asked)
     return value
+
+
+async def _arrived(ctx: Context, parcel: Parcel, host: bool) -> Array:
+    """What was sent, in the memory it is wanted in. What is dead is nowhere."""
+    return DEAD if parcel.value is DEAD else await receive(parcel, ctx.device, host=host)
 
 
 @op(stateful=True)

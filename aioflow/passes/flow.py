@@ -30,10 +30,11 @@ class Node:
     """An operation as a plan sees it; `operation` is the user's, for errors and for reports.
 
     Of structured control flow `blocks` are what it runs: of a `cond` both branches, the true one first; of a loop what
-    it asks for (none if it has a limit alone) and the step.
+    it asks for (none if it has a limit alone) and the step. What runs `at_home` works on host memory, with a CPU's
+    kernel, though its device is a GPU.
     """
 
-    __slots__ = ("attrs", "blocks", "controls", "definition", "inputs", "name", "operation", "output_specs")
+    __slots__ = ("at_home", "attrs", "blocks", "controls", "definition", "inputs", "name", "operation", "output_specs")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Node:
         output_specs: Sequence[Spec],
         blocks: "tuple[Block, ...]" = (),
     ) -> None:
+        self.at_home = False
         self.blocks = blocks
         self.operation = operation
         self.definition = definition
@@ -68,7 +70,9 @@ class Node:
     def with_edges(self, inputs: tuple[Value, ...], controls: "tuple[Node, ...]") -> "Node":
         """The same node with other inputs."""
         specs, blocks = self.output_specs, self.blocks
-        return Node(self.operation, self.definition, self.name, inputs, controls, self.attrs, specs, blocks)
+        made = Node(self.operation, self.definition, self.name, inputs, controls, self.attrs, specs, blocks)
+        made.at_home = self.at_home
+        return made
 
     def with_blocks(self, blocks: "Iterable[Block]") -> "Node":
         """The same node with other blocks."""

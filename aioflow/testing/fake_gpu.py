@@ -76,9 +76,13 @@ class FakeGpu:
         self._count += 1
         return FakeStream(self.machine, self, f"gpu{self.index}.{self._count}")
 
-    def record(self, stream: FakeStream) -> FakeEvent:
+    def record(self, stream: FakeStream, timed: bool = False) -> FakeEvent:
         """The point after all that is enqueued on the stream now."""
-        return stream.record()
+        return stream.record(timed)
+
+    def elapsed(self, first: FakeEvent, last: FakeEvent) -> float:
+        """A microsecond for each tick."""
+        return (last.tick - first.tick) * 1e-6
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
         """Host memory that streams copy from and to, full of garbage."""

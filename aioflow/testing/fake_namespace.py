@@ -1,5 +1,6 @@
 """The array namespace of fake GPUs: NumPy's functions on arrays in a GPU's memory, as far as CuPy has them."""
 
+import functools
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -54,6 +55,8 @@ class FakeNamespace(types.ModuleType):
             raise AttributeError(f"CuPy has no {self._prefix}{name}")
         if name == "ndarray":
             return FakeArray
+        if name == "ElementwiseKernel":
+            return functools.partial(FakeElementwiseKernel, self._machine)
         found = getattr(self._module, name)
         if isinstance(found, types.ModuleType):
             made: Any = FakeNamespace(self._machine, found, f"{self._prefix}{name}.")
@@ -120,6 +123,31 @@ class FakeUfunc(FakeFunction):
             raise TypeError(f"CuPy's {self._name}.at takes no {array.dtype}")
         ufunc: Any = self._function
         array.device.call(f"{self._name}.at", ufunc.at, (array, indices, values), changed=(array,))
+
+
+class FakeElementwiseKernel(FakeFunction):
+    """A kernel that is given as text, as far as lines of C like `T v2 = v0 + exp(v1);` are Python, too."""
+
+    def __init__(self, machine: Any, taken: str, given: str, lines: str, name: str, *, preamble: str) -> None:
+        self._taken = [part.split()[1] for part in taken.split(", ")]
+        self._given = [part.split()[1] for part in given.split(", ")]
+        self._lines = [line.removeprefix("T ").removesuffix(";").split(" = ", 1) for line in lines.splitlines()]
+        super().__init__(machine, name, self._compute)
+
+    def _compute(self, *arrays: Any) -> Any:
+        values = dict(zip(self._taken, arrays, strict=True))
+        for target, text in self._lines:
+            values[target] = eval(text, {"__builtins__": {}, **_OF_C}, values)
+        shape = np.broadcast_shapes(*[array.shape for array in arrays])
+        made = [np.array(np.broadcast_to(values[name], shape)) for name in self._given]
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+_OF_C: Final[dict[str, Callable[..., Any]]] = {
+    "T": lambda value: value, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1, "fabs": np.fabs,
+    "floor": np.floor, "log": np.log, "log1p": np.log1p, "select": np.where, "sin": np.sin, "sqrt": np.sqrt,
+    "tanh": np.tanh,
+}  # fmt: skip
 
 
 def _narrow(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,11 +37,13 @@ class Machine:
         copies: how many copies were made, by kind: "H2D", "D2H", "D2D", "P2P".
         copied: the bytes of them.
         launches: how many kernels were launched, by name.
+        ticks: how often it was ticked.
         held: while it is set, nothing runs, even for who blocks.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
+        self.ticks = 0
         self.looks: Counter[str] = Counter()
         self.copies: Counter[str] = Counter()
         self.copied: Counter[str] = Counter()
@@ -93,6 +95,7 @@ class Machine:
     def tick(self) -> bool:
         """Run one piece of work of each stream that can. False if none could."""
         with self._lock:
+            self.ticks += 1
             return not self._held and sum(stream.advance() for stream in self.streams) > 0
 
     def run(self) -> None:
@@ -165,9 +168,12 @@ class FakeStream:
         self.enqueue(event)
         _merge(self.clock, event.clock)
 
-    def record(self) -> "FakeEvent":
-        """The point after all work so far."""
-        return FakeEvent(self, dict(self.clock))
+    def record(self, timed: bool = False) -> "FakeEvent":
+        """The point after all work so far. Timed, it is work itself, which notes when it ran."""
+        event = FakeEvent(self, dict(self.clock))
+        if timed:
+            event.clock[self] = self.enqueue(event.note_time)
+        return event
 
     def knows(self, stream: "FakeStream", number: int) -> bool:
         """Whether that work of the stream surely comes before what is enqueued here next."""
@@ -200,6 +206,11 @@ class FakeEvent:
     def __init__(self, stream: FakeStream, clock: dict[FakeStream, int]) -> None:
         self.stream: Final = stream
         self.clock: Final = clock
+        self.tick = 0
+
+    def note_time(self) -> None:
+        """It is now."""
+        self.tick = self.stream.machine.ticks
 
     @property
     def reached(self) -> bool:
