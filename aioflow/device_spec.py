@@ -6,9 +6,10 @@ import re
 from typing import Final
 
 _PART: Final = re.compile(
-    r"/(?:job:(?P<job>[A-Za-z][\w.-]*|\*)|replica:(?P<replica>\d+|\*)|task:(?P<task>\d+|\*)"
-    r"|device:(?P<type>[A-Za-z]\w*|\*)(?::(?P<index>\d+|\*))?|(?P<legacy_type>cpu|gpu)(?::(?P<legacy_index>\d+|\*))?)",
-    re.IGNORECASE | re.ASCII,
+    r"job:(?P<job>[A-Za-z][\w.-]*|\*)|replica:(?P<replica>\d{1,9}|\*)|task:(?P<task>\d{1,9}|\*)"
+    r"|device:(?P<type>[A-Za-z]\w*|\*)(?::(?P<index>\d{1,9}|\*))?"
+    r"|(?P<short_type>(?i:cpu|gpu))(?::(?P<short_index>\d{1,9}|\*))?",
+    re.ASCII,
 )
 
 
@@ -24,7 +25,10 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, name: str) -> "DeviceSpec":
-        """Parse a name. ValueError naming the part that is malformed."""
+        """Parse a name, or some parts of one, in any order; `CPU:1` is short for `/device:CPU:1`.
+
+        ValueError naming the part that is malformed.
+        """
         return _parse(name)
 
     def merge(self, inner: "DeviceSpec") -> "DeviceSpec":
@@ -51,20 +55,19 @@ def _number(text: str | None) -> int | None:
 
 @functools.lru_cache(maxsize=1024)
 def _parse(name: str) -> DeviceSpec:
-    position = 0
     found: dict[str, str] = {}
-    while position < len(name):
-        match = _PART.match(name, position)
+    for part in filter(None, name.split("/")):
+        match = _PART.fullmatch(part)
         if match is None:
             raise ValueError(
-                f"malformed device name {name!r} at {name[position:]!r}; "
-                "write /job:J/replica:R/task:T/device:TYPE:ID or a part of it, as /device:GPU:0"
+                f"malformed device name {name!r} at {part!r}; write /job:J/replica:R/task:T/device:TYPE:ID or some of "
+                "its parts, as /device:GPU:0 or CPU:1"
             )
-        stated = {key.removeprefix("legacy_"): value for key, value in match.groupdict().items() if value is not None}
+        stated = {key.removeprefix("short_"): value for key, value in match.groupdict().items() if value is not None}
         if not found.keys().isdisjoint(stated):
-            raise ValueError(f"device name {name!r} states {', '.join(sorted(found.keys() & stated))} twice")
+            twice = ", ".join(sorted(found.keys() & stated))
+            raise ValueError(f"device name {name!r} states {twice} twice; leave one of them out")
         found |= stated
-        position = match.end()
     kind = found.get("type", "*")
     return DeviceSpec(
         job=None if found.get("job", "*") == "*" else found["job"],

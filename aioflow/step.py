@@ -168,7 +168,9 @@ class Step:
     async def run(self, programs: Programs, feeds: Outputs, limit: float | None) -> list[Array]:
         """Execute the programs. Cancelling the caller's task ends the step and leaves nothing of it."""
         self._lanes = [self._lane(part.device) for part in programs.parts]
-        self._executions = [Execution(part.program, lane) for part, lane in zip(programs.parts, self._lanes, strict=True)]
+        self._executions = [
+            Execution(part.program, lane) for part, lane in zip(programs.parts, self._lanes, strict=True)
+        ]
         with self:
             if limit is None:
                 return await self._run_parts(programs, feeds)

@@ -33,6 +33,7 @@ ROWS = (
     "devices",
     "placement",
     "receives",
+    "gpu",
 )
 
 

@@ -227,7 +227,7 @@ async def test_what_a_gpu_has_no_kernel_for_is_refused_or_placed_elsewhere(graph
         with pytest.raises(errors.InvalidArgumentError, match=r"as_string has no kernel .*it has them for CPU"):
             await session.run(text, {text.op.inputs[0]: 1.0})
     async with af.Session(graph=graph, config=plugged.config()) as session:
-        assert await session.run(text, {text.op.inputs[0]: 1.0}) == b"1"
+        assert await session.run(text, {text.op.inputs[0]: 1.0}) == b"1.000000"
 
 
 # What goes wrong

@@ -1,5 +1,6 @@
 """The array namespace of fake GPUs: NumPy's functions on arrays in a GPU's memory, as far as CuPy has them."""
 
+import ast
 import functools
 import types
 from collections.abc import Callable
@@ -137,7 +138,7 @@ class FakeElementwiseKernel(FakeFunction):
     def _compute(self, *arrays: Any) -> Any:
         values = dict(zip(self._taken, arrays, strict=True))
         for target, text in self._lines:
-            values[target] = eval(text, {"__builtins__": {}, **_OF_C}, values)
+            values[target] = _evaluated(ast.parse(text, mode="eval").body, values)
         shape = np.broadcast_shapes(*[array.shape for array in arrays])
         made = [np.array(np.broadcast_to(values[name], shape)) for name in self._given]
         return made[0] if len(made) == 1 else tuple(made)
@@ -148,6 +149,28 @@ _OF_C: Final[dict[str, Callable[..., Any]]] = {
     "floor": np.floor, "log": np.log, "log1p": np.log1p, "select": np.where, "sin": np.sin, "sqrt": np.sqrt,
     "tanh": np.tanh,
 }  # fmt: skip
+
+
+_OPERATORS: Final[dict[type, Callable[..., Any]]] = {
+    ast.Add: np.add, ast.Div: np.divide, ast.Gt: np.greater, ast.Lt: np.less, ast.Mult: np.multiply,
+    ast.NotEq: np.not_equal, ast.Sub: np.subtract, ast.USub: np.negative,
+}  # fmt: skip
+
+
+def _evaluated(tree: Any, values: dict[str, Any]) -> Any:
+    """What an expression of arithmetic, comparisons and calls comes to."""
+    match tree:
+        case ast.Name(id=name):
+            return values[name]
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=op, operand=operand):
+            return _OPERATORS[type(op)](_evaluated(operand, values))
+        case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _OPERATORS[type(op)](_evaluated(left, values), _evaluated(right, values))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _OF_C[name](*[_evaluated(each, values) for each in args])
+    raise NotImplementedError(f"{ast.unparse(tree)} is no part of the kernels that are known")
 
 
 def _narrow(method: Callable[..., Any]) -> Callable[..., Any]:
