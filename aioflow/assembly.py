@@ -175,8 +175,7 @@ class _Assembly:
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
         fused = not group.waits and (self._fused or bool(group.nodes[0].blocks))
         inputs = [v for v in (dict.fromkeys(reads) if fused else reads) if v not in self._literals]
-        numbers = numbers_among(group.nodes, inputs)
-        cost = costs.RegionCost(estimate_for(group.nodes, inputs), count_of(group.nodes), numbers)
+        cost = self._cost(group.nodes, inputs)
         places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
         bound = [self._bound[node] for node in group.nodes]
         if not fused:
@@ -193,6 +192,12 @@ class _Assembly:
         heavy = _Chained(bound, inputs, outputs, literals, region.find) if chained_when_heavy else None
         find = region.find if heavy is None else heavy.find
         return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy)
+
+    def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.RegionCost:
+        """What it costs the loop: what a GPU runs is enqueued there, and never worth a thread."""
+        if self._context.kind is DeviceKind.GPU:
+            return costs.RegionCost(lambda arrays: (0.0, False), math.inf)
+        return costs.RegionCost(estimate_for(nodes, inputs), count_of(nodes), numbers_among(nodes, inputs))
 
     def _primitive(self, index: int, node: Node, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
         """A unit that the executor runs itself. What a merge reads does not go through slots."""

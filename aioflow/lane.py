@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from aioflow.context import Context, StepView
-from aioflow.devices.device import AnyDevice
+from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu
 from aioflow.executor import Outputs, Unit, UnitCoroutine
 from aioflow.gpu_tracing import GpuTrace
@@ -68,12 +68,8 @@ class Lane:
             return self._local.quiet.run(send, value)
 
     async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
-        """Drive a coroutine that never waits on a compute thread. Cancelling returns at once.
-
-        On a GPU it is driven here: its kernels are enqueued and return at once, however long they take.
-        """
-        if isinstance(self.device, Gpu):
-            return await self.inline(unit, bucket, coroutine)
+        """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
+        assert isinstance(self.device, Device)
         drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
         return await self.device.compute.run(drive, repr(unit), coroutine.close)
 

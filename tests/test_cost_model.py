@@ -13,6 +13,7 @@ from aioflow.costs import Rates, Site
 from aioflow.dtypes import DeviceKind
 from aioflow.lane import Lane
 from aioflow.passes.prune import prune
+from aioflow.testing.fake_gpu import FakeGpu, Machine
 from aioflow.tracing import NodeStats, Trace, Transfer
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
@@ -206,7 +207,9 @@ async def test_a_run_of_many_nodes_teaches_too(graph, slow):
         y = slow(y)
     async with af.Session(graph=graph) as session:
         await session.run(y, {"x:0": 1.0}, TRACE)
-        assert any("test_light(" in line and line.split()[:2] == ["50", "ms"] for line in str(session.cost_model).split("\n"))
+        assert any(
+            "test_light(" in line and line.split()[:2] == ["50", "ms"] for line in str(session.cost_model).split("\n")
+        )
 
 
 async def test_what_proves_slow_moves_when_placed_anew_and_state_stays(graph, slow):
@@ -246,14 +249,23 @@ async def test_what_was_learnt_and_saved_places_alike_in_another_session(graph, 
             assert places(session, total, x) == expected
 
 
-async def test_a_gpu_that_was_only_told_what_to_do_teaches_nothing(graph, slow, monkeypatch):
-    y = slow(af.placeholder(af.float32, [], name="x"))
-    async with af.Session(graph=graph) as session:
-        await session.run(y, {"x:0": 1.0}, TRACE)
-        monkeypatch.setattr(type(session._local.devices[0]), "kind", GPU)
-        learnt = str(session.cost_model)
-        await session.run(y, {"x:0": 1.0}, TRACE)
-        assert str(session.cost_model) == learnt
+async def test_of_a_gpu_its_kernels_teach_and_what_is_copied_does_not(graph):
+    gpu = FakeGpu(Machine())
+    x = af.placeholder(af.float32, [8, 8], name="x")
+    with af.device("/gpu:0"):
+        y = af.matmul(x, x)
+    with af.device("/cpu:0"):
+        z = af.exp(y)
+    metadata = af.RunMetadata()
+    async with af.Session(graph=graph, config=af.Config(gpus=[gpu])) as session:
+        await session.run(z, {x: np.eye(8)}, TRACE, metadata)
+        model = session.cost_model
+    assert metadata.transfers
+    (took,) = [stats.busy for stats in metadata.step_stats if stats.op_type == "matmul"]
+    _, nodes = nodes_of(y)
+    assert model.seconds(nodes[y.op.name], GPU) == took
+    assert model.seconds(nodes[y.op.name], CPU) != took
+    assert model.link("bus") == LINKS["bus"]
 
 
 # Files

@@ -9,8 +9,11 @@ import pytest
 from doubles import light
 
 import aioflow as af
+from aioflow import nest
 from aioflow.dtypes import DeviceKind
+from aioflow.kernels.variables import read_variable
 from aioflow.op import REGISTRY
+from aioflow.placement.colocation import is_state
 from aioflow.testing import no_leaks
 
 HERE = "/job:localhost/replica:0/task:0"
@@ -63,7 +66,9 @@ def test_without_being_told_a_session_has_one_cpu(graph):
     assert [each.name for each in devices] == CPUS[:1]
 
 
-NAMES = ["/cpu:2", "/CPU:2", "/device:CPU:2", CPUS[2], "/task:0/cpu:2", "/job:localhost/device:CPU:2"]
+NAMES = [
+    "CPU:2", "cpu:2", "/cpu:2", "/CPU:2", "/device:CPU:2", CPUS[2], "/task:0/cpu:2", "/job:localhost/device:CPU:2",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -139,7 +144,7 @@ async def test_softly_placed_only_the_job_the_replica_and_the_task_must_be_there
             assert (await refused(session, y, {x: 1.0})).op == "y"
 
 
-@pytest.mark.parametrize("name", ["/cpu:x", "/device:CPU:0/device:CPU:1", "cpu", "/job:", "/device:CPU:-1", 3])
+@pytest.mark.parametrize("name", ["/cpu:x", "/device:CPU:0/device:CPU:1", "cpu2", "/job:", "/device:CPU:-1", 3])
 def test_a_name_that_is_none_is_refused_where_it_is_given(name):
     with pytest.raises((ValueError, TypeError)), af.device(name):
         af.negative(af.constant(1.0))
@@ -205,7 +210,7 @@ async def test_a_variable_pinned_away_from_what_works_on_it_is_refused(session):
     with af.device("/cpu:1"):
         v = af.Variable(1.0, name="v")
     with af.device("/cpu:2"):
-        asked = af.is_variable_initialized(v)
+        asked = read_variable(v.handle)
     error = await refused(session, asked)
     assert error.op == asked.op.name
     assert "test_devices.py" in error.line
@@ -226,12 +231,75 @@ async def test_reads_and_updates_are_where_their_variable_is_whatever_is_asked_f
     assert places(session, z) == {"v": 1, "read_variable": 1, "z": 2}
 
 
+def queue():
+    return af.FIFOQueue(3, [af.float32], [[]], name="state")
+
+
+def number():
+    return af.Variable(1, name="state")
+
+
+def table():
+    return af.Variable([[1.0], [2.0]], name="state")
+
+
+WORK = [
+    (number, lambda v: v.read_value()),
+    (number, lambda v: v.initialized_value()),
+    (number, lambda v: v + 1),
+    (number, lambda v: v.assign(2)),
+    (number, lambda v: af.assign_add(v, 2)),
+    (number, lambda v: af.assign_mul(v, 2)),
+    (number, lambda v: v.initializer),
+    (number, af.is_variable_initialized),
+    (number, lambda v: af.report_uninitialized_variables([v])),
+    (number, lambda v: af.assert_variables_initialized([v])),
+    (number, lambda v: af.count_up_to(v, 3)),
+    (table, lambda v: v.sparse_read([0])),
+    (table, lambda v: af.nn.embedding_lookup(v, [1])),
+    (table, lambda v: v.scatter_add(af.IndexedSlices(af.constant([[5.0]]), af.constant([0])))),
+    (table, lambda v: af.scatter_mul(v, [0], [[2.0]])),
+    (table, lambda v: af.scatter_nd_update(v, [[0, 0]], [2.0])),
+    (table, lambda v: af.train.AdamOptimizer().minimize(af.reduce_sum(v), var_list=[v])),
+    (table, lambda v: af.train.ExponentialMovingAverage(0.9).apply([v])),
+    (queue, lambda q: q.enqueue(1.0)),
+    (queue, lambda q: q.enqueue_many([[1.0]])),
+    (queue, lambda q: q.dequeue()),
+    (queue, lambda q: q.dequeue_many(2)),
+    (queue, lambda q: q.size()),
+    (queue, lambda q: q.close()),
+    (lambda: af.TextLineReader(name="state"), lambda r: r.num_records_produced()),
+    (lambda: af.TextLineReader(name="state"), lambda r: r.serialize_state()),
+    (lambda: af.TextLineReader(name="state"), lambda r: r.reset()),
+    (lambda: af.ConditionalAccumulator(af.float32, [], name="state"), lambda a: a.num_accumulated()),
+    (lambda: af.Barrier([af.float32], [[]], name="state"), lambda b: b.ready_size()),
+    (lambda: af.StagingArea([af.float32], shared_name="state"), lambda s: s.size()),
+]
+
+
+@pytest.mark.parametrize(("made", "work"), WORK)
+async def test_what_works_on_state_runs_where_that_is_whatever_is_asked_for_around_it(session, graph, x, made, work):
+    with af.device("/cpu:2"):
+        elsewhere = af.exp(x)
+    with af.device("/cpu:1"):
+        state = made()
+    with af.device("/cpu:3"), graph.colocate_with(elsewhere):
+        asked = work(state)
+    after = [asked] if isinstance(asked, af.Operation) else list(nest.flatten(asked))
+    with af.control_dependencies(after):
+        done = af.no_op()
+    found = session.placement(done).devices
+    taking = [node for node in found if any(is_state(spec) for spec in (*node.input_specs, *node.output_specs))]
+    assert len(taking) > 1
+    assert {found[node] for node in taking} == {CPUS[1]}
+
+
 async def test_what_asks_for_another_device_than_where_an_earlier_step_has_put_its_state_is_refused(session):
     v = af.Variable(1.0, name="v")
     await session.run(v.initializer)
     home = places(session, v.read_value())["v"]
     with af.device(f"/cpu:{home + 1}"):
-        asked = af.is_variable_initialized(v)
+        asked = read_variable(v.handle)
     error = await refused(session, asked)
     assert "'v'" in error.message
     assert CPUS[home] in error.message
@@ -298,6 +366,43 @@ async def test_placing_anew_leaves_variables_where_they_are(session):
     await session.run(update)
     assert [value.tolist() for value in await session.run([v.read_value() for v in variables])] == [[9.0] * 100] * 6
     assert await session.run(pinned.read_value()) == 7.0
+
+
+async def test_variables_on_several_devices_are_looked_at_where_each_is(session):
+    variables = []
+    for index in range(4):
+        with af.device(f"/cpu:{index}"):
+            variables.append(af.Variable(float(index), name=f"v{index}"))
+    missing = af.report_uninitialized_variables(name="missing")
+    await session.run([variables[0].initializer, variables[2].initializer])
+    assert (await session.run(missing)).tolist() == [b"v1", b"v3"]
+    assert (await session.run("missing:0")).tolist() == [b"v1", b"v3"]
+    found = places(session, missing)
+    assert [found[f"v{index}"] for index in range(4)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+async def test_a_function_with_its_own_gradient_reads_variables_of_several_devices(graph, x, optimize):
+    variables = []
+    for index in (1, 2):
+        with af.device(f"/cpu:{index}"):
+            variables.append(af.Variable(float(index), name=f"v{index}"))
+
+    @af.custom_gradient
+    def scaled(given):
+        def gradient(dy, variables):
+            return dy * 10.0, [dy * 100.0 * v for v in variables]
+
+        return given * variables[0] * variables[1], gradient
+
+    with af.device("/cpu:3"):
+        y = scaled(x)
+    slopes = af.gradients(y, [x, *variables])
+    async with af.Session(graph=graph, config=config(optimize=optimize)) as session:
+        await session.run(af.global_variables_initializer())
+        assert await session.run([y, slopes], {x: 3.0}) == [6.0, [10.0, 100.0, 200.0]]
+        found = places(session, [y, *slopes], x)
+        assert (found["v1"], found["v2"], found[y.op.name]) == (1, 2, 3)
 
 
 async def test_two_sessions_share_a_container_whatever_their_devices(graph):

@@ -1,10 +1,14 @@
 """Reports of who waits for what."""
 
 import asyncio
+import re
 
 import pytest
+from doubles import gated
 
 import aioflow as af
+from aioflow.node import describe_line
+from aioflow.testing import Gate
 
 
 @pytest.fixture
@@ -46,6 +50,79 @@ async def test_who_waits_for_a_queue_is_named_with_line_and_time(graph):
         assert "waits to take an element of" in str(await session.explain())
         await ended(task)
         assert (await session.explain()).waits == ()
+
+
+CPUS = [f"/job:localhost/replica:0/task:0/device:CPU:{index}" for index in range(2)]
+
+
+@pytest.fixture
+async def pair(graph):
+    async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 2}, stall_report=30.0)) as session:
+        yield session
+
+
+async def test_what_another_device_has_not_sent_is_named_with_the_line_that_built_it(pair, caplog):
+    gate = Gate()
+    with af.device("/cpu:0"):
+        value = gated(af.placeholder_with_default(1.0, [], name="x"), gate, name="held")
+    with af.device("/cpu:1"):
+        result = af.negative(value, name="awaits")
+    task = asyncio.create_task(pair.run(result))
+    await gate.arrived()
+    await asyncio.sleep(5)
+    report = await pair.explain()
+    (received,) = [wait for wait in report.waits if wait.op_type == "recv"]
+    assert received.seconds == pytest.approx(5)
+    assert re.fullmatch(rf"receive '\d+ held:0' from {CPUS[0]} on {CPUS[1]}", received.what)
+    assert received.line == describe_line(value.op)
+    assert f"waits to {received.what}\n    at {received.line}" in str(report)
+    assert [wait.op_type for wait in report.waits if wait is not received] == ["test_waiting"]
+    await asyncio.sleep(30)
+    (record,) = caplog.records
+    assert f"waits to {received.what}" in record.getMessage()
+    gate.open()
+    assert await task == -1.0
+    assert (await pair.explain()).waits == ()
+
+
+async def test_each_iteration_that_waits_for_another_device_is_told_with_its_own_time(pair):
+    gate = Gate()
+    x = af.placeholder_with_default(1.0, [], name="x")
+
+    def body(i, total):
+        with af.device("/cpu:0"):
+            held = gated(x + af.cast(i, af.float32), gate, name="held")
+        with af.device("/cpu:1"):
+            return i + 1, af.add(total, held, name="sum")
+
+    _, total = af.while_loop(lambda i, _: i < 3, body, [0, 0.0])
+    task = asyncio.create_task(pair.run(total))
+    await gate.arrived()
+    await asyncio.sleep(5)
+    waits = [wait for wait in (await pair.explain()).waits if "held" in wait.what]
+    assert {wait.what.partition(" from ")[0].partition(" in ")[2] for wait in waits} == {
+        "iteration 0", "iteration 1", "iteration 2",
+    }  # fmt: skip
+    assert [wait.seconds for wait in waits] == pytest.approx([5] * 3)
+    gate.open()
+    assert await task == 6.0
+
+
+async def test_several_steps_that_wait_for_another_device_are_told_apart(pair):
+    gate = Gate()
+    with af.device("/cpu:0"):
+        value = gated(af.placeholder_with_default(1.0, [], name="x"), gate, name="held")
+    with af.device("/cpu:1"):
+        result = af.negative(value)
+    tasks = []
+    for _ in range(3):
+        tasks.append(asyncio.create_task(pair.run(result)))
+        await asyncio.sleep(10)
+    waits = [wait for wait in (await pair.explain()).waits if wait.op_type == "recv"]
+    assert [wait.seconds for wait in waits] == pytest.approx([30, 20, 10])
+    assert [wait.step for wait in waits] == sorted({wait.step for wait in waits})
+    gate.open()
+    assert await asyncio.gather(*tasks) == [-1.0] * 3
 
 
 async def test_several_steps_are_told_apart(graph):

@@ -303,7 +303,7 @@ def test_device_scopes_refine_each_other(graph):
             assert a().device == ""
 
 
-@pytest.mark.parametrize("device", ["gpu", "/gpu:x", "/job:a/job:b", DeviceSpec(job="a b")])
+@pytest.mark.parametrize("device", ["tpu", "/gpu:x", "/job:a/job:b", DeviceSpec(job="a b")])
 def test_a_malformed_device_is_refused_at_once(graph, device):
     with pytest.raises(ValueError, match="device name"), graph.device(device):
         pass
@@ -354,9 +354,21 @@ def test_gradient_overrides_are_recorded(graph):
     ("name", "canonical"),
     [
         ("", ""),
+        ("/", ""),
         ("/cpu:0", "/device:CPU:0"),
+        ("/CPU:0", "/device:CPU:0"),
+        ("CPU:2", "/device:CPU:2"),
+        ("cpu:2", "/device:CPU:2"),
+        ("gpu", "/device:GPU:*"),
         ("/gpu", "/device:GPU:*"),
+        ("/gpu:*", "/device:GPU:*"),
+        ("device:CPU:1", "/device:CPU:1"),
+        ("/device:cpu:1", "/device:CPU:1"),
         ("/device:GPU:*", "/device:GPU:*"),
+        ("/device:*:1", "/device:*:1"),
+        ("job:ps/task:1", "/job:ps/task:1"),
+        ("/job:worker/task:1/cpu:0", "/job:worker/task:1/device:CPU:0"),
+        ("/job:worker//task:1/", "/job:worker/task:1"),
         ("/job:*/task:1", "/task:1"),
         ("/device:tpu:7/job:w-1.x", "/job:w-1.x/device:TPU:7"),
         ("/job:worker/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:1/device:CPU:0"),
@@ -365,6 +377,47 @@ def test_gradient_overrides_are_recorded(graph):
 def test_device_names_have_a_canonical_form(name, canonical):
     assert str(DeviceSpec.from_string(name)) == canonical
     assert DeviceSpec.from_string(canonical) == DeviceSpec.from_string(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("cpu0", "cpu0"),
+        ("tpu:0", "tpu:0"),
+        ("/cpu:-1", "cpu:-1"),
+        ("/cpu: 1", "cpu: 1"),
+        ("/cpu:0:1", "cpu:0:1"),
+        ("/device", "device"),
+        ("/device:", "device:"),
+        ("/device:CPU:x", "device:CPU:x"),
+        ("/job:", "job:"),
+        ("/JOB:worker", "JOB:worker"),
+        ("/job:worker:1", "job:worker:1"),
+        ("/job:worker/task:one", "task:one"),
+        ("/task:" + "1" * 5000, "task:1"),
+        ("/job:worker\n", "job:worker\\n"),
+        ("/cpu:\u0661", "cpu:\u0661"),
+    ],
+)
+def test_of_a_malformed_device_name_the_part_is_named_with_what_to_write(name, part):
+    with pytest.raises(ValueError, match="^malformed device name") as caught:
+        DeviceSpec.from_string(name)
+    assert f" at '{part}" in str(caught.value)
+    assert "write /job:J/replica:R/task:T/device:TYPE:ID" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "twice"),
+    [
+        ("/job:a/job:b", "job"),
+        ("/cpu:0/device:GPU:0", "index, type"),
+        ("/cpu/gpu:0", "type"),
+        ("/replica:*/replica:0", "replica"),
+    ],
+)
+def test_a_device_name_that_says_something_twice_is_refused(name, twice):
+    with pytest.raises(ValueError, match=f"states {twice} twice"):
+        DeviceSpec.from_string(name)
 
 
 # Collections and marks

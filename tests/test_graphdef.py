@@ -225,7 +225,7 @@ def document(*nodes, **changes):
         (document(node(input=["^y:0"])), "'^y:0' is no input"),
         (document(node(input=["^y", "z"])), "an input comes after one that starts with '^'"),
         (document(node(attr=[])), "0 of list cannot be its attr"),
-        (document(node(device="gpu")), "node 'x': malformed device name 'gpu'"),
+        (document(node(device="gpu0")), "node 'x': malformed device name 'gpu0'"),
         (document(node(device=None)), "None cannot be its device"),
         (document(node(container="_")), "'_' cannot be its container"),
         (document(node(colocation=["_"])), "cannot be its colocation"),

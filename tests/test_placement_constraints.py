@@ -257,7 +257,7 @@ CANNOT_BE = [
     (no_such_type, "a", ["there is no device /device:TPU:0; there are", "device:CPU:1", "allow_soft_placement"]),
     (no_such_job, "a", ["there is no device /job:other/device:CPU:0; there are"]),
     (no_such_device_for_a_constant, "a", ["there is no device /device:CPU:7"]),
-    (malformed, "a", ["malformed device name '/cpu:zero' at ':zero'"]),
+    (malformed, "a", ["malformed device name '/cpu:zero' at 'cpu:zero'"]),
 ]
 
 
