@@ -15,7 +15,7 @@ from aioflow.partition import Part, partition
 from aioflow.passes.compress import Compression
 from aioflow.passes.flow import Flow
 from aioflow.passes.memory_kinds import memory_kinds
-from aioflow.placement import Placement, lowered, place, state_key
+from aioflow.placement import Placement, lowered, place, state_bytes, state_key
 from aioflow.scheduling import scheduled
 
 _log: Final = logging.getLogger("aioflow.placement")
@@ -34,6 +34,8 @@ class Placer:
         self._incarnations = {device.name: device.incarnation for device in devices}
         self._compression = Compression(config.compression)
         self._homes: dict[Hashable, str] = {}
+        self._state: dict[Hashable, float] = {}
+        """The bytes of what is at home."""
         self._lock = threading.Lock()
         self.model: Final = config.cost_model or CostModel()
 
@@ -56,6 +58,7 @@ class Placer:
             for node, device in placed.devices.items():
                 if node.definition.handle:
                     self._homes.setdefault(state_key(node), device)
+                    self._state[state_key(node)] = state_bytes(node)
         if self._config.log_device_placement:
             _log.info("%s", placed)
         return partition(flow, placed.devices, self._incarnations, self._compression)
@@ -70,7 +73,20 @@ class Placer:
 
     def _place(self, flow: Flow) -> Placement:
         soft = self._config.allow_soft_placement
-        return place(flow, self._sites, self.model, soft=soft, homes=self._homes)
+        return place(flow, self._with_room(flow), self.model, soft=soft, homes=self._homes)
+
+    def _with_room(self, flow: Flow) -> list[Site]:
+        """The devices with the memory that the state of other plans leaves."""
+        mine = {state_key(node) for node in flow.nodes if node.definition.handle}
+        held = dict.fromkeys(self._incarnations, 0.0)
+        for key, size in self._state.items():
+            if key not in mine:
+                held[self._homes[key]] += size
+        return [
+            site if site.memory_limit is None
+            else dataclasses.replace(site, memory_limit=int(max(0, site.memory_limit - held[site.name])))
+            for site in self._sites
+        ]  # fmt: skip
 
 
 def _with_memory_kinds(part: Part, kind: DeviceKind) -> Part:

@@ -266,6 +266,41 @@ async def test_a_branch_whose_operations_are_pinned_away_from_its_variable_spans
     assert await session.run(w.read_value()) == 11.0
 
 
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("trips", [0, 2])
+async def test_a_branch_of_outer_values_in_a_loop_that_spans_devices_is_dead_after_the_last_iteration(
+    session, constant, trips
+):
+    x, chosen, count = af.placeholder(af.float32, []), af.placeholder(af.bool, []), af.placeholder(af.int32, [])
+
+    def body(i, v):
+        with af.device(DEVICES[0]):
+            made = af.cond(af.constant(False) if constant else chosen, lambda: v + 1.0, lambda: x * 2.0)
+        with af.device(DEVICES[1]):
+            return i + 1, af.tanh(made)
+
+    y = af.while_loop(lambda i, v: i < count, body, [0, x])[1]
+    expected = np.tanh(np.float32(0.6)) if trips else np.float32(0.3)
+    for options in (None, af.RunOptions(trace=True)):
+        found = await session.run(y, {x: 0.3, chosen: False, count: trips}, options, af.RunMetadata())
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+async def test_a_loop_in_a_branch_may_be_pinned_away_from_the_variable_it_updates(session):
+    chosen = af.placeholder(af.bool, [])
+    with af.device(DEVICES[0]):
+        state = af.Variable(1.0)
+
+    def updating():
+        with af.device(DEVICES[1]):
+            return af.while_loop(lambda i: i < 3.0, lambda i: i + 0.0 * state.assign_add(1.0) + 1.0, [0.0])
+
+    y = af.cond(chosen, updating, lambda: af.constant(5.0))
+    await session.run(state.initializer)
+    assert await session.run(y, {chosen: True}) == 3
+    assert await session.run(state) == 4
+
+
 async def test_a_branch_over_state_on_two_devices_spans_them_though_nothing_in_it_is_pinned(session):
     with af.device(DEVICES[1]):
         v = af.Variable(1.0)
@@ -522,6 +557,29 @@ async def test_iterations_overlap_across_devices(graph, executor):
             begin = asyncio.get_running_loop().time()
             assert await session.run(result) == 4.0
             assert asyncio.get_running_loop().time() - begin == seconds
+
+
+@pytest.mark.parametrize("counting", DEVICES[:2])
+@pytest.mark.parametrize("adding", DEVICES[:2])
+async def test_a_variable_that_is_late_on_a_device_holds_up_nothing_else_there(session, counting, adding):
+    """Ten iterations wait for a second each, all at the same time, though what they make is added up in order."""
+
+    async def work(value):
+        await asyncio.sleep(1.0)
+        return value
+
+    def body(i, total):
+        with af.device(DEVICES[0]):
+            made = waiting(af.cast(i, af.float32), work)
+        with af.device(adding):
+            total = total + made
+        with af.device(counting):
+            return i + 1, total
+
+    total = af.while_loop(lambda i, _: i < 10, body, [0, 0.0])[1]
+    begin = asyncio.get_running_loop().time()
+    assert await session.run(total) == 45.0
+    assert asyncio.get_running_loop().time() - begin == 1.0
 
 
 async def test_devices_wait_at_the_same_time(session):

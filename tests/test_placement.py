@@ -266,3 +266,14 @@ def test_an_empty_flow_is_placed():
 def test_devices_without_a_cpu_have_the_first_one_as_their_client():
     end = work([])
     assert placed(flow_of(end), sites(0, 2)) == {end.op.name: f"{DeviceKind.GPU}:0"}
+
+
+async def test_variables_of_several_plans_are_put_where_there_is_room_for_them():
+    limits = {f"CPU:{index}": 2_500_000 for index in range(4)}
+    with af.Graph().as_default() as graph:
+        variables = [af.Variable(af.fill([250_000], float(index))) for index in range(4)]
+    config = af.Config(device_count={"CPU": 4}, memory_limit=limits, optimize=False)
+    async with af.Session(graph=graph, config=config) as session:
+        for variable in variables:
+            await session.run(variable.initializer)
+        assert [value[0] for value in await session.run(variables)] == [0, 1, 2, 3]

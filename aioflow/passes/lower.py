@@ -57,8 +57,6 @@ class _Lowering:
         self._nodes: list[Node] = []
         self._moved: dict[Value, Value] = {}
         self._anchors: dict[Node, tuple[Node, ...]] = {}
-        self._still: set[Node] = set()
-        """Nodes whose values are the same in every iteration: captures."""
         self._framed = False
         """Whether some of the flow is in branches and loops already."""
 
@@ -99,15 +97,11 @@ class _Lowering:
     def _add(self, node: Node, place: _Place) -> Node:
         """Put a node there; tied to the pivot if nothing else makes it wait for the branch or iteration."""
         constant = node.definition.name == "constant" and not node.controls
-        loose = all(self._everywhere(source) for source in [*[source for source, _ in node.inputs], *node.controls])
+        loose = all(_is_everywhere(source) for source in [*[source for source, _ in node.inputs], *node.controls])
         if place.pivot is not None and loose and not constant:
             node = node.with_edges(node.inputs, (*node.controls, place.pivot))
         self._nodes.append(node)
         return node
-
-    def _everywhere(self, node: Node) -> bool:
-        """Whether it is alive in every iteration and branch around."""
-        return node in self._still or (node.definition.name == "constant" and not node.controls)
 
     def _make(
         self, node: Node, op: str, part: str, inputs: Sequence[Value], place: _Place, *specs: Spec,
@@ -123,7 +117,7 @@ class _Lowering:
 
     def _tied(self, node: Node, part: str, value: Value, place: _Place) -> Value:
         """`value` as one of that branch or iteration alone."""
-        if not self._everywhere(value.node):
+        if not _is_everywhere(value.node):
             return value
         return Value(self._make(node, "identity", part, [value], place, value.spec), 0)
 
@@ -140,10 +134,9 @@ class _Lowering:
         inputs = [self._moved[value] for value in node.inputs]
         switched = next((value for value in inputs if value.node.definition.name == "switch"), None)
         sources = [*controls, *[source for source, _ in inputs if source.definition.name != "switch"]]
-        sources = [source for source in sources if not self._everywhere(source)]
-        steady = [source for source in sources if not _is_capture(source)]
-        if switched is None or steady:
-            return next(iter(steady or sources), None)
+        sources = [source for source in sources if not _is_everywhere(source)]
+        if switched is None or sources:
+            return next(iter(sources), None)
         # not the switch itself, which has run, whichever of its outputs is dead
         return self._make(node, "identity", "pivot", [switched], _Place(), switched.spec)
 
@@ -180,9 +173,14 @@ class _Lowering:
         return self._make(node, "switch", f"switch{index}", [value, pred], place, *specs, controls=controls)
 
 
-def _is_capture(node: Node) -> bool:
-    """Whether it enters a loop for every iteration, and so for the last, too, in which only the condition is asked."""
-    return node.definition.name == "enter" and bool(node.attrs["is_constant"])
+def _is_everywhere(node: Node) -> bool:
+    """Whether it is alive in every iteration and branch around: constants, and what enters a loop for every iteration.
+
+    So it is in the last, too, in which only the condition is asked.
+    """
+    if node.definition.name == "enter":
+        return bool(node.attrs["is_constant"])
+    return node.definition.name == "constant" and not node.controls
 
 
 class _Loop:
@@ -252,8 +250,7 @@ class _Loop:
         if value.node.definition.name == "constant" and not value.node.controls:
             return value
         if place not in self._entered:
-            entered = self._entered[place] = self._enter(f"capture{place}", value, constant=True)
-            self._lowering._still.add(entered.node)
+            self._entered[place] = self._enter(f"capture{place}", value, constant=True)
         return self._entered[place]
 
     def _bind_arguments(self, block: Block, variables: Sequence[Value], place: _Place) -> None:

@@ -24,7 +24,7 @@ from aioflow.placement.refinement import Refinement
 from aioflow.placement.report import Placement, Reasons
 from aioflow.placement.simulation import Layout
 from aioflow.placement.spanning import lowered
-from aioflow.placement.work import Work
+from aioflow.placement.work import Work, state_bytes
 
 _BUDGET: Final = 20_000
 """So many nodes are simulated to refine a placement: of a small flow much is tried, a very large one stays as it is."""
@@ -80,4 +80,4 @@ def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
     return best, ["moved: the step is shorter so" if i in best.moved else each for i, each in enumerate(why)]
 
 
-__all__ = ["Placement", "Site", "is_everywhere", "lowered", "place", "state_key"]
+__all__ = ["Placement", "lowered", "place", "state_bytes", "state_key"]

@@ -37,12 +37,14 @@ def state_key(node: Node) -> Hashable:
 
 
 def is_follower(node: Node) -> bool:
-    """Whether it is a primitive that goes with its data, for nobody asked for a device for it.
+    """Whether it goes with its data, for nobody asked for a device for it: a primitive, a pivot.
 
     One that came from lowering a branch or loop has that operation's request, which is not meant for it.
     """
-    name = node.definition.name
-    return name in PRIMITIVES and (name != node.operation.type or not node.operation.device)
+    name, kind = node.definition.name, node.operation.type
+    if name == "identity":
+        return kind in ("cond", "while_loop")
+    return name in PRIMITIVES and (name != kind or not node.operation.device)
 
 
 def operations_in(node: Node) -> list[Operation]:

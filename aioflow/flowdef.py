@@ -1,0 +1,232 @@
+"""A flow as plain data and arrays, for a worker that runs it, and back.
+
+    {"nodes": [{"op": "matmul", "in": [[0, 0], [1, 0]], "attr": {...}, "out": [...], "by": 0}, ...],
+     "feeds": [0], "fetches": [[7, 0]], "targets": [9], "by": [...], "shapes": [[2, -1], null], "blocks": [...]}
+
+Nodes are named by their place; only what closes a loop reads what comes later. Arrays among the attributes travel
+beside the data, unpacked: {"array": 3} is the fourth. Shapes are in a table, so that those which are one object, and
+so the same in every run, are one again.
+
+Nothing is believed: ops are found in the registry alone, every number is checked, and ValueError says what does not
+fit. What the specs and shapes say is not: whoever may register a flow may run any op in any order.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import plain
+from aioflow.body import Body
+from aioflow.dtypes import ListSpec, ResourceSpec, Spec, TensorShape
+from aioflow.node import Line
+from aioflow.op import REGISTRY
+from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
+
+_LARGE: Final = 64
+"""Bytes from which on an array travels beside the data."""
+_DEEPEST: Final = plain.DEEPEST
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """What a worker knows of the user's operation that a node was made of: see `Operation`.
+
+    Attributes:
+        name: its name.
+        type: its op.
+        line: the user's line that built it.
+        id: its number in the graph.
+        origin: the operation whose gradient it is part of.
+    """
+
+    name: str
+    type: str
+    line: Line | None
+    id: int
+    origin: "Origin | None" = None
+
+
+# Writing
+
+
+def flow_to_plain(flow: Flow) -> tuple[dict[str, Any], list[Any]]:
+    """The flow as plain data, and the arrays that go with it. ValueError if something in it cannot leave the process."""
+    writer = _Writer()
+    data = writer.flow(flow)
+    return {**data, "by": writer.origins, "shapes": writer.shapes}, writer.arrays
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.arrays: list[Any] = []
+        self.origins: list[Any] = []
+        self.shapes: list[Any] = []
+        self._places: dict[int, int] = {}
+        self._shared: list[Any] = []
+
+    def flow(self, flow: Flow) -> dict[str, Any]:
+        places = {node: place for place, node in enumerate(flow.nodes)}
+        return {
+            "nodes": [self._node(node, places) for node in flow.nodes],
+            "feeds": [places[node] for node in flow.feeds],
+            "fetches": [[places[node], index] for node, index in flow.fetches],
+            "targets": [places[node] for node in flow.targets],
+        }
+
+    def _node(self, node: Node, places: Mapping[Node, int]) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "op": node.definition.name,
+            "name": node.name,
+            "in": [[places[source], index] for source, index in node.inputs],
+            "out": [self._spec(spec) for spec in node.output_specs],
+            "by": self._origin(node.operation),
+        }
+        if attrs := {k: self._attr(node, k, v) for k, v in node.attrs.items() if not isinstance(v, Body)}:
+            made["attr"] = attrs
+        if node.controls:
+            made["after"] = [places[control] for control in node.controls]
+        if node.at_home:
+            made["home"] = True
+        if node.blocks:
+            made["blocks"] = [{**self.flow(block.flow), "takes": list(block.takes)} for block in node.blocks]
+        return made
+
+    def _attr(self, node: Node, name: str, value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.nbytes >= _LARGE and value.dtype.kind != "O":
+            self.arrays.append(value)
+            return {"beside": len(self.arrays) - 1}
+        try:
+            return plain.to_plain(value)
+        except ValueError as error:
+            raise ValueError(
+                f"{node.name!r} ({node.definition.name}) cannot run on another worker: attribute {name!r}: {error}"
+            ) from None
+
+    def _spec(self, spec: Spec) -> list[Any]:
+        match spec:
+            case ListSpec():
+                flags = [spec.dynamic_size, spec.clear_after_read, spec.infer_shape]
+                return ["list", [self._spec(item) for item in spec.items], spec.size, *flags]
+            case ResourceSpec():
+                return ["resource", [self._spec(item) for item in spec.items]]
+        known = list(spec.known) if isinstance(spec.known, tuple) else spec.known
+        return [spec.dtype.name, self._shared_place(spec.shape), *([] if known is None else [known])]
+
+    def _shared_place(self, shape: TensorShape) -> int:
+        if id(shape) not in self._places:
+            self._places[id(shape)] = len(self.shapes)
+            self.shapes.append(shape.as_plain())
+            self._shared.append(shape)  # its id stays its own
+        return self._places[id(shape)]
+
+    def _origin(self, operation: Any) -> int:
+        if id(operation) not in self._places:
+            origin = None if operation.origin is None else self._origin(operation.origin)
+            line = None if operation.line is None else list(operation.line)
+            self._places[id(operation)] = len(self.origins)
+            self.origins.append([operation.name, operation.type, line, operation.id, origin])
+            self._shared.append(operation)
+        return self._places[id(operation)]
+
+
+# Reading
+
+
+def flow_from_plain(data: Any, arrays: Sequence[Any]) -> Flow:
+    """The flow that `flow_to_plain` wrote. ValueError for anything else."""
+    try:
+        return _Reader(data, arrays).flow(data, 0)
+    except (TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ValueError(f"malformed flow: {type(error).__name__}: {error}") from error
+
+
+class _Reader:
+    def __init__(self, data: Any, arrays: Sequence[Any]) -> None:
+        self._arrays = arrays
+        self._origins: list[Origin] = []
+        for fields in data["by"]:
+            self._origins.append(self._origin(*fields))
+        self._shapes = [TensorShape.from_plain(sizes) for sizes in data["shapes"]]
+
+    def _origin(self, name: Any, kind: Any, line: Any, number: Any, origin: Any) -> Origin:
+        if not isinstance(name, str) or not isinstance(kind, str) or type(number) is not int:
+            raise ValueError(f"{plain.brief(name)} is no operation")
+        if line is not None and (list(map(type, line)) != [str, int, str]):
+            raise ValueError(f"{plain.brief(line)} is no line")
+        return Origin(
+            name, kind, None if line is None else tuple(line), number, None if origin is None else self._origins[origin]
+        )
+
+    def flow(self, data: Any, depth: int) -> Flow:
+        if depth > _DEEPEST:
+            raise ValueError(f"branches and loops are nested more than {_DEEPEST} deep")
+        nodes: list[Node] = []
+        for fields in data["nodes"]:
+            nodes.append(self._node(fields, nodes, depth))
+        for node, fields in zip(nodes, data["nodes"], strict=True):
+            node.inputs = tuple([self._value(nodes, *source) for source in fields["in"]])
+            node.controls = tuple([nodes[_place(place, nodes)] for place in fields.get("after", ())])
+        _check_order(nodes)
+        feeds = tuple([nodes[_place(place, nodes)] for place in data["feeds"]])
+        fetches = tuple([self._value(nodes, *source) for source in data["fetches"]])
+        return Flow(nodes, feeds, fetches, tuple([nodes[_place(place, nodes)] for place in data["targets"]]))
+
+    def _node(self, fields: Any, nodes: Sequence[Node], depth: int) -> Node:
+        op, name = fields["op"], fields["name"]
+        if op not in REGISTRY:
+            raise ValueError(f"this version of aioflow has no op {plain.brief(op)}, which {plain.brief(name)} is")
+        if not isinstance(name, str):
+            raise ValueError(f"{plain.brief(name)} is no name")
+        definition = REGISTRY[op]
+        attrs = {key: self._attr(value) for key, value in fields.get("attr", {}).items()}
+        wanted = {param.name for param in definition.params if param.role == "attr"}
+        if strange := attrs.keys() - wanted:
+            raise ValueError(f"{name!r}: this version of aioflow's {op} has no attribute {sorted(strange)}")
+        blocks = [Block(self.flow(block, depth + 1), tuple(block["takes"])) for block in fields.get("blocks", ())]
+        specs = [self._spec(spec) for spec in fields["out"]]
+        origin: Any = self._origins[fields["by"]]
+        made = Node(origin, definition, name, (), (), attrs, specs, tuple(blocks))
+        made.at_home = fields.get("home", False) is True
+        return made
+
+    def _attr(self, data: Any) -> Any:
+        if isinstance(data, dict) and data.keys() == {"beside"}:
+            return self._arrays[_place(data["beside"], self._arrays)]
+        return plain.from_plain(data)
+
+    def _spec(self, data: Any) -> Spec:
+        kind, content, *rest = data
+        if kind == "list":
+            size, dynamic, clear, infer = rest
+            (element,) = [self._spec(item) for item in content]
+            return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=infer)
+        if kind == "resource":
+            return ResourceSpec(tuple([self._spec(item) for item in content]))
+        dtype = plain.from_plain({"dtype": kind})
+        known = tuple(rest[0]) if rest and isinstance(rest[0], list) else rest[0] if rest else None
+        return Spec(dtype, self._shapes[_place(content, self._shapes)], known)
+
+    @staticmethod
+    def _value(nodes: Sequence[Node], place: Any, index: Any) -> Value:
+        node = nodes[_place(place, nodes)]
+        return Value(node, _place(index, node.output_specs))
+
+
+def _place(place: Any, among: Sequence[Any]) -> int:
+    if type(place) is not int or not 0 <= place < len(among):
+        raise ValueError(f"{plain.brief(place)} is no number among {len(among)}")
+    return place
+
+
+def _check_order(nodes: Sequence[Node]) -> None:
+    seen: set[Node] = set()
+    for node in nodes:
+        for source in (*[source for source, _ in node.inputs], *node.controls):
+            if source not in seen and not is_back_edge(source, node):
+                raise ValueError(f"{node.name!r} needs {source.name!r}, which comes later")
+        seen.add(node)
+
+
+__all__ = ["Origin", "flow_from_plain", "flow_to_plain"]
