@@ -99,13 +99,13 @@ async def _traced(
 ) -> Sequence[Array]:
     """The fetched values of one run, which has taught the session's cost model what its nodes and transfers took.
 
-    Not those of a GPU: that they were enqueued is all that is known of them.
+    Not what goes to or from a GPU: the copy is enqueued, and comes after whatever that has to do before.
     """
     known = len(metadata.step_stats), len(metadata.transfers)
     outputs = await run_step(local, planned, feeds, options, metadata)
-    timed = {device.name for device in local.devices if device.kind is DeviceKind.CPU}
-    stats = [each for each in metadata.step_stats[known[0] :] if each.device in timed]
-    transfers = [each for each in metadata.transfers[known[1] :] if timed.issuperset((each.source, each.target))]
+    stats = metadata.step_stats[known[0] :]
+    awaited = {device.name for device in local.devices if device.kind is DeviceKind.CPU}
+    transfers = [each for each in metadata.transfers[known[1] :] if awaited.issuperset((each.source, each.target))]
     parts = local.plans.programs(planned, options).parts
     nodes = [node for part in parts for unit in part.program.units for node in unit.nodes]
     learn = functools.partial(local.plans.model.learn, nodes, stats, transfers)

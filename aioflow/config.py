@@ -101,7 +101,8 @@ class RunOptions:
 
     Attributes:
         timeout: seconds after which it ends with DeadlineExceededError; None for the session's limit.
-        trace: whether every node's times and bytes are written to the run's RunMetadata.
+        trace: whether every node's times and bytes are written to the run's RunMetadata, if it is given one, and taught
+            to the session's cost model.
         check_numerics: whether the first tensor, in the order of the graph, that is not finite ends the run.
     """
 

@@ -264,7 +264,7 @@ def _samples(plain: Sequence[Any], number: Callable[[Any], float]) -> list[float
 
 def _seconds(value: Any) -> float:
     """0, too: clocks are coarse."""
-    return 0.0 if value == 0 else _rate(value)
+    return 0.0 if value == 0 and value is not False else _rate(value)
 
 
 def _rate(value: Any) -> float:

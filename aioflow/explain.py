@@ -5,19 +5,22 @@ import dataclasses
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Protocol
 
 from aioflow.graph import Graph
 from aioflow.graph_keys import GraphKeys
-from aioflow.local import Local
+from aioflow.local import Local, Running
 from aioflow.node import describe_line
+from aioflow.rendezvous import Waiting
 from aioflow.waiting import Attempt, Waitable
 
 _log: Final = logging.getLogger("aioflow.session")
 _Waiting = tuple[Waitable, Attempt]
+_Channel = tuple[str, str, str]
+"""An edge between devices, and from which to which it goes."""
 _MACHINERY: Final = tuple(str(Path(path).parent) + os.sep for path in (__file__, asyncio.__file__))
 """Where code lies that waits on behalf of others."""
 
@@ -30,9 +33,10 @@ class Wait:
         step: the number of the step.
         operation: its name.
         op_type: its type.
-        line: the user's line that built it.
+        line: the user's line that built it, or, if it waits for a value of another device, that which built that.
         seconds: how long it has been under way.
-        what: what it waits to do, as far as it waits for a queue or the like; empty for one that computes.
+        what: what it waits to do, as far as it waits for a queue or the like, or for a value of another device; empty
+            for one that computes.
     """
 
     step: int
@@ -130,15 +134,35 @@ def _waitables(local: Local) -> list[Waitable]:
 def _waits(local: Local, by_node: dict[int, deque[_Waiting]]) -> list[Wait]:
     """What is under way. Several steps may wait at one node: who began first has waited longest there."""
     under_way = [(since, step, unit.nodes[0]) for step in local.steps for unit, since in step.under_way()]
+    receives = {step: _receives(step) for _, step, node in under_way if node.definition.name == "recv"}
     found = []
     for since, step, node in sorted(under_way, key=lambda each: each[0]):
-        attempts = by_node.get(id(node))
-        waiting = attempts.popleft() if attempts else None
-        what = "" if waiting is None else _doing(*waiting)
-        line = describe_line(node.operation)
-        seconds = step.clock() - since if waiting is None else _seconds(waiting[1])
-        found.append(Wait(step.id, node.name, node.definition.name, line, seconds, what))
+        what, seconds = "", step.clock() - since
+        if attempts := by_node.get(id(node)):
+            waiting = attempts.popleft()
+            what, seconds = _doing(*waiting), _seconds(waiting[1])
+        elif node.definition.name == "recv" and (keys := receives[step].get(_channel(node.attrs))):
+            what, seconds = _receiving(keys.popleft())
+        found.append(Wait(step.id, node.name, node.definition.name, describe_line(node.operation), seconds, what))
     return found
+
+
+def _receives(step: Running) -> dict[_Channel, deque[Waiting]]:
+    """What a step waits for that comes from other devices, iteration by iteration."""
+    found: dict[_Channel, deque[Waiting]] = {}
+    for waiting in step.rendezvous.waiting:
+        found.setdefault(_channel(waiting.key._asdict()), deque()).append(waiting)
+    return found
+
+
+def _channel(of: Mapping[str, Any]) -> _Channel:
+    return of["edge"], of["source"], of["target"]
+
+
+def _receiving(waiting: Waiting) -> tuple[str, float]:
+    key = waiting.key
+    place = f" in iteration {':'.join(map(str, key.iteration))}" * bool(key.iteration)
+    return f"receive {key.edge!r}{place} from {key.source} on {key.target}", _now() - waiting.since
 
 
 def _caller(thing: Waitable, attempt: Attempt) -> Caller:
@@ -177,8 +201,11 @@ def _frames(awaited: Any) -> Iterator[FrameType]:
 
 def _seconds(attempt: Attempt) -> float:
     """How long it has waited, on the clock of its own loop."""
-    loop = asyncio.get_running_loop() if attempt.future is None else attempt.future.get_loop()
-    return loop.time() - attempt.since
+    return (_now() if attempt.future is None else attempt.future.get_loop().time()) - attempt.since
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _doing(thing: Waitable, attempt: Attempt) -> str:

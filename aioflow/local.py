@@ -16,6 +16,7 @@ from aioflow.devices.device import Device, local_devices
 from aioflow.files import FILES
 from aioflow.plan_cache import Plans
 from aioflow.program import Unit
+from aioflow.rendezvous import Rendezvous
 from aioflow.resources import Resources
 from aioflow.slices import Slice
 
@@ -36,6 +37,10 @@ class Running(Protocol):
 
     def clock(self) -> float:
         """Its clock."""
+
+    @property
+    def rendezvous(self) -> Rendezvous:
+        """Where its parts on different devices meet."""
 
 
 class Local:

@@ -4,12 +4,13 @@ A value that others read is sent once to each device that does, whoever reads it
 edges, that a node has run. What is the same everywhere is not sent but repeated: feeds, constants, what enters a loop
 for every iteration.
 
-A loop may span devices. On each of them its frame must run the same iterations, so where none of its variables is, a
-small loop goes round as often as the other does:
+A loop may span devices. On each of them its frame must run the same iterations, so where none of its variables is, or
+something is received, a small loop goes round as often as the other does:
 
     enter(0) -> merge -> switch(loop_cond) -> next_iteration -> merge
 
-Every `recv` inside of a frame waits for a merge of that frame, and so runs once in each iteration, as its `send` does.
+Every `recv` inside of a frame waits for that merge, and so runs once in each iteration, as its `send` does. It does not
+wait for a variable's: that may be late, and hold up what does not depend on it.
 """
 
 import dataclasses
@@ -113,6 +114,7 @@ class _Partition:
         self._numbers = itertools.count()
         self._pulses: dict[Node, Value] = {}
         self._sends: dict[str, list[Node]] = {}
+        self._running: set[tuple[int, str]] = set()
         self._merges: dict[tuple[int, str], Node] = {}
         self._rounds: list[tuple[int, str, Node]] = []
         self._mortal = any(role_of(node) is not None for node in flow.nodes)
@@ -121,7 +123,7 @@ class _Partition:
         """Split it."""
         cyclic = [node for node in self._flow.nodes if not is_everywhere(node) and self._put(node)]
         for node in self._flow.nodes:
-            if not is_everywhere(node):
+            if not is_everywhere(node) and (self._levels.inside[node], self._places[node]) not in self._running:
                 self._pivot(self._levels.inside[node], self._places[node], self._order[node])
         for node in cyclic:
             place = self._places[node]
@@ -159,7 +161,7 @@ class _Partition:
         self._add(place, order, made)
         self._moved[node, place] = made
         if cyclic:
-            self._merges.setdefault((self._levels.inside[node], place), made)
+            self._running.add((self._levels.inside[node], place))
         return cyclic
 
     def _add(self, place: str, order: float, node: Node) -> Node:
@@ -308,4 +310,4 @@ class _Partition:
         return next(node for node in self._flow.nodes if role_of(node) == role and self._levels.beyond[node] == level)
 
 
-__all__ = ["Part", "partition", "rehomed"]
+__all__ = ["Part", "partition"]

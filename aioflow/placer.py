@@ -49,7 +49,7 @@ class Placer:
         return scheduled(parts, sites, self.model, self._config, streamed)
 
     def _parts(self, flow: Flow) -> Sequence[Part]:
-        if len(self._sites) == 1 and not _asks(flow):
+        if len(self._sites) == 1 and not _asks(flow) and not self._config.log_device_placement:
             every = tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches)))
             return [Part(self._sites[0].name, flow, *every)]
         with self._lock:

@@ -37,20 +37,18 @@ class Programs:
         lone: the only unit there is, on the first device, if its inputs and outputs are the call's.
     """
 
-    __slots__ = ("lone", "parts")
+    __slots__ = ("_places", "lone", "parts")
 
     def __init__(self, parts: Sequence[DeviceProgram], first: AnyDevice) -> None:
         self.parts = tuple(parts)
+        fetched = [index for part in parts for index in part.fetches]
+        self._places = sorted(range(len(fetched)), key=fetched.__getitem__)
         self.lone = _lone_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
 
     def joined(self, results: Sequence[Sequence[Array]]) -> list[Array]:
         """The call's fetches, in its order, from what each part fetched."""
-        found = {
-            index: value
-            for part, values in zip(self.parts, results, strict=True)
-            for index, value in zip(part.fetches, values, strict=True)
-        }
-        return [found[index] for index in range(len(found))]
+        flat = [value for values in results for value in values]
+        return [flat[place] for place in self._places]
 
 
 def _lone_unit(program: Program) -> Unit | None:

@@ -170,9 +170,11 @@ class LocalRendezvous:
 
         Each gets a copy; the error itself is not kept, for its traceback may lead back to the step.
         """
-        if self._error is not None:
-            return
-        self._error = copy.copy(error)
+        if self._error is None:
+            self._end(copy.copy(error))
+
+    def _end(self, error: errors.OpError) -> None:
+        self._error = error
         self._values.clear()
         for line in self._lines.values():
             for place in line:
@@ -183,7 +185,7 @@ class LocalRendezvous:
         """The same with a CancelledError that names what was left. Returns the keys that still had values."""
         left = tuple(self._values)
         if self._error is None:
-            self.abort(errors.CancelledError("the step is over" + _never_received(left)))
+            self._end(errors.CancelledError("the step is over" + _never_received(left)))
         return left
 
     def _again(self) -> errors.OpError:

@@ -71,14 +71,15 @@ class World:
         self._table.send(key, value)
 
     async def recv(self, key: Key) -> Any:
-        value = await self._table.recv(key)
+        parcel = await self._table.recv(key)
+        value = parcel.value
         if not isinstance(value, np.ndarray):
-            return value
+            return parcel
         async with self._links.setdefault((key.source, key.target), asyncio.Lock()):
             mine = self.memory.allocated(np.empty_like(value))
             await asyncio.sleep(self._transfer(value.nbytes, key.source, key.target))
         mine[...] = value
-        return mine
+        return parcel._replace(value=mine)
 
     def times_run(self, name: str) -> int:
         return 0

@@ -5,11 +5,11 @@ import threading
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 from aioflow import errors
 from aioflow.devices import blas
 
-threadpoolctl = pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
 libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
 needs_blas = pytest.mark.skipif(not libraries.info(), reason="NumPy's BLAS cannot be told how many threads it uses")
 

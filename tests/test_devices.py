@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from doubles import light
+from doubles import gated, light
 
 import aioflow as af
 from aioflow import nest
@@ -14,7 +14,7 @@ from aioflow.dtypes import DeviceKind
 from aioflow.kernels.variables import read_variable
 from aioflow.op import REGISTRY
 from aioflow.placement.colocation import is_state
-from aioflow.testing import no_leaks
+from aioflow.testing import Gate, no_leaks
 
 HERE = "/job:localhost/replica:0/task:0"
 CPUS = [f"{HERE}/device:CPU:{index}" for index in range(4)]
@@ -102,6 +102,15 @@ async def test_what_is_asked_for_shows_in_the_report_and_in_the_log(graph, x, ca
         with caplog.at_level(logging.INFO, logger="aioflow.placement"):
             await session.run(z, {x: 1.0})
     assert caplog.messages == [text]
+
+
+async def test_of_the_only_device_the_log_tells_too(graph, x, caplog):
+    config = af.Config(device_count={"CPU": 1, "GPU": 0}, log_device_placement=True)
+    async with af.Session(graph=graph, config=config) as session:
+        with caplog.at_level(logging.INFO, logger="aioflow.placement"):
+            await session.run(af.exp(x, name="grown"), {x: 1.0})
+    (text,) = caplog.messages
+    assert re.search(rf"grown +exp +{CPUS[0]} +the only device", text)
 
 
 # What is refused
@@ -432,6 +441,42 @@ async def test_operations_on_one_variable_keep_their_order_wherever_the_values_c
     fourth = v.assign_add(1.0)
     await session.run(v.initializer)
     assert await session.run([fourth, total, second], {x: 4.0}) == [9.0, 108.0, 8.0]
+
+
+@pytest.mark.parametrize("executor", ["tokens", "regions"])
+async def test_values_of_several_devices_come_in_the_order_they_were_asked_for(graph, x, executor):
+    made = []
+    for index in (2, 0, 1, 3, 0, 2):
+        with af.device(f"/cpu:{index}"):
+            made.append(x + float(len(made)))
+    async with af.Session(graph=graph, config=config(executor=executor)) as session:
+        wanted = [made[index] for index in (5, 0, 3, 0, 1, 4, 2)]
+        assert await session.run([*wanted, x], {x: 10.0}) == [15.0, 10.0, 13.0, 10.0, 11.0, 14.0, 12.0, 10.0]
+
+
+async def test_of_a_loop_over_several_devices_each_has_as_many_iterations_under_way(session, graph):
+    """As the docstring of while_loop says: who needs nothing of the others is not held back by them."""
+    gate, begun = Gate(), []
+
+    def more(i, _):
+        with af.device("/cpu:0"):
+            return i < 30
+
+    def body(i, total):
+        with af.device("/cpu:0"):
+            made = light(i, lambda value: begun.append(int(value)) or value)
+            following = i + 1
+        with af.device("/cpu:1"):
+            return following, total + gated(made, gate)
+
+    total = af.while_loop(more, body, [0, 0], parallel_iterations=2)[1]
+    task = asyncio.create_task(session.run(total))
+    await gate.arrived()
+    await asyncio.sleep(1)
+    assert begun == list(range(30))
+    assert gate.entered <= 2
+    gate.open()
+    assert await task == sum(range(30))
 
 
 async def test_steps_at_the_same_time_share_the_devices_and_nothing_else(session, x):

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 import pytest
-from doubles import gated
+from doubles import gated, waiting
 
 import aioflow as af
 from aioflow.node import describe_line
@@ -85,27 +85,33 @@ async def test_what_another_device_has_not_sent_is_named_with_the_line_that_buil
     assert (await pair.explain()).waits == ()
 
 
-async def test_each_iteration_that_waits_for_another_device_is_told_with_its_own_time(pair):
-    gate = Gate()
-    x = af.placeholder_with_default(1.0, [], name="x")
+async def test_each_iteration_that_waits_for_another_device_is_told_apart(pair):
+    gates = [Gate() for _ in range(3)]
 
-    def body(i, total):
+    async def hold(value):
+        await gates[int(value)].wait()
+        return value
+
+    def body(i):
         with af.device("/cpu:0"):
-            held = gated(x + af.cast(i, af.float32), gate, name="held")
+            held = waiting(i, hold, name="held")
         with af.device("/cpu:1"):
-            return i + 1, af.add(total, held, name="sum")
+            seen = af.negative(held, name="seen")
+        with af.device("/cpu:0"), af.control_dependencies([seen]):
+            return af.add(i, 1, name="next")
 
-    _, total = af.while_loop(lambda i, _: i < 3, body, [0, 0.0])
-    task = asyncio.create_task(pair.run(total))
-    await gate.arrived()
-    await asyncio.sleep(5)
-    waits = [wait for wait in (await pair.explain()).waits if "held" in wait.what]
-    assert {wait.what.partition(" from ")[0].partition(" in ")[2] for wait in waits} == {
-        "iteration 0", "iteration 1", "iteration 2",
-    }  # fmt: skip
-    assert [wait.seconds for wait in waits] == pytest.approx([5] * 3)
-    gate.open()
-    assert await task == 6.0
+    def more(i):
+        with af.device("/cpu:0"):
+            return i < 3
+
+    task = asyncio.create_task(pair.run(af.while_loop(more, body, [0])))
+    for number, gate in enumerate(gates):
+        await gate.arrived()
+        await asyncio.sleep(5)
+        key = f"/held:0' in iteration {number} from {CPUS[0]}"
+        assert [wait.op_type for wait in (await pair.explain()).waits if key in wait.what] == ["recv"]
+        gate.open()
+    assert await task == 3
 
 
 async def test_several_steps_that_wait_for_another_device_are_told_apart(pair):

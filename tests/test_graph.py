@@ -400,7 +400,7 @@ def test_device_names_have_a_canonical_form(name, canonical):
     ],
 )
 def test_of_a_malformed_device_name_the_part_is_named_with_what_to_write(name, part):
-    with pytest.raises(ValueError, match="^malformed device name") as caught:
+    with pytest.raises(ValueError, match=r"^malformed device name") as caught:
         DeviceSpec.from_string(name)
     assert f" at '{part}" in str(caught.value)
     assert "write /job:J/replica:R/task:T/device:TYPE:ID" in str(caught.value)

@@ -36,6 +36,8 @@ NEEDS_SESSION = {
     "pulse": "only plans contain it",
     "recv": "only plans contain it",
     "send": "only plans contain it",
+    "to_device": "only plans contain it",
+    "to_host": "only plans contain it",
     "placeholder": "every sample is made of fed ones",
     "*variable*": "it reads or changes the state of a session",
     "*queue*": "it moves elements from step to step",

@@ -131,6 +131,7 @@ class Pool(Executor):
                     self._free.append(thread)
             if tell is not None:
                 tell()
+                tell = None  # an error's traceback leads here
             if future is None or call is None:
                 return
             tell = _made(future, call)
@@ -154,6 +155,8 @@ def _made(future: "Future[R]", call: Callable[[], R]) -> Callable[[], None] | No
         return functools.partial(future.set_result, call())
     except BaseException as error:
         return functools.partial(future.set_exception, error)
+    finally:
+        del future  # it will hold the error, whose traceback leads here
 
 
 class Threads:

@@ -4,7 +4,7 @@ A read has value semantics; within a step the plan keeps reads and updates of on
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -95,25 +95,6 @@ def is_variable_initialized(handle: Spec) -> Spec:
 is_variable_initialized.no_gradient("a truth value has none")
 is_variable_initialized.on_host(outputs=True)
 is_variable_initialized.kernel(CPU, GPU, binds=True)(lambda xp, node: lambda state: np.bool_(state.initialized))
-
-
-@op(stateful=True, observes=True)
-def uninitialized_variables(handles: Sequence[Spec], names: tuple[str, ...]) -> Spec:
-    """A vector of strings: of the `names`, one per handle, those whose variable has no value."""
-    for handle in handles:
-        held(handle)
-    if len(names) != len(handles):
-        raise ValueError(f"{len(names)} names for {len(handles)} variables")
-    return Spec(dtypes.string, TensorShape.vector(None))
-
-
-uninitialized_variables.no_gradient("names have none")
-
-
-@uninitialized_variables.kernel(CPU, fresh=True)
-def _(xp: Namespace, states: Sequence[VariableState], *, names: tuple[str, ...]) -> Array:
-    missing = [name.encode() for state, name in zip(states, names, strict=True) if not state.initialized]
-    return np.array(missing, object)
 
 
 @op(stateful=True, observes=True)
@@ -294,5 +275,5 @@ scatter_sub_variable = _scatter(
 __all__ = [
     "assign_add_variable", "assign_mul_variable", "assign_sub_variable", "assign_variable", "checked_rows",
     "gather_variable", "held", "is_variable_initialized", "read_variable", "read_variable_or", "scatter_add_variable",
-    "scatter_sub_variable", "scatter_update_variable", "uninitialized_variables", "variable",
+    "scatter_sub_variable", "scatter_update_variable", "variable",
 ]  # fmt: skip

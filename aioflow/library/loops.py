@@ -51,6 +51,9 @@ def while_loop(
     `parallel_iterations` iterations under way at a time, as far as they do not depend on each other. Reads and updates
     of one variable run in the order of the iterations.
 
+    A loop over several devices has as many under way on each of them. One that needs nothing of the others may be ahead
+    of them by any number of iterations; what it has sent them takes memory until they get to it.
+
     Args:
         cond: a function of the loop variables that returns one bool.
         body: a function of the loop variables that returns their next values, of the same structure.

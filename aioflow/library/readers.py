@@ -4,15 +4,16 @@ from typing import Any, Final
 
 from aioflow import scopes
 from aioflow.convert import TensorLike
-from aioflow.graph import Graph, get_default_graph, transactional
+from aioflow.graph import get_default_graph, transactional
 from aioflow.kernels import readers as ops
 from aioflow.library.data_flow import QueueBase
+from aioflow.library.live import Handle, R
 from aioflow.node import Operation, Tensor
 from aioflow.op import Op
 from aioflow.records import TFRecordOptions
 
 
-class ReaderBase:
+class ReaderBase(Handle):
     """Reads records of files, or of whatever else a queue names, one after the other.
 
     Each record has a key, which says where it comes from, and a value: strings, whose meaning decoders know, as
@@ -27,23 +28,18 @@ class ReaderBase:
 
     def __init__(self, reader_ref: Tensor, supports_serialize: bool = True) -> None:
         ops.ReaderSpec.check(reader_ref.spec)
-        self._reader_ref: Final = reader_ref
+        super().__init__(reader_ref)
         self._supports_serialize: Final = supports_serialize
 
     @property
     def reader_ref(self) -> Tensor:
         """Its handle."""
-        return self._reader_ref
+        return self._ref
 
     @property
     def supports_serialize(self) -> bool:
         """Whether `serialize_state` works: always."""
         return self._supports_serialize
-
-    @property
-    def graph(self) -> Graph:
-        """The graph it belongs to."""
-        return self._reader_ref.graph
 
     def read(self, queue: "QueueBase | Tensor", name: str | None = None) -> tuple[Tensor, Tensor]:
         """Key and value of the next record, as soon as there is one.
@@ -57,7 +53,7 @@ class ReaderBase:
             NotFoundError: in the run: there is no such file.
             DataLossError: in the run: a file is corrupt.
         """
-        key, value = ops.reader_read(self._reader_ref, _handle(queue), name=name)
+        key, value = self._made(ops.reader_read, _handle(queue), name=name)
         return key, value
 
     def read_up_to(
@@ -67,35 +63,37 @@ class ReaderBase:
 
         They are of one file, so there may be fewer, but there is at least one.
         """
-        keys, values = ops.reader_read_up_to(self._reader_ref, _handle(queue), num_records, name=name)
+        keys, values = self._made(ops.reader_read_up_to, _handle(queue), num_records, name=name)
         return keys, values
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
         """How many records it has given, int64."""
-        return ops.reader_num_records_produced(self._reader_ref, name=name)
+        return self._made(ops.reader_num_records_produced, name=name)
 
     def num_work_units_completed(self, name: str | None = None) -> Tensor:
         """How many files it has read to the end, int64."""
-        return ops.reader_num_work_units_completed(self._reader_ref, name=name)
+        return self._made(ops.reader_num_work_units_completed, name=name)
 
     def num_skipped(self, name: str | None = None) -> Tensor:
         """How many files, and parts of files, it has left out since they are missing or corrupt, int64."""
-        return ops.reader_num_skipped(self._reader_ref, name=name)
+        return self._made(ops.reader_num_skipped, name=name)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
         """A string that tells what it has read so far. It says nothing of what is left in the queue."""
-        return ops.reader_serialize_state(self._reader_ref, name=name)
+        return self._made(ops.reader_serialize_state, name=name)
 
     def restore_state(self, state: TensorLike, name: str | None = None) -> Operation:
         """An operation after which it goes on where a reader was that told this state."""
-        return ops.reader_restore_state(self._reader_ref, state, name=name)
+        return self._made(ops.reader_restore_state, state, name=name)
 
     def reset(self, name: str | None = None) -> Operation:
         """An operation after which it is as new; what is left of its file is forgotten."""
-        return ops.reader_reset(self._reader_ref, name=name)
+        return self._made(ops.reader_reset, name=name)
 
-    def __repr__(self) -> str:
-        return f"<af.{type(self).__name__} {self._reader_ref.op.name!r}>"
+    def _made(self, op: Op[R], *inputs: Any, name: str | None) -> R:
+        """The operation, on the reader's device."""
+        with self._at_home(get_default_graph()):
+            return op(self._ref, *inputs, name=name)
 
 
 def _handle(queue: Any) -> Tensor:

@@ -35,7 +35,7 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
         OutOfRangeError: it has reached `limit`, and stays as it is.
     """
     graph = building_in(ref.graph)
-    with graph.as_default(), graph.colocate_with(_checked(ref).handle):
+    with graph.as_default(), graph.colocate_with(_checked(ref).handle, ignore_existing=True):
         return kernels.count_up_to_variable(ref.handle, limit, name=name)
 
 

@@ -9,7 +9,10 @@ from aioflow.convert import TensorLike
 from aioflow.graph import get_default_graph, transactional
 from aioflow.graph_keys import GraphKeys
 from aioflow.kernels import variables as kernels
+from aioflow.kernels.comparison import logical_not
 from aioflow.kernels.constants import constant
+from aioflow.kernels.joining import stack
+from aioflow.kernels.masking import boolean_mask
 from aioflow.library.control import group
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.library.variables import Variable
@@ -81,9 +84,10 @@ def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> 
 
 def is_variable_initialized(variable: Variable) -> Tensor:
     """Whether the variable has a value."""
-    return kernels.is_variable_initialized(variable.handle)
+    return variable.is_initialized()
 
 
+@transactional
 def report_uninitialized_variables(
     var_list: Sequence[Variable] | None = None, name: str = "report_uninitialized_variables"
 ) -> Tensor:
@@ -94,9 +98,9 @@ def report_uninitialized_variables(
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     if not variables:
         return constant([], dtypes.string, name=name)
-    return kernels.uninitialized_variables(
-        [variable.handle for variable in variables], names=[variable.op.name for variable in variables], name=name
-    )
+    with get_default_graph().name_scope(name) as scope:
+        known = stack([variable.is_initialized() for variable in variables])
+        return boolean_mask([variable.op.name for variable in variables], logical_not(known), name=scope)
 
 
 # Assigning

@@ -200,6 +200,11 @@ class Variable:
         with self._at_home():
             return kernels.read_variable_or(self.handle, self._initial_value)
 
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """Whether it has a value."""
+        with self._building():
+            return kernels.is_variable_initialized(self.handle, name=name)
+
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Its rows `indices`, without the others; the gradient is IndexedSlices."""
         with self._building():

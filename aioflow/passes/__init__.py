@@ -7,7 +7,6 @@ from aioflow.passes.contract import contract
 from aioflow.passes.dedupe import dedupe
 from aioflow.passes.flow import Block, Flow, has_primitives, rewrite_blocks
 from aioflow.passes.fold import fold
-from aioflow.passes.lower import lower
 from aioflow.passes.order import order
 from aioflow.passes.simplify import simplify
 from aioflow.passes.trim import trim
@@ -36,4 +35,4 @@ def optimise(flow: Flow) -> Flow:
     return contract(flow)
 
 
-__all__ = ["PASSES", "Flow", "has_primitives", "lower", "optimise", "order", "trim", "verify"]
+__all__ = ["has_primitives", "optimise", "order", "trim", "verify"]

@@ -79,4 +79,4 @@ def _node(value: Value, op: str, name: str, inputs: tuple[Value, ...], **attrs: 
     return Node(value.node.operation, definition, name, inputs, (), attrs, specs)
 
 
-__all__ = ["Compression", "Setting", "decoding", "encoding"]
+__all__ = ["Compression", "decoding", "encoding"]

@@ -83,4 +83,4 @@ def _as_constant(value: Any) -> Any:
     return array
 
 
-__all__ = ["LARGEST_RESULT", "fold"]
+__all__ = ["fold"]

@@ -143,4 +143,4 @@ def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
     return run.peak
 
 
-__all__ = ["GUESS", "OURS", "Liveness", "Run", "bytes_of", "peak", "peak_of"]
+__all__ = ["OURS", "Liveness", "Run", "bytes_of", "peak", "peak_of"]

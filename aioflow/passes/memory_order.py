@@ -16,7 +16,7 @@ from typing import Final
 from aioflow.dtypes import DeviceKind
 from aioflow.kernels.control_flow import PRIMITIVES
 from aioflow.passes.flow import Flow, Node, Value, sources_before
-from aioflow.passes.liveness import OURS, Liveness, Run, bytes_of, peak, peak_of
+from aioflow.passes.liveness import OURS, Liveness, Run, bytes_of, peak_of
 from aioflow.passes.order import touched
 
 LEAST: Final = 1 << 20
@@ -196,4 +196,4 @@ def _keep_values(flow: Flow, liveness: Liveness, before: list[set[int]]) -> None
             held.update({value: uses for value in values if liveness.owners[value] == OURS})
 
 
-__all__ = ["LEAST", "memory_order", "peak"]
+__all__ = ["memory_order"]

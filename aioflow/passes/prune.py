@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from aioflow.body import Body, bodies_of
-from aioflow.dtypes import ResourceSpec, Spec, TensorShape
+from aioflow.dtypes import ListSpec, ResourceSpec, Spec, TensorShape
 from aioflow.node import Operation, Tensor
 from aioflow.op import REGISTRY
 from aioflow.passes.flow import Block, Flow, Node, Value, sweep
@@ -30,9 +30,11 @@ def _nodes(needed: Sequence[Operation], fed: dict[Tensor, Node], spec_of: SpecOf
     nodes: dict[Operation, Node] = {}
     for operation in needed:
         cyclic = operation.type == "merge"  # it may read what comes later
-        inputs = () if cyclic else tuple([_value(tensor, fed, nodes) for tensor in operation.inputs])
+        read = [] if cyclic else [tensor for tensor in operation.inputs if not _only_handed_on(operation, tensor.spec)]
+        inputs = tuple([_value(tensor, fed, nodes) for tensor in read])
         controls = tuple([nodes[control] for control in operation.control_inputs if control in nodes])
-        specs = [spec_of(tensor.spec) for tensor in operation.outputs]
+        made = [tensor.spec for tensor in operation.outputs if not _only_handed_on(operation, tensor.spec)]
+        specs = [spec_of(spec) for spec in made]
         nodes[operation] = Node(
             operation, operation.definition, operation.name, inputs, controls, operation.attrs, specs,
             tuple([_block(body, _constants(operation, inputs), spec_of) for body in bodies_of(operation)]),
@@ -94,7 +96,17 @@ def _apart(spec: Spec) -> Spec:
     return spec if known else Spec(spec.dtype, TensorShape(spec.sizes), spec.known)
 
 
+def _only_handed_on(operation: Operation, spec: Spec) -> bool:
+    """Whether it is a handle that goes through `identity_n`, as last of all, for a gradient to find its way.
+
+    What it stands for stays where it is, wherever that operation runs.
+    """
+    return operation.type == "identity_n" and isinstance(spec, ResourceSpec) and not isinstance(spec, ListSpec)
+
+
 def _value(tensor: Tensor, fed: dict[Tensor, Node], nodes: dict[Operation, Node]) -> Value:
+    if _only_handed_on(tensor.op, tensor.spec):
+        return _value(tensor.op.inputs[tensor.index], fed, nodes)
     feed = fed.get(tensor)
     return Value(nodes[tensor.op], tensor.index) if feed is None else Value(feed, 0)
 

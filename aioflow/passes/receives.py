@@ -237,4 +237,4 @@ def _with_triggers(flow: Flow, triggers: Mapping[Node, Node]) -> Flow:
     return relinked(flow, nodes, chosen)
 
 
-__all__ = ["SMALLEST", "WORTH", "delay_receives", "received_bytes"]
+__all__ = ["delay_receives", "received_bytes"]

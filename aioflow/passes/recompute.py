@@ -362,4 +362,4 @@ def _moving(op: str, of: Value, read: Value, controls: tuple[Node, ...]) -> Node
     return Node(node.operation, REGISTRY[op], f"{node.name}/{op}", (read,), controls, {}, [of.spec])
 
 
-__all__ = ["OPEN", "SMALLEST", "recompute", "swap"]
+__all__ = ["recompute", "swap"]

@@ -278,4 +278,4 @@ class _Memory:
         self._left[site] -= nbytes
 
 
-__all__ = ["Assignment", "Order", "Why", "order_of"]
+__all__ = ["Assignment", "Why", "order_of"]

@@ -73,17 +73,6 @@ def check_all(flow: Flow, sites: Sequence[Site], soft: bool) -> None:
         rules.check(operation)
 
 
-def spans(node: Node) -> bool:
-    """Whether what a structured node runs asks for devices that cannot be one."""
-    merged = ANYWHERE
-    for operation in operations_in(node):
-        wanted = requested(operation)
-        if conflict(merged, wanted) is not None:
-            return True
-        merged = merged.merge(wanted)
-    return False
-
-
 class _Group:
     """Nodes that must share a device: what they ask for, merged, and who asked for what."""
 
@@ -245,4 +234,4 @@ class _Group:
         )
 
 
-__all__ = ["ANYWHERE", "Demand", "check_all", "conflict", "demands", "requested", "spans"]
+__all__ = ["Demand", "check_all", "demands"]

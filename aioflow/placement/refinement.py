@@ -115,4 +115,4 @@ class Refinement:
         return by_end.get((lane[node], start), -1)
 
 
-__all__ = ["Refinement", "Score"]
+__all__ = ["Refinement"]

@@ -100,4 +100,4 @@ def state_bytes(node: Node) -> float:
     return size_of(spec.items[0]) if isinstance(spec, ResourceSpec) else 0.0
 
 
-__all__ = ["CLIENT", "Read", "Work", "state_bytes"]
+__all__ = ["CLIENT", "Work", "state_bytes"]

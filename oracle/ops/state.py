@@ -97,7 +97,7 @@ compare(
     lambda lib, x, limit: lib.count_up_to(lib.Variable(x, dtype=x.dtype), limit),
     ops="count_up_to_variable",
 )
-compare("report_uninitialized_variables", alike(1, *FLOATS), reported, ops="uninitialized_variables")
+compare("report_uninitialized_variables", alike(1, *FLOATS), reported, ops="is_variable_initialized")
 
 
 # Optimizers: two steps of each on one gradient
