@@ -22,7 +22,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo test test-all bench oracle clean
+.PHONY: demo test test-all test-dask test-ray bench oracle clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -42,6 +42,9 @@ test-on-%: .venvs/%/test.stamp
 	.venvs/$*/bin/pytest -n 2
 	AIOFLOW_ONEDNN=off .venvs/$*/bin/pytest -n 2 $(NUMPY_ALONE)
 
+test-dask test-ray: test-%: .venv-%/test.stamp
+	.venv-$*/bin/python -m pytest engines/test_$*.py
+
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed
 
@@ -50,7 +53,7 @@ oracle: .venv-oracle/oracle.stamp
 	.venv-oracle/bin/python -m pytest oracle -n 2 $(if $(EXAMPLES),--examples $(EXAMPLES))
 
 clean:
-	rm -rf .venv .venv-bench .venv-oracle .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-dask .venv-oracle .venv-ray .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/demo.stamp: pyproject.toml
@@ -61,6 +64,9 @@ clean:
 
 .venv-bench/bench.stamp: pyproject.toml benchmarks/requirements.txt
 	$(call environment,$(PYTHON),-e '.[onednn]' -r benchmarks/requirements.txt)
+
+.venv-dask/test.stamp .venv-ray/test.stamp: .venv-%/test.stamp: pyproject.toml
+	$(call environment,$(PYTHON),-e '.[dev]' -e '.[$*]')
 
 .venv-oracle/oracle.stamp: pyproject.toml oracle/requirements.txt
 	$(call environment,$(PYTHON),-e '.[dev]' -r oracle/requirements.txt)

@@ -16,6 +16,7 @@ Everything public is listed here. Importing it registers every op and starts not
 
 # fmt: off
 from aioflow import errors as errors
+from aioflow import launch as launch
 from aioflow import nest as nest
 from aioflow import train as train
 from aioflow.library import (
@@ -30,6 +31,7 @@ from aioflow.cost_model import CostModel as CostModel, Link as Link
 from aioflow.costs import Rates as Rates
 from aioflow.device_spec import DeviceSpec as DeviceSpec
 from aioflow.devices.device import DeviceAttributes as DeviceAttributes
+from aioflow.devices.memory import MemoryUse as MemoryUse
 from aioflow.dtypes import (
     DType as DType, as_dtype as as_dtype, bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64,
     complex128 as complex128, float16 as float16, float32 as float32, float64 as float64,
@@ -361,6 +363,7 @@ from aioflow.library.variables import (
     VariableSynchronization as VariableSynchronization,
 )
 from aioflow.node import Operation as Operation, Tensor as Tensor
+from aioflow.placement import Placement as Placement
 from aioflow.porting import (
     Comparison as Comparison, Difference as Difference, ParameterReport as ParameterReport,
     check_learning_off as check_learning_off, compare as compare, parameter_report as parameter_report,

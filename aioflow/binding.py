@@ -27,7 +27,8 @@ class Binder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._ledger = None if context.device is None else context.device.accounts
+        device = context.device
+        self._device, self._ledger = (None, None) if device is None else (device.name, device.accounts)
         self.literals: dict[Value, Array] = {}
 
     def find_literals(self, nodes: Iterable[Node]) -> None:
@@ -45,7 +46,7 @@ class Binder:
             return bound.call(self._context) if bound.kernel.context else bound.call()
         except errors.OpError as error:
             raise error.at(
-                node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=()
+                node.name, node.definition.name, line=describe_line(node.operation), device=self._device, shapes=()
             ) from None
 
     def bind(self, node: Node) -> Statement:
@@ -71,7 +72,7 @@ class Binder:
             raise errors.UnimplementedError(
                 f"{node.definition.name} has no kernel on the {kind} for ({types}); it has them for "
                 f"{', '.join(node.definition.kernels) or 'no device'}"
-            ).at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
+            ).at(node.name, node.definition.name, line=describe_line(node.operation), device=self._device, shapes=())
         call = kernel.bind(node.definition, node, xp)
         if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
             call = _streamed(context.device, call)

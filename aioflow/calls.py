@@ -106,7 +106,7 @@ async def _traced(
     stats = metadata.step_stats[known[0] :]
     awaited = {device.name for device in local.devices if device.kind is DeviceKind.CPU}
     transfers = [each for each in metadata.transfers[known[1] :] if awaited.issuperset((each.source, each.target))]
-    parts = local.plans.programs(planned, options).parts
+    parts = planned.forms[local.plans.form(options)].parts
     nodes = [node for part in parts for unit in part.program.units for node in unit.nodes]
     learn = functools.partial(local.plans.model.learn, nodes, stats, transfers)
     if len(nodes) + len(stats) > _MANY:

@@ -16,6 +16,7 @@ dtype of what is sent, then codes or places.
 import dataclasses
 import math
 import threading
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from aioflow.dtypes import Array, Namespace, TensorShape
 
 NAMES: Final = ("bfloat16", "bfloat16_truncated", "float16", "int8", "int8_rows", "top_k")
+LINKS: Final = ("devices", "workers")
 _LARGEST_CODE: Final = 126
 """Of finite numbers; 127 and -127 are the infinities, -128 is NaN."""
 _NAN_CODE: Final = -128
@@ -58,6 +60,30 @@ def _fraction(number: str, text: str) -> float:
     if not 0 < keep <= 0.5:
         raise ValueError(f"{text!r}: top_k is given a fraction above 0 and up to 0.5, as in 'top_k:0.01'")
     return keep
+
+
+def edge_codecs(setting: object) -> dict[str, Codec]:
+    """The codecs of `Config(compression=)`, for edges between `devices` of one task and for those between `workers`.
+
+    TypeError or ValueError for anything else, and for `top_k`: an activation would get what was left out of the last.
+    """
+    chosen = dict.fromkeys(LINKS, setting) if isinstance(setting, str) else {} if setting is None else setting
+    if not isinstance(chosen, Mapping):
+        raise TypeError(f"compression is the name of a lossy form, or one by link, not {setting!r}")
+    unknown = sorted(map(str, chosen.keys() - set(LINKS)))
+    if unknown:
+        raise ValueError(f"compression is chosen for 'devices' and 'workers', not for {', '.join(unknown)}")
+    try:
+        codecs = {link: Codec.parse(text) for link, text in chosen.items()}
+    except ValueError as error:
+        raise ValueError(f"compression: {error}") from None
+    for codec in codecs.values():
+        if codec.name == "top_k":
+            raise ValueError(
+                f"compression of all edges cannot be {str(codec)!r}, which adds to each value what was left out of the "
+                f"one before: it is for gradients. Mark those, by af.lossy(gradient, {str(codec)!r})"
+            )
+    return codecs
 
 
 # Half of the bytes

@@ -3,13 +3,20 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from aioflow.compression import edge_codecs
+from aioflow.device_spec import DeviceSpec
 
 if TYPE_CHECKING:
+    import ssl
+
     from aioflow.cost_model import CostModel
     from aioflow.devices.driver import Driver
 
 _KINDS: Final = ("CPU", "GPU")
+
+Tls: TypeAlias = "str | os.PathLike[str] | ssl.SSLContext | tuple[ssl.SSLContext, ssl.SSLContext]"
 
 
 def _threads() -> int:
@@ -42,7 +49,8 @@ class Config:
         recompute: whether long-lived values are dropped and computed again, at the price of up to a tenth of the time.
         swap_to_host: whether long-lived values of a GPU are put away in host memory while nobody needs them.
         compression: the lossy form in which floating-point tensors go from device to device, as "bfloat16", or one
-            between the devices of a task and one between workers, as {"workers": "int8"}; see `af.lossy`.
+            between the devices of a task and one between workers, as {"workers": "int8"}; any of `af.lossy` but
+            `top_k`, which is for gradients that are marked.
         track_memory: whether each device accounts for what its kernels have made: live bytes, their peak, by op.
         memory_limit: bytes that devices may hold, as {"CPU:1": 1 << 30}; ResourceExhaustedError beyond.
         fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
@@ -50,6 +58,14 @@ class Config:
         stall_report: seconds after which a session whose steps do not go on says in the log who waits for what; None
             for never.
         close_timeout: seconds that `close()` waits for kernels which a cancelled run left behind in C code.
+        token_file: the file that holds the token of the cluster; by default the variable AIOFLOW_TOKEN, if it is set,
+            is the token.
+        ssl: for TLS between tasks: the directory that `aioflow ca init` made, or a context for whoever dials, or a pair
+            of one for whoever listens and one for whoever dials.
+        file_roots: the folders, or URLs, below which operations may read and write files. None is everywhere in a
+            session of this process, and nowhere in a server.
+        device_filters: which tasks of a cluster a session has to do with, as ["/job:ps", "/job:worker/task:0"]; all of
+            them by default. The others need not be there.
     """
 
     operation_timeout: float | None = None
@@ -73,22 +89,35 @@ class Config:
     fuse_elementwise: bool = True
     stall_report: float | None = 60.0
     close_timeout: float = 5.0
+    token_file: str | os.PathLike[str] | None = dataclasses.field(default=None, repr=False)
+    ssl: "Tls | None" = dataclasses.field(default=None, repr=False)
+    file_roots: Sequence[str | os.PathLike[str]] | None = None
+    device_filters: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("plan_cache_size", "compute_threads", "blas_threads"):
-            expect(name, getattr(self, name), int)
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        for kind, count in (self.device_count or {}).items():
-            if kind not in _KINDS:
-                raise ValueError(f"device_count is by kind, CPU or GPU, not {kind!r}")
-            if not isinstance(count, int) or count < (kind == "CPU"):
-                raise ValueError(f"device_count[{kind!r}] cannot be {count!r}: a session has at least one CPU")
+        _check_flags(self)
+        _check_count("plan_cache_size", self.plan_cache_size, 1)
+        _check_count("compute_threads", self.compute_threads, 1)
+        if self.blas_threads is not None:
+            _check_count("blas_threads", self.blas_threads, 1)
+        _check_devices(self.device_count)
+        gpus = self.gpus
+        if gpus is not None and not (isinstance(gpus, Sequence) and all(hasattr(gpu, "array_type") for gpu in gpus)):
+            raise TypeError(f"gpus is a list of drivers, as FakeGpu of aioflow.testing.fake_gpu, not {gpus!r}")
+        if self.cost_model is not None and not hasattr(self.cost_model, "transfer"):
+            raise TypeError(f"cost_model must be CostModel, not {self.cost_model!r}")
+        edge_codecs(self.compression)
+        object.__setattr__(self, "memory_limit", _limits(self.memory_limit))
         if self.executor not in ("regions", "tokens"):
             raise ValueError(f"executor must be 'regions' or 'tokens', not {self.executor!r}")
         _check_seconds("operation_timeout", self.operation_timeout)
         _check_seconds("stall_report", self.stall_report)
         _check_seconds("close_timeout", self.close_timeout)
+        if self.token_file is not None and not isinstance(self.token_file, (str, os.PathLike)):
+            raise TypeError("token_file is the path of a file, not a token")
+        for name in ("file_roots", "device_filters"):
+            if isinstance(getattr(self, name), (str, bytes, os.PathLike)):
+                raise TypeError(f"{name} is a list, not {getattr(self, name)!r}")
 
     def memory_limit_of(self, kind: str, index: int) -> int | None:
         """Bytes that a device may hold; None for no limit."""
@@ -111,7 +140,60 @@ class RunOptions:
     check_numerics: bool = False
 
     def __post_init__(self) -> None:
+        _check_flags(self)
         _check_seconds("timeout", self.timeout)
+
+
+def _check_flags(told: "Config | RunOptions") -> None:
+    for field in dataclasses.fields(told):
+        value = getattr(told, field.name)
+        if field.type is bool and not isinstance(value, bool):
+            raise TypeError(f"{field.name} is True or False, not {value!r}")
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be int, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, and is {value}")
+
+
+def _check_devices(counts: object) -> None:
+    if not isinstance(counts, Mapping | None):
+        raise TypeError(f"device_count is by kind, as {{'CPU': 4}}, not {counts!r}")
+    for kind, count in (counts or {}).items():
+        if kind not in _KINDS:
+            raise ValueError(f"device_count is by kind, CPU or GPU, not {kind!r}")
+        _check_count(f"device_count[{kind!r}]", count, 1 if kind == "CPU" else 0)
+
+
+def _limits(given: object) -> Mapping[str, int] | None:
+    """Limits of memory by the shortest names of devices, as `CPU:1`."""
+    if not isinstance(given, Mapping | None):
+        raise TypeError(f"memory_limit is by device, as {{'CPU:0': 1 << 30}}, not {given!r}")
+    if given is None:
+        return None
+    limits: dict[str, int] = {}
+    for name, limit in given.items():
+        _check_count(f"memory_limit[{name!r}]", limit, 0)
+        short = _short(name)
+        if short in limits:
+            raise ValueError(f"memory_limit is given for {short} twice")
+        limits[short] = limit
+    return limits
+
+
+def _short(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"memory_limit is by the names of devices, as 'CPU:0', not {name!r}")
+    try:
+        spec = DeviceSpec.from_string(name)
+    except ValueError as error:
+        raise ValueError(f"memory_limit: {error}") from None
+    device = DeviceSpec(device_type=spec.device_type, device_index=spec.device_index)
+    if device != spec or None in (spec.device_type, spec.device_index):
+        raise ValueError(f"memory_limit is by the kind and number of a device, as 'CPU:0', not {name!r}")
+    return f"{spec.device_type}:{spec.device_index}"
 
 
 def _check_seconds(name: str, value: float | None) -> None:

@@ -35,6 +35,9 @@ class StepView(Protocol):
     async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of `function`, run on a thread of its own with the caller's context variables."""
 
+    def py_func(self, name: str) -> Callable[..., Any]:
+        """The function that graphs may call by that name. PermissionDeniedError if there is none."""
+
     async def with_files(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of function(files, *args), run on one of the threads that read and write files."""
 

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from aioflow import costs
 from aioflow.costs import Rates, Site
@@ -19,6 +19,8 @@ from aioflow.dtypes import DeviceKind, Spec
 from aioflow.passes.flow import Node
 from aioflow.tracing import NodeStats, Transfer
 
+K = TypeVar("K")
+V = TypeVar("V")
 Way = Literal["process", "bus", "peer", "network"]
 """How a value gets from one device to another: by reference, between host and GPU, between GPUs, between tasks."""
 
@@ -52,14 +54,15 @@ _KEPT: Final = 15
 class CostModel:
     """Seconds by node and by transfer. `rates` and `links` replace some of the figures that estimates are made with.
 
-    Traced runs teach that of their session. Several sessions may have the same, on any thread.
+    TypeError or ValueError for figures that cannot be. Traced runs teach that of their session. Several sessions may
+    have the same, on any thread.
     """
 
     def __init__(
         self, rates: Mapping[DeviceKind, Rates] | None = None, links: Mapping[Way, Link] | None = None
     ) -> None:
-        self._rates: dict[DeviceKind, Rates] = {**RATES, **(rates or {})}
-        self._links: dict[Way, Link] = {**LINKS, **(links or {})}
+        self._rates: dict[DeviceKind, Rates] = {**RATES, **_given("rates", rates, RATES)}
+        self._links: dict[Way, Link] = {**LINKS, **_given("links", links, LINKS)}
         self._measured: dict[DeviceKind, dict[str, list[float]]] = {kind: {} for kind in DeviceKind}
         self._latencies: dict[Way, list[float]] = {name: [] for name in LINKS}
         self._bandwidths: dict[Way, list[float]] = {name: [] for name in LINKS}
@@ -148,7 +151,7 @@ class CostModel:
         """What `save` has written. Blocks while it reads. ValueError if the file holds something else."""
         try:
             return cls._of(json.loads(Path(path).read_text()))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)!r} holds no cost model: {type(error).__name__}: {error}") from error
 
     @classmethod
@@ -196,6 +199,29 @@ class CostModel:
 
     def __repr__(self) -> str:
         return f"<CostModel: {sum(map(len, self._measured.values()))} measured>"
+
+
+def _given(name: str, given: Mapping[K, V] | None, known: Mapping[K, V]) -> Mapping[K, V]:
+    """Figures in the place of those known. TypeError or ValueError that names what cannot be."""
+    if not isinstance(given, Mapping | None):
+        raise TypeError(f"{name} are by {', '.join(map(str, known))}, not {given!r}")
+    for key, value in (given or {}).items():
+        if key not in known:
+            raise ValueError(f"{name} are by {', '.join(map(str, known))}, not {key!r}")
+        kind = type(known[key])
+        if not isinstance(value, kind):
+            raise TypeError(f"{name}[{str(key)!r}] must be {kind.__name__}, not {value!r}")
+        figures = value._asdict() if isinstance(value, Link) else dataclasses.asdict(value)  # type: ignore[call-overload]
+        for part, figure in figures.items():
+            _check_figure(f"{name}[{str(key)!r}].{part}", figure, part.endswith("per_second"))
+    return given or {}
+
+
+def _check_figure(name: str, figure: object, rate: bool) -> None:
+    if isinstance(figure, bool) or not isinstance(figure, int | float):
+        raise TypeError(f"{name} is a number, not {figure!r}")
+    if not (figure > 0 if rate else 0 <= figure < float("inf")):
+        raise ValueError(f"{name} is {'above' if rate else 'at least'} 0, and cannot be {figure!r}")
 
 
 def signature(node: Node, inputs: Sequence[Spec]) -> str:

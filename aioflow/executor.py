@@ -13,8 +13,8 @@ import asyncio
 import functools
 import inspect
 import types
-from collections.abc import Generator
-from typing import Any, Final, Protocol
+from collections.abc import Generator, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
 from aioflow.blame import located, reraise
@@ -26,6 +26,7 @@ from aioflow.node import describe_line
 from aioflow.passes.flow import Value
 from aioflow.program import Outputs, Program, Unit, UnitCoroutine
 
+F = TypeVar("F", bound="asyncio.Future[Any] | None")
 _TURN: Final = 256
 """Primitives run in a row before the loop gets a turn."""
 
@@ -90,17 +91,22 @@ class Execution:
                     await self._collect()
             return self._fetched(slots)
         except BaseException as error:
-            note_waiting(error, [unit for unit, _ in self.under_way()])
+            note_waiting(error, self.waiting_for)
             cancelled = await self._stop()
             frames.drop()
             if cancelled is not None and not isinstance(error, asyncio.CancelledError):
-                raise cancelled from error
+                raise asyncio.CancelledError(*cancelled) from error
             raise
 
     def under_way(self) -> list[tuple[Unit, float]]:
         """The units that have begun and not ended, and when each did."""
         lone = [] if self._lone is None else [self._lone]
         return lone + [(unit, start) for unit, _, _, start in self._tasks.values()]
+
+    @property
+    def waiting_for(self) -> list[str]:
+        """What is under way, and on which device."""
+        return [place for unit, _ in self.under_way() for place in places(unit, self._host.context)]
 
     def _fetched(self, slots: list[Array]) -> list[Array]:
         values = [slots[slot] for slot in self._program.fetches]
@@ -157,7 +163,7 @@ class Execution:
     def _spawn(self, begun: Begun, coroutine: UnitCoroutine) -> None:
         """Begin the unit; give it a Task if it suspends."""
         try:
-            waiting_on = coroutine.send(None)
+            waiting_on = marked(coroutine.send(None), False)
         except StopIteration as done:
             self._finish(begun, done.value)
             return
@@ -179,18 +185,21 @@ class Execution:
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
             self._wake = None
-        done, self._done = self._done, []
-        failed: tuple[BaseException, Begun] | None = None
-        for task in done:
-            begun = self._tasks.pop(task)
-            error = asyncio.CancelledError() if task.cancelled() else task.exception()
-            if error is None:
-                self._finish(begun, task.result())
-            elif failed is None:
-                failed = error, begun
-        if failed is not None:
-            error, begun = failed
-            reraise(self._blamed(error, *begun[:3]))
+        done, self._done = self._done[::-1], []
+        failed: list[BaseException] = []
+        while done:
+            failed += self._take_in(done.pop())
+        if failed:
+            reraise(failed.pop(0))
+
+    def _take_in(self, task: "asyncio.Task[Outputs]") -> Sequence[BaseException]:
+        """Hand on what it made; its error as the user sees it, if there is one."""
+        begun = self._tasks.pop(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            return [self._blamed(error, *begun[:3])]
+        self._finish(begun, task.result())
+        return ()
 
     def _finish(self, begun: Begun, outputs: Outputs) -> None:
         unit, activation, inputs, start = begun
@@ -204,8 +213,11 @@ class Execution:
             made.add_note(f"aioflow: {activation.describe()}")
         return made
 
-    async def _stop(self) -> asyncio.CancelledError | None:
-        """Cancel and await every task that is left. Returns a cancellation of the caller that came meanwhile."""
+    async def _stop(self) -> tuple[Any, ...] | None:
+        """Cancel and await every task that is left. Returns what a cancellation of the caller said that came meanwhile.
+
+        Not the error itself: its traceback leads here.
+        """
         cancelled = None
         fresh = [task for task in self._tasks if _is_fresh(task)]
         for task in self._tasks:
@@ -215,18 +227,19 @@ class Execution:
             try:
                 await asyncio.sleep(0)  # a task cancelled before its first turn could not end its kernel in order
             except asyncio.CancelledError as error:
-                cancelled = error
+                cancelled = error.args
         for task in fresh:
             task.cancel()
         while pending := [task for task in self._tasks if not task.done()]:
             try:
                 await asyncio.wait(pending)
             except asyncio.CancelledError as error:
-                cancelled = error
+                cancelled = error.args
         for task in self._tasks:
             if not task.cancelled():
                 task.exception()  # the first error is the one raised; those that followed are seen by this
         self._tasks.clear()
+        self._done.clear()
         return cancelled
 
 
@@ -243,6 +256,7 @@ async def _resumed(coroutine: UnitCoroutine, waiting_on: Any) -> Outputs:
 
 @types.coroutine
 def _driven(coroutine: UnitCoroutine, waiting_on: Any) -> Generator[Any, Any, Outputs]:
+    waiting_on = marked(waiting_on, True)
     try:
         while True:
             try:
@@ -256,11 +270,26 @@ def _driven(coroutine: UnitCoroutine, waiting_on: Any) -> Generator[Any, Any, Ou
         return outputs
 
 
-def note_waiting(error: BaseException, units: list[Unit]) -> None:
+def marked(future: F, awaited: bool) -> F:
+    """The future a coroutine suspended at, marked for asyncio as awaited or not.
+
+    A coroutine marks it, and the Task takes the mark away. One begun by hand has no Task yet: until it has, another
+    must be able to await the same future.
+    """
+    if future is not None:
+        future._asyncio_future_blocking = awaited
+    return future
+
+
+def places(unit: Unit, context: Context) -> list[str]:
+    """What to say of where a run stands."""
+    return [f"{node.name!r} ({node.definition.name}) on {context.device.name}" for node in unit.nodes[:1]]
+
+
+def note_waiting(error: BaseException, waiting_for: Sequence[str]) -> None:
     """Have a cancellation say what the run was waiting for."""
-    if isinstance(error, asyncio.CancelledError) and units:
-        names = ", ".join(f"{node.name!r} ({node.definition.name})" for unit in units for node in unit.nodes[:1])
-        error.add_note(f"aioflow: the run was waiting for {names}")
+    if isinstance(error, asyncio.CancelledError) and waiting_for:
+        error.add_note(f"aioflow: the run was waiting for {', '.join(waiting_for)}")
 
 
 def _without_value(fetched: Value) -> errors.InvalidArgumentError:
@@ -284,4 +313,4 @@ def _endless(stalled: Activation) -> errors.InvalidArgumentError:
     )
 
 
-__all__ = ["Execution", "Host", "Outputs", "Program", "Unit", "UnitCoroutine", "note_waiting"]
+__all__ = ["Execution", "Host", "Outputs", "Program", "Unit", "UnitCoroutine", "marked", "note_waiting", "places"]

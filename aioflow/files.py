@@ -9,7 +9,7 @@ import glob
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 from aioflow import errors
@@ -18,6 +18,7 @@ Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 """A path of this machine, or a URL such as `s3://bucket/name`."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+(?=://)")  # a single letter is a drive
+_MAGIC: Final = re.compile(r"[*?[]")
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 
 
@@ -26,13 +27,20 @@ class Files:
 
     A name with a scheme, as `s3://` or `memory://`, is a URL: it needs fsspec, which `pip install aioflow[storage]`
     installs, and the package that fsspec wants for the scheme. `file://` needs neither.
+
+    Args:
+        roots: the folders, or URLs, below which files may be used; PermissionDeniedError for all others, wherever `..`
+            or a link leads to. None for everywhere.
     """
+
+    def __init__(self, roots: Iterable[Path] | None = None) -> None:
+        self._roots: Final = None if roots is None else [_root(as_name(root)) for root in roots]
 
     def open(self, path: Path, mode: str = "rb") -> BinaryIO:
         """The file, open for reading (`rb`) or for writing anew (`wb`), as bytes."""
         name = as_name(path)
         with named(name):
-            system, place = _located(name)
+            system, place = _located(self._allowed(name))
             if system is not None:
                 opened: BinaryIO = system.open(place, mode)
                 return opened
@@ -42,7 +50,7 @@ class Files:
         """How many bytes the file has; None if its system does not say."""
         name = as_name(path)
         with named(name):
-            system, place = _located(name)
+            system, place = _located(self._allowed(name))
             if system is None:
                 status = os.stat(place)
                 return status.st_size if os.path.isfile(place) else None
@@ -58,7 +66,7 @@ class Files:
         """The file holds just that, and is never seen with half of it. Folders above it are made."""
         name = as_name(path)
         with named(name):
-            system, place = _located(name)
+            system, place = _located(self._allowed(name))
             if system is None:
                 _replace(place, contents)
                 return
@@ -67,20 +75,79 @@ class Files:
                 file.write(contents)
 
     def matching(self, pattern: Path) -> list[str]:
-        """The names that match a pattern of `*`, `?` and `[...]`, sorted; a name without these, if it exists."""
+        """The names that match a pattern of `*`, `?` and `[...]`, sorted; a name without these, if it exists.
+
+        What a link leads to outside the roots does not match.
+        """
         name = as_name(pattern)
         with named(name):
+            if self._roots is not None:
+                self._allowed(_folder(name))
             system, place = _located(name)
             if system is None:
-                return sorted(glob.glob(place, include_hidden=True))
+                return sorted(filter(self._allows, glob.glob(place, include_hidden=True)))
             return sorted(system.unstrip_protocol(found) for found in system.glob(place))
 
     def exists(self, path: Path) -> bool:
         """Whether there is something of that name."""
         name = as_name(path)
         with named(name):
-            system, place = _located(name)
+            system, place = _located(self._allowed(name))
             return os.path.lexists(place) if system is None else bool(system.exists(place))
+
+    def _allowed(self, name: str) -> str:
+        """The name under which to open a file: if there are roots, and it is of this machine, one without links."""
+        if self._roots is None:
+            return name
+        place = _place(name)
+        if not any(f"{place}{os.sep}".startswith(root) for root in self._roots):
+            raise errors.PermissionDeniedError(
+                f"{name!r} may not be used: it is not below a root that Config(file_roots=) or --file-root allows"
+            )
+        return place
+
+    def _allows(self, name: str) -> bool:
+        try:
+            return bool(self._allowed(name))
+        except errors.PermissionDeniedError:
+            return False
+
+
+def _root(name: str) -> str:
+    """What the names of all begin with that lies below a root."""
+    place = _place(name)
+    separator = "/" if _is_url(place) else os.sep
+    return place.rstrip(separator) + separator
+
+
+def _place(name: str) -> str:
+    """Where a name leads to: of this machine's files without links and `..`, of a URL as it is.
+
+    PermissionDeniedError for a URL that goes up, or stands for several.
+    """
+    if not _is_url(name):
+        return os.path.realpath(_located(name)[1])
+    if ".." in re.split(r"[/\\]", name) or "::" in name or "%" in name:
+        raise errors.PermissionDeniedError(
+            f"{name!r} may not be used: below file roots a URL has no '..', '::' nor '%'"
+        )
+    return name
+
+
+def _is_url(name: str) -> bool:
+    scheme = _SCHEME.match(name)
+    return scheme is not None and scheme.group() != "file"
+
+
+def _folder(pattern: str) -> str:
+    """Below what all lies that a pattern matches. PermissionDeniedError if that cannot be told: it goes up again."""
+    magic = _MAGIC.search(pattern)
+    if magic is None:
+        return pattern
+    folder, separator, _ = pattern[: magic.start()].rpartition("/")
+    if ".." in pattern[magic.start() :].split("/"):
+        raise errors.PermissionDeniedError(f"{pattern!r} may not be used: there is a '..' after what is to be matched")
+    return folder + separator or "."
 
 
 def as_name(path: Path) -> str:

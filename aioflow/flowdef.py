@@ -52,7 +52,7 @@ class Origin:
 
 
 def flow_to_plain(flow: Flow) -> tuple[dict[str, Any], list[Any]]:
-    """The flow as plain data, and the arrays that go with it. ValueError if something in it cannot leave the process."""
+    """The flow as plain data, and the arrays that go with it. ValueError if something cannot leave the process."""
     writer = _Writer()
     data = writer.flow(flow)
     return {**data, "by": writer.origins, "shapes": writer.shapes}, writer.arrays

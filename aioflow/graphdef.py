@@ -37,6 +37,7 @@ Source: TypeAlias = tuple[str, int]
 FORMAT: Final = "aioflow.graph"
 VERSION: Final = 1
 _INPUT: Final = re.compile(rf"(\^)?({scopes.VALID_NAME.pattern})(?::(0|[1-9]\d{{0,8}}))?")
+_BY_NAME: Final = ": pass the name under which the server that runs it has registered it"
 _LOCAL_GRADIENT: Final = "a custom gradient, which stayed with the graph it was built in"
 
 
@@ -126,7 +127,7 @@ def _check_attribute(name: Any, value: Any) -> None:
     try:
         plain.check_plain(value)
     except ValueError as error:
-        mend = "; it exists in this process alone, so the graph cannot leave it" if callable(value) else ""
+        mend = f"; it exists in this process alone, so the graph cannot leave it{_BY_NAME}" if callable(value) else ""
         raise ValueError(f"attribute {name!r}: {error}{mend}") from None
 
 

@@ -83,6 +83,8 @@ class _Import:
         self._origins: list[tuple[Operation, str]] = []
         self._arguments: dict[str, Spec] = {}
         """What the arguments of a body are given."""
+        self._around: frozenset[str] = frozenset()
+        """The names of what the graph_def has around a body."""
         for node in graph_def.node:
             if node.name in self._nodes:
                 raise _wrong(node, "the name is there twice; names are unique in a graph")
@@ -222,6 +224,7 @@ class _Import:
         for name, place in zip(body.arguments, body.takes, strict=True):
             inside._arguments[name] = _given(node.attr, place, inputs[place].spec, inside._nodes[name])
         inside._everywhere, inside._origins = self._everywhere, self._origins
+        inside._around = self._around.union(self._nodes)
         inside.build()
         arguments = tuple([inside._made[name].outputs[0] for name in body.arguments])
         outputs = tuple([inside._input(node, *source_of(text)) for text in body.outputs])
@@ -260,9 +263,16 @@ class _Import:
         return mapped if isinstance(mapped, Operation) else self._made[name]
 
     def _neighbour(self, node: NodeDef, name: str) -> str:
-        if name not in self._nodes:
+        if name not in self._nodes and name not in self._around and not self._is_there(self._scope + name):
             raise _wrong(node, f"there is no {name!r} to share a device with: add it, or drop the colocation")
         return self._scope + name
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self._graph.get_operation_by_name(name)
+        except (KeyError, ValueError):
+            return False
+        return True
 
 
 def _text(name: str, index: int) -> str:

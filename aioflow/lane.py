@@ -34,7 +34,8 @@ class Lane:
     def __init__(self, local: Local, step: Run, device: AnyDevice, context: Context) -> None:
         self._local: Final = local
         self._step: Final = step
-        self._run: Final = self._on_stream if isinstance(device, Gpu) else local.quiet.run
+        quiet = local.quiet.run
+        self._run: Final = functools.partial(_on_stream, device, quiet) if isinstance(device, Gpu) else quiet
         self.device: Final = device
         self.context = context
         self.trace: Final = None if step.trace is None else _trace_on(step.trace, device)
@@ -61,11 +62,6 @@ class Lane:
                 return outputs
             spent += _clock() - start
             await asyncio.sleep(0)
-
-    def _on_stream(self, send: Callable[..., Any], value: None) -> Any:
-        assert isinstance(self.device, Gpu)
-        with self.device:
-            return self._local.quiet.run(send, value)
 
     async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
@@ -105,6 +101,11 @@ class Lane:
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """The step is told of each unit."""
         self._step.finished(self, unit, inputs, outputs, start)
+
+
+def _on_stream(gpu: Gpu, run: Callable[..., Any], send: Callable[..., Any], value: None) -> Any:
+    with gpu:
+        return run(send, value)
 
 
 def _trace_on(trace: Trace, device: AnyDevice) -> Trace:

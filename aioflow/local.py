@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -12,8 +13,8 @@ from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices import blas
 from aioflow.devices.cpu import Threads
-from aioflow.devices.device import Device, local_devices
-from aioflow.files import FILES
+from aioflow.devices.device import HERE, Device, local_devices
+from aioflow.files import FILES, Files
 from aioflow.plan_cache import Plans
 from aioflow.program import Unit
 from aioflow.rendezvous import Rendezvous
@@ -46,17 +47,22 @@ class Running(Protocol):
 class Local:
     """What the steps of one local session share."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self, config: Config, task: str = HERE, py_funcs: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    ) -> None:
         self.config: Final = config
+        self.task: Final = task
+        self.py_funcs: Final = py_funcs
+        """The functions that graphs may call by name."""
         self.resources: Final = Resources()
-        self.devices: Final = local_devices(config)
+        self.devices: Final = local_devices(config, task)
         first = self.devices[0]
         assert isinstance(first, Device)
         self.compute: Final = first.compute
         """Threads for what belongs to no device."""
         self.python: Final = Threads("aioflow-py_func", 32)
         self.reading: Final = Threads("aioflow-files", 16)
-        self.files = FILES
+        self.files: Final = FILES if config.file_roots is None else Files(config.file_roots)
         self.steps: set[Running] = set()
         self.step_count = 0
         self.light: Any = None
@@ -78,6 +84,14 @@ class Local:
         """All its threads but those of the cores, by what they are for."""
         compute = [device.compute for device in self.devices if isinstance(device, Device)]
         return *compute, self.python, self.reading
+
+    def py_func(self, name: str) -> Callable[..., Any]:
+        """The function that graphs may call by that name. PermissionDeniedError if there is none."""
+        found = self.py_funcs.get(name)
+        if found is None:
+            known = ", ".join(map(repr, sorted(self.py_funcs))) or "none"
+            raise errors.PermissionDeniedError(f"no py_func {name!r} is registered with {self.task}, which has {known}")
+        return found
 
     def take_counts(self, names: Sequence[str]) -> dict[str, int]:
         """How often these operations ran before; from here on they ran once more."""

@@ -19,19 +19,21 @@ def check_feeds(tensors: Sequence[Tensor], values: Sequence[Array]) -> None:
             raise _blame(tensor.op, f"{tensor.name} was fed a value that is not finite: {found}", [value])
 
 
-def check_finite(node: Node, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """InvalidArgumentError naming the node, its line, its inputs' shapes and ranges, if an output is not finite."""
+def check_finite(node: Node, inputs: Sequence[Array], outputs: Sequence[Array], device: str) -> None:
+    """InvalidArgumentError naming the node, its line, device, inputs' shapes and ranges, if an output is not finite."""
     for index, value in enumerate(outputs):
         found = not_finite(value)
         if found is not None:
-            raise _blame(node.operation, f"{node.name}:{index} is not finite: {found}", inputs)
+            raise _blame(node.operation, f"{node.name}:{index} is not finite: {found}", inputs, device)
 
 
-def _blame(operation: Operation, message: str, inputs: Sequence[Array]) -> errors.InvalidArgumentError:
+def _blame(
+    operation: Operation, message: str, inputs: Sequence[Array], device: str | None = None
+) -> errors.InvalidArgumentError:
     shapes = [describe_range(value) for value in inputs]
     line = describe_line(operation)
     return errors.InvalidArgumentError(message).at(
-        operation.name, operation.type, line=line, device=None, shapes=shapes
+        operation.name, operation.type, line=line, device=device, shapes=shapes
     )
 
 

@@ -1,10 +1,15 @@
 """A partial run: one step whose feeds arrive, and whose fetches are asked for, in several calls [P15 section 4.2]."""
 
 import asyncio
+import contextlib
+import copy
+import traceback
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
+from aioflow.blame import reraise
 from aioflow.dtypes import Array
 from aioflow.kernels.control_flow import DEAD
 from aioflow.lane import Lane
@@ -18,51 +23,45 @@ from aioflow.programs import Programs
 from aioflow.step import Step, deadline_exceeded
 
 
-class PartialRun(Step):
-    """A step that runs in a task of its own while callers feed it and fetch from it. Made by `partial_run_setup`.
+class Streamed(Step):
+    """A step that runs in a task of its own and is given its feeds meanwhile.
 
-    Every feed and every fetch is used once. It is over when all are used, when a call of it is cancelled or takes too
-    long, or on an error, which every later call raises.
+    Attributes:
+        given: the value of each feed, to come.
+        made: the value of each fetch, to come; the dead mark where none ever will.
+        failure: what ended it, if it did not end by itself.
+        runner: the task.
     """
 
-    __slots__ = (
-        "_calls", "_failure", "_fed", "_fetched", "_needs", "_places", "_programs", "_timeout", "_values", "local",
-        "runner",
-    )  # fmt: skip
+    __slots__ = ("_places", "_programs", "failure", "given", "made", "runner")
 
-    def __init__(self, local: Local, plan: Plan, programs: Programs, timeout: float | None = None) -> None:
+    def __init__(self, local: Local, plan: Plan, programs: Programs) -> None:
         super().__init__(local, plan.counted)
         loop = asyncio.get_running_loop()
-        self.local: Final = local
         self._programs: Final = programs
-        self._timeout: Final = timeout
-        self._fed = {tensor: loop.create_future() for tensor in plan.signature.feeds}
-        self._values = {tensor: loop.create_future() for tensor in plan.signature.fetches}
-        self._fetched: set[Tensor] = set()
-        self._needs = dict(zip(plan.signature.fetches, _needs(plan.flow), strict=True))
+        self.given: Final = {tensor: loop.create_future() for tensor in plan.signature.feeds}
+        self.made: Final = {tensor: loop.create_future() for tensor in plan.signature.fetches}
         self._places: dict[tuple[str, int], list[Tensor]] = {}
         for part in programs.parts:
             for index, slot in zip(part.fetches, part.program.fetches, strict=True):
                 self._places.setdefault((part.device.name, slot), []).append(plan.signature.fetches[index])
-        self._calls = 0
-        self._failure: errors.OpError | None = None
+        self.failure: errors.OpError | None = None
         self.runner: Final = loop.create_task(self._execute())
-
-    # The step
 
     async def _execute(self) -> None:
         try:
             await self.run(self._programs, (), None)
         except (Exception, asyncio.CancelledError) as error:
-            self._failure = _failure(error)
-            for future in self._values.values():
+            self.failure = _failure(error)
+            for future in self.made.values():
                 if not future.done():
-                    future.set_exception(self._failure)
-                    future.exception()  # asked for or not, it counts as seen
+                    future.set_result(DEAD)
+        finally:
+            del self  # an error's traceback leads here, and it has the error
 
     async def fed(self, index: int) -> Array:
         """The value of a feed, once a call has given it."""
-        value: Array = await list(self._fed.values())[index]
+        value: Array = await list(self.given.values())[index]
         return value
 
     def finished(self, lane: Lane, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
@@ -72,8 +71,60 @@ class PartialRun(Step):
             return
         for slot, value in zip(unit.outputs, outputs, strict=True):
             for tensor in self._places.get((lane.device.name, slot), ()):
-                if not self._values[tensor].done() and value is not DEAD:
-                    self._values[tensor].set_result(value)
+                if not self.made[tensor].done() and value is not DEAD:
+                    self.made[tensor].set_result(value)
+
+    async def value(self, fetch: Tensor) -> Array:
+        """What is fetched, as soon as it is there. Raises what ended the step before."""
+        value = await self.made[fetch]
+        if value is DEAD:
+            self.check_failure()
+        return value
+
+    def check_failure(self) -> None:
+        """Raise what ended it, if that was an error."""
+        if self.failure is not None:
+            reraise(_again(self.failure))
+
+    @property
+    def has_feeds(self) -> bool:
+        """Whether all were given."""
+        return all(future.done() for future in self.given.values())
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left."""
+        self.runner.cancel()
+        await asyncio.wait([self.runner])
+
+    def abandon(self) -> None:
+        """End it soon if it has not all feeds, for nobody is there to give them. May be called on any thread."""
+        if not self.has_feeds:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                self.runner.get_loop().call_soon_threadsafe(self.runner.cancel)
+
+
+class PartialRun:
+    """The handle of a step that callers feed and fetch from by and by. Made by `partial_run_setup`.
+
+    Every feed and every fetch is used once. It is over when all are used, when a call of it is cancelled or takes too
+    long, on an error, which every later call raises, and when the handle is gone before all was fed.
+    """
+
+    __slots__ = ("__weakref__", "_calls", "_fetched", "_needs", "_timeout", "local", "step")
+
+    def __init__(self, local: Local, plan: Plan, programs: Programs, timeout: float | None = None) -> None:
+        self.local: Final = local
+        self._timeout: Final = timeout
+        self._fetched: set[Tensor] = set()
+        self._needs = dict(zip(plan.signature.fetches, _needs(plan.flow), strict=True))
+        self._calls = 0
+        self.step: Final = Streamed(local, plan, programs)
+        weakref.finalize(self, self.step.abandon).atexit = False
+
+    @property
+    def runner(self) -> asyncio.Task[None]:
+        """The task it runs in."""
+        return self.step.runner
 
     # Its calls
 
@@ -84,14 +135,13 @@ class PartialRun(Step):
             af.errors.InvalidArgumentError: it is over, or a feed or fetch is not one of its own, was used before, or
                 needs a feed that was not given yet. Then nothing is fed.
         """
-        if self._failure is not None:
-            raise self._failure
+        self.step.check_failure()
         if self._used_up and self.runner.done():
             raise errors.InvalidArgumentError("the partial run is over: must run partial_run_setup again")
         self._check_feeds(feeds)
         tensors = self._checked(fetches, feeds)
         for tensor, value in feeds.items():
-            self._fed[tensor].set_result(value)
+            self.step.given[tensor].set_result(value)
         self._fetched.update(tensors)
         self._calls += 1
         try:
@@ -107,34 +157,33 @@ class PartialRun(Step):
     async def _take(self, tensors: Sequence[Tensor]) -> list[Array]:
         """The values. The call that leaves nothing to do waits for the end of the step, and raises its error."""
         try:
-            values = [await self._values[tensor] for tensor in tensors]
+            values = [await self.step.value(tensor) for tensor in tensors]
             if self._used_up and self._calls == 1:
                 await asyncio.wait([self.runner])
-                if self._failure is not None:
-                    raise self._failure
+                self.step.check_failure()
         except asyncio.CancelledError as cancelled:
             await self.stop()
-            for note in getattr(self._failure, "__notes__", ()):
+            for note in getattr(self.step.failure, "__notes__", ()):
                 cancelled.add_note(note)
             raise
         return values
 
     def _check_feeds(self, feeds: Iterable[Tensor]) -> None:
         for tensor in feeds:
-            if tensor not in self._fed:
+            if tensor not in self.step.given:
                 raise errors.InvalidArgumentError(f"{tensor.name!r} is not among the feeds of this partial run")
-            if self._fed[tensor].done():
+            if self.step.given[tensor].done():
                 raise errors.InvalidArgumentError(f"{tensor.name!r} has already been fed in this partial run")
 
     def _checked(self, fetches: Iterable[Tensor | Operation], feeds: Iterable[Tensor]) -> list[Tensor]:
-        given = {tensor for tensor, future in self._fed.items() if future.done()}.union(feeds)
+        given = {tensor for tensor, future in self.step.given.items() if future.done()}.union(feeds)
         tensors = []
         for element in fetches:
             if isinstance(element, Operation):
                 raise errors.InvalidArgumentError(
                     f"{element.name!r} is an operation: it runs as soon as it can, and only tensors can be fetched"
                 )
-            if element not in self._values:
+            if element not in self.step.made:
                 raise errors.InvalidArgumentError(f"{element.name!r} is not among the fetches of this partial run")
             if element in self._fetched:
                 raise errors.InvalidArgumentError(f"{element.name!r} has already been fetched in this partial run")
@@ -147,31 +196,42 @@ class PartialRun(Step):
         return tensors
 
     def _needed(self, fetch: Tensor) -> list[Tensor]:
-        return [tensor for place, tensor in enumerate(self._fed) if self._needs[fetch] >> place & 1]
+        return [tensor for place, tensor in enumerate(self.step.given) if self._needs[fetch] >> place & 1]
 
     @property
     def _used_up(self) -> bool:
         """Whether every feed was given and every fetch asked for."""
-        return len(self._fetched) == len(self._values) and all(future.done() for future in self._fed.values())
+        return len(self._fetched) == len(self.step.made) and self.step.has_feeds
 
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left."""
-        self.runner.cancel()
-        await asyncio.wait([self.runner])
+        await self.step.stop()
 
     def __repr__(self) -> str:
-        given = sum(future.done() for future in self._fed.values())
-        feeds, fetches = f"{given} of {len(self._fed)} fed", f"{len(self._fetched)} of {len(self._values)} fetched"
-        return f"<af.PartialRun {self.id}: {feeds}, {fetches}{', over' if self.runner.done() else ''}>"
+        step = self.step
+        given = sum(future.done() for future in step.given.values())
+        feeds, fetches = f"{given} of {len(step.given)} fed", f"{len(self._fetched)} of {len(step.made)} fetched"
+        return f"<af.PartialRun {step.id}: {feeds}, {fetches}{', over' if self.runner.done() else ''}>"
 
 
 def _failure(error: BaseException) -> errors.OpError:
-    """What later calls raise, with the notes that say what was waited for."""
+    """What calls raise, with the notes that say what was waited for. Its traceback does not lead back to the step."""
     if not isinstance(error, asyncio.CancelledError):
+        left: BaseException | None = error
+        while left is not None:
+            traceback.clear_frames(left.__traceback__)
+            left = left.__context__
         return errors.from_exception(error)
     made = errors.CancelledError("the partial run was cancelled: must run partial_run_setup again")
     for note in getattr(error, "__notes__", ()):
         made.add_note(note)
+    return made
+
+
+def _again(failure: errors.OpError) -> errors.OpError:
+    """The same for one more caller: its traceback will lead to those who have the handle."""
+    made = copy.copy(failure).with_traceback(failure.__traceback__)
+    made.__cause__ = failure.__cause__
     return made
 
 

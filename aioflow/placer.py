@@ -9,7 +9,8 @@ from typing import Final
 from aioflow.config import Config
 from aioflow.cost_model import CostModel
 from aioflow.costs import Site
-from aioflow.devices.device import AnyDevice
+from aioflow.device_spec import DeviceSpec
+from aioflow.devices.device import DeviceAttributes
 from aioflow.dtypes import DeviceKind
 from aioflow.partition import Part, partition
 from aioflow.passes.compress import Compression
@@ -28,16 +29,23 @@ class Placer:
         model: what things cost, estimated or measured.
     """
 
-    def __init__(self, config: Config, devices: Sequence[AnyDevice]) -> None:
+    def __init__(self, config: Config, devices: Sequence[DeviceAttributes]) -> None:
         self._config = config
-        self._sites = [Site(device.name, device.spec, device.kind, device.memory.limit) for device in devices]
-        self._incarnations = {device.name: device.incarnation for device in devices}
+        self.use(devices)
         self._compression = Compression(config.compression)
         self._homes: dict[Hashable, str] = {}
         self._state: dict[Hashable, float] = {}
         """The bytes of what is at home."""
         self._lock = threading.Lock()
         self.model: Final = config.cost_model or CostModel()
+
+    def use(self, devices: Sequence[DeviceAttributes]) -> None:
+        """These are the devices from here on. What holds state is still taken to be where it was placed."""
+        self._sites = [
+            Site(device.name, DeviceSpec.from_string(device.name), DeviceKind(device.device_type), device.memory_limit)
+            for device in devices
+        ]
+        self._incarnations = {device.name: device.incarnation for device in devices}
 
     def split(self, flow: Flow, streamed: bool = False) -> Sequence[Part]:
         """The parts of a flow, one for each device. InvalidArgumentError, saying why, if something has no place.

@@ -4,14 +4,14 @@ import contextlib
 import functools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from aioflow.assembly import assemble
 from aioflow.config import Config, RunOptions
 from aioflow.context import Context
 from aioflow.cost_model import CostModel
 from aioflow.devices.cpu import Threads
-from aioflow.devices.device import AnyDevice
+from aioflow.devices.device import AnyDevice, attributes_of
 from aioflow.devices.gpu import Gpu
 from aioflow.placement import Placement
 from aioflow.placer import Placer
@@ -21,6 +21,9 @@ from aioflow.programs import DeviceProgram, Programs
 from aioflow.resources import Resources
 
 DEFAULT: Final = RunOptions()
+Form = Literal["fused", "plain", "streamed", "unchanged"]
+"""What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
+meanwhile; node by node as the user built them."""
 LONG_PLAN: Final = 2000
 """Operations in a graph above which its calls are planned on a thread."""
 
@@ -30,25 +33,20 @@ class Planned:
 
     Attributes:
         plan: the plan.
-        fused: what never waits is in regions.
-        plain: node by node.
-        streamed: for partial runs, whose feeds arrive while it runs.
-        unchanged: node by node, as the user built them.
+        forms: its programs.
     """
 
-    __slots__ = ("fused", "plain", "plan", "streamed", "unchanged")
+    __slots__ = ("forms", "plan")
 
     def __init__(self, plan: Plan) -> None:
         self.plan: Final = plan
-        self.fused: Programs | None = None
-        self.plain: Programs | None = None
-        self.streamed: Programs | None = None
-        self.unchanged: Programs | None = None
+        self.forms: Final[dict[Form, Programs]] = {}
 
     @property
     def lone(self) -> Unit | None:
         """The only unit of the fused program, if its inputs and outputs are the call's."""
-        return None if self.fused is None else self.fused.lone
+        fused = self.forms.get("fused")
+        return None if fused is None else fused.lone
 
 
 class Plans:
@@ -64,7 +62,7 @@ class Plans:
         }
         self._first = devices[0]
         self._compute = compute
-        self._placer = Placer(config, devices)
+        self._placer = Placer(config, [attributes_of(device) for device in devices])
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
 
     @property
@@ -101,7 +99,7 @@ class Plans:
         found = self.known(signature)
         if found is not None or not self.is_long(signature):
             return found or self.planned(signature)
-        made = await self._compute.run(functools.partial(self._make, signature), "planning")
+        made = await self._compute.run(functools.partial(self._made, signature), "planning")
         return self.known(signature) or self._keep(signature, made)
 
     @staticmethod
@@ -109,11 +107,6 @@ class Plans:
         """Whether planning it may take long: the graph is large."""
         element = next((e for part in (signature.fetches, signature.targets) for e in part), None)
         return element is not None and element.graph.version > LONG_PLAN
-
-    def _make(self, signature: Signature) -> Planned:
-        planned = self._made(signature)
-        self.programs(planned, DEFAULT)
-        return planned
 
     def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
         split = functools.partial(self._placer.split, streamed=streamed)
@@ -126,30 +119,27 @@ class Plans:
             self._plans.popitem(last=False)
         return planned
 
-    def programs(self, planned: Planned, options: RunOptions) -> Programs:
-        """The programs for a run with these options."""
+    async def programs(self, planned: Planned, form: Form) -> Programs:
+        """The programs of a plan. Those of a long one are assembled on a compute thread."""
+        found = planned.forms.get(form)
+        if found is not None:
+            return found
+        assemble = functools.partial(self._assembled, planned.plan, form)
+        long = self.is_long(planned.plan.signature)
+        made = await self._compute.run(assemble, "planning") if long else assemble()
+        return planned.forms.setdefault(form, made)
+
+    def form(self, options: RunOptions) -> Form:
+        """What programs a run with these options takes."""
         if options.check_numerics:
-            if planned.unchanged is None:  # by folding and merging, which would hide where a value came from
-                plan = self._made(planned.plan.signature, optimize=False).plan
-                planned.unchanged = self._assembled(plan, fused=False, stream=False)
-            return planned.unchanged
-        if self._config.executor == "tokens" or options.trace:
-            if planned.plain is None:
-                planned.plain = self._assembled(planned.plan, fused=False, stream=False)
-            return planned.plain
-        if planned.fused is None:
-            planned.fused = self._assembled(planned.plan, fused=True, stream=False)
-        return planned.fused
+            return "unchanged"  # folding and merging would hide where a value came from
+        return "plain" if self._config.executor == "tokens" or options.trace else "fused"
 
-    def streamed(self, planned: Planned) -> Programs:
-        """The programs of a partial run, whose feeds arrive while it runs."""
-        if planned.streamed is None:
-            fused = self._config.executor != "tokens"
-            plan = self._made(planned.plan.signature, streamed=True).plan
-            planned.streamed = self._assembled(plan, fused=fused, stream=True)
-        return planned.streamed
-
-    def _assembled(self, plan: Plan, *, fused: bool, stream: bool) -> Programs:
+    def _assembled(self, plan: Plan, form: Form) -> Programs:
+        stream = form == "streamed"
+        if stream or form == "unchanged":
+            plan = self._made(plan.signature, form != "unchanged", stream).plan
+        fused = form == "fused" or (stream and self._config.executor != "tokens")
         tracked = self._config.track_memory or self._config.memory_limit is not None
         blocks = fused and not stream and not tracked and self._config.fuse_elementwise
         made = []
@@ -161,4 +151,4 @@ class Plans:
         return Programs(made, self._first)
 
 
-__all__ = ["DEFAULT", "LONG_PLAN", "Planned", "Plans"]
+__all__ = ["DEFAULT", "LONG_PLAN", "Form", "Planned", "Plans"]

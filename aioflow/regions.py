@@ -207,7 +207,10 @@ class Source:
                 entry = entry.tb_next
             if entry is None:
                 return None
-            (b, loops), scope = blamed[entry.tb_lineno], {**names, **entry.tb_frame.f_locals}
+            seen = entry.tb_frame.f_locals
+            (b, loops), scope = blamed[entry.tb_lineno], {**names, **seen}
+            if isinstance(seen, dict):
+                seen.clear()  # a copy, before Python 3.13, which the frame would keep
             where = ", ".join(f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops))
             return b.node, [scope.get(texts[value]) for value in b.inputs], where
 

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from aioflow import errors, scopes
 from aioflow.calls import Call, copied
@@ -16,6 +16,7 @@ from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions, expect
 from aioflow.cost_model import CostModel
 from aioflow.devices.device import DeviceAttributes, attributes_of
+from aioflow.devices.memory import MemoryUse
 from aioflow.explain import Report, explain, report_stall
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
@@ -23,7 +24,7 @@ from aioflow.kernels.compression import savings_of
 from aioflow.kernels.queue_handles import live_queue
 from aioflow.local import Local
 from aioflow.node import Operation, Tensor
-from aioflow.partial import PartialRun
+from aioflow.partial import PartialRun, Streamed
 from aioflow.placement import Placement
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT
@@ -31,8 +32,11 @@ from aioflow.queues import Queue
 from aioflow.resources import Container, drop_shared
 from aioflow.slices import slice_of
 from aioflow.streaming import stream
-from aioflow.structure import parse_fetches
+from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
+
+if TYPE_CHECKING:
+    from aioflow.net.client import Address, RemoteCall, RemoteEngine
 
 _running_loop: Final = asyncio._get_running_loop
 
@@ -48,24 +52,23 @@ class Session:
             value = await session.run(loss, {x: batch})
 
     Args:
-        target: the address of a cluster's master; empty for this process.
+        target: the address of a cluster's master, as "ws://host:2222"; empty for this process.
         graph: the graph to run; the default graph by default.
         config: how it works.
     """
 
     _closed = True  # until it is made: `__del__` looks, whatever `__init__` raised
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Config | None = None) -> None:
-        if target != "":
-            raise ValueError(f"target {target!r}: only the local session, target '', can be opened")
+    def __init__(self, target: "str | Address" = "", graph: Graph | None = None, config: Config | None = None) -> None:
         expect("graph", graph, Graph)
         expect("config", config, Config)
         self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
         self._local = Local(self.config)
+        self._remote = remote_engine(target, self.graph, self.config) if target else None
         self._local.on_stall = functools.partial(_report_stall, weakref.ref(self))
-        self._calls: dict[Any, Call] = {}
-        self._partial: set[PartialRun] = set()
+        self._calls: dict[Any, Call | RemoteCall] = {}
+        self._partial: set[Streamed] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         with _sessions_lock:
@@ -132,7 +135,7 @@ class Session:
         check_distinct(keys)
         flat = [tensor for key in keys for tensor in key.tensors]
         ordered = in_order(flat)
-        call = Call(self._local, parse_fetches(self.graph, fetches), ordered)
+        call = self._made(parse_fetches(self.graph, fetches), ordered)
         arrange = _arrangement(keys, [flat.index(tensor) for tensor in ordered])
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
@@ -147,11 +150,14 @@ class Session:
 
         return run
 
-    def _call(self, fetches: Any, feeds: tuple[Tensor, ...]) -> Call:
+    def _made(self, fetches: Fetches, feeds: Sequence[Tensor]) -> "Call | RemoteCall":
+        return Call(self._local, fetches, feeds) if self._remote is None else self._remote.call(fetches, feeds)
+
+    def _call(self, fetches: Any, feeds: tuple[Tensor, ...]) -> "Call | RemoteCall":
         key = _key(fetches), feeds
         found = self._calls.get(key) if key[0] is not None else None
         if found is None:
-            found = Call(self._local, parse_fetches(self.graph, fetches), feeds)
+            found = self._made(parse_fetches(self.graph, fetches), feeds)
             if key[0] is not None:
                 if len(self._calls) >= self.config.plan_cache_size:
                     self._calls.pop(next(iter(self._calls)))
@@ -164,18 +170,22 @@ class Session:
         """Begin a step whose feeds will be given, and whose fetches will be taken, by calls of `partial_run`.
 
         What needs no feed begins to run at once. The time limit, of `options` or else of the session, is for each call
-        of `partial_run`.
+        of `partial_run`. What is given up is ended by `await handle.stop()`, or by itself when nobody has the handle
+        any more and feeds are missing.
         """
         self._check()
+        self._only_here("partial runs")
         keys = [feed_key(self.graph, feed) for feed in feeds]
         check_distinct(keys)
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
         planned = await self._local.plans.plan(Signature(tuple(tensors), parsed.tensors, parsed.operations))
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
-        handle = PartialRun(self._local, planned.plan, self._local.plans.streamed(planned), limit)
-        self._partial.add(handle)
-        handle.runner.add_done_callback(lambda runner: self._partial.discard(handle))
+        programs = await self._local.plans.programs(planned, "streamed")
+        handle = PartialRun(self._local, planned.plan, programs, limit)
+        step = handle.step
+        self._partial.add(step)
+        step.runner.add_done_callback(lambda runner: self._partial.discard(step))
         return handle
 
     async def partial_run(self, handle: PartialRun, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
@@ -203,6 +213,7 @@ class Session:
         Also which queue runners of the graph were never started. `str` of it is the text.
         """
         self._check()
+        self._only_here("reports of what is waited for")
         return explain(self, self._local, self.graph)
 
     async def stream(
@@ -237,9 +248,11 @@ class Session:
         self._closed = True
         try:
             await self._local.abort(errors.CancelledError("the session was closed while the run went on"))
-            await asyncio.gather(*[handle.stop() for handle in self._partial])
+            await asyncio.gather(*[step.stop() for step in self._partial])
         finally:
             self._calls.clear()
+            if self._remote is not None:
+                await self._remote.close()
             await self._local.close()
 
     @property
@@ -264,13 +277,32 @@ class Session:
             af.errors.InvalidArgumentError: it is shared, and was made with other attributes.
         """
         self._check()
+        self._only_here("live queues")
         tensor = self.graph.as_graph_element(getattr(handle, "queue_ref", handle), allow_operation=False)
         assert isinstance(tensor, Tensor)
         return live_queue(self._local.resources, tensor)
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """The devices it can use."""
+        """The devices it can use. Of a cluster's session they are known once it has run something."""
+        if self._remote is not None:
+            return list(self._remote.devices)
         return [attributes_of(device) for device in self._local.devices]
+
+    def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the names of the devices that account for it.
+
+        Feeds count from when a kernel returns them, constants from when they are first used; what kernels allocate and
+        free again does not.
+
+        Raises:
+            ValueError: none does, as neither `Config(track_memory=True)` nor a memory limit asks for it.
+        """
+        self._check_open()
+        self._only_here("accounts of memory")
+        found = {device.name: device.memory.use() for device in self._local.devices if device.accounts is not None}
+        if not found:
+            raise ValueError("no device accounts for its memory: open the session with af.Config(track_memory=True)")
+        return found
 
     def placement(self, fetches: Any, feeds: Iterable[Any] = ()) -> Placement:
         """Where each node of a run would be put, and why; `str` of it is a table. Nothing runs.
@@ -280,6 +312,7 @@ class Session:
             feeds: the tensors that would be fed.
         """
         self._check_open()
+        self._only_here("placements")
         keys = [feed_key(self.graph, feed) for feed in feeds]
         tensors = tuple(in_order(tensor for key in keys for tensor in key.tensors))
         parsed = parse_fetches(self.graph, fetches)
@@ -305,6 +338,7 @@ class Session:
         A model that was saved serves another session: `af.Config(cost_model=af.CostModel.load(path))`.
         """
         self._check_open()
+        self._only_here("new placements")
         self._local.plans.clear()
 
     @property
@@ -332,6 +366,11 @@ class Session:
         else:
             self._closed = True
             self._local.resources.clear()
+
+    def _only_here(self, what: str) -> None:
+        """UnimplementedError if its steps run elsewhere."""
+        if self._remote is not None:
+            raise errors.UnimplementedError(f"{what} are not there yet for a session of a cluster")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -366,6 +405,19 @@ def _report_stall(session: "weakref.ref[Session]") -> None:
     found = session()
     if found is not None and not found._closed:
         report_stall(found, found._local, found.graph, found.config.stall_report or 0.0)
+
+
+def remote_engine(target: "str | Address", graph: Graph, config: Config) -> "RemoteEngine":
+    """What runs a graph by the master at an address `ws://host:port`. ValueError if the target is something else."""
+    from aioflow.net.access import network_of_client
+    from aioflow.net.client import Address, RemoteEngine
+
+    if isinstance(target, Address):
+        return RemoteEngine(target, graph, config)
+    scheme, separator, address = target.partition("://")
+    if not separator or scheme not in ("ws", "wss") or not address:
+        raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")
+    return RemoteEngine(Address(address, network_of_client(config, scheme == "wss")), graph, config)
 
 
 def get_default_session() -> Session | None:

@@ -19,7 +19,7 @@ from aioflow.config import RunOptions
 from aioflow.context import Context
 from aioflow.devices.device import HERE, AnyDevice
 from aioflow.dtypes import Array, DeviceKind
-from aioflow.executor import Execution, Outputs, Unit, note_waiting
+from aioflow.executor import Execution, Outputs, Unit, note_waiting, places
 from aioflow.lane import Lane
 from aioflow.local import Local
 from aioflow.numerics import check_feeds, check_finite
@@ -98,6 +98,10 @@ class Step:
         call = functools.partial(contextvars.copy_context().run, function, *args)
         return await self._local.python.run(call, getattr(function, "__qualname__", repr(function)))
 
+    def py_func(self, name: str) -> Callable[..., Any]:
+        """The function that graphs may call by that name."""
+        return self._local.py_func(name)
+
     async def with_files(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of function(files, *args), run on one of the threads that read and write files."""
         call = functools.partial(function, self._local.files, *args)
@@ -114,7 +118,7 @@ class Step:
         if lane.trace is not None and node is not None:
             lane.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
         if self._numerics and node is not None:
-            check_finite(node, lane.seen(inputs), lane.seen(outputs))
+            check_finite(node, lane.seen(inputs), lane.seen(outputs), lane.device.name)
 
     def under_way(self) -> list[tuple[Unit, float]]:
         """What has begun and not ended, and when each did, on its clock."""
@@ -132,7 +136,7 @@ class Step:
             try:
                 outputs = await unit.begin(self.context, *feeds)
             except BaseException as error:
-                note_waiting(error, [unit])
+                note_waiting(error, places(unit, self.context))
                 reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
         self._local.progress += 1
         return outputs
@@ -163,7 +167,11 @@ class Step:
         aborted = self.error is not None and isinstance(error, asyncio.CancelledError)
         if aborted and task.uncancel() <= self._cancelling:
             assert self.error is not None
-            raise self.error from None
+            aborting, self.error = self.error, None
+            try:
+                raise aborting from None
+            finally:
+                del aborting, error, trace  # their tracebacks lead here
 
     async def run(self, programs: Programs, feeds: Outputs, limit: float | None) -> list[Array]:
         """Execute the programs. Cancelling the caller's task ends the step and leaves nothing of it."""
@@ -221,7 +229,7 @@ async def run_step(
     local: Local, planned: Planned, feeds: Outputs, options: RunOptions = DEFAULT, metadata: RunMetadata | None = None
 ) -> Sequence[Array]:
     """The fetched values of one run, in the order of the plan's signature."""
-    programs = local.plans.programs(planned, options)
+    programs = await local.plans.programs(planned, local.plans.form(options))
     trace = Trace(metadata, local.devices[0].name) if options.trace and metadata is not None else None
     if options.check_numerics:
         check_feeds(planned.plan.signature.feeds, feeds)

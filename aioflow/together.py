@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, Final
 
 from aioflow.dtypes import Array
-from aioflow.executor import Execution, Outputs, note_waiting
+from aioflow.executor import Execution, Outputs, marked, note_waiting
 
 Fetched = list[Array]
 
@@ -17,14 +17,16 @@ async def run_together(executions: Sequence[Execution], feeds: Sequence[Outputs]
     try:
         if group.ended is not None:
             await group.ended
+        if group.error is None:
+            return group.results
+        await group.stop()
+        raise group.error
     except asyncio.CancelledError as cancelled:
-        note_waiting(cancelled, [unit for execution in executions for unit, _ in execution.under_way()])
+        note_waiting(cancelled, [place for execution in executions for place in execution.waiting_for])
         await group.stop()
         raise
-    if group.error is not None:
-        await group.stop()
-        raise group.take_error()
-    return group.results
+    finally:
+        group.error = None  # its traceback leads here
 
 
 class _Group:
@@ -53,7 +55,7 @@ class _Group:
 
     def _begin(self, number: int, coroutine: Coroutine[Any, Any, Fetched]) -> None:
         try:
-            waiting_on = coroutine.send(None)
+            waiting_on = marked(coroutine.send(None), False)
         except StopIteration as done:
             self.results[number] = done.value
             return
@@ -91,16 +93,10 @@ class _Group:
             try:
                 await asyncio.wait(left)
             except asyncio.CancelledError as error:
-                cancelled = error
+                cancelled = error.args  # not the error itself: its traceback leads here
         self._tasks.clear()
         if cancelled is not None:
-            raise cancelled
-
-    def take_error(self) -> BaseException:
-        """The error, which is the caller's alone: its traceback leads here."""
-        error, self.error = self.error, None
-        assert error is not None
-        return error
+            raise asyncio.CancelledError(*cancelled)
 
 
 class _Begun(Coroutine[Any, Any, Fetched]):
@@ -124,11 +120,14 @@ class _Begun(Coroutine[Any, Any, Fetched]):
 
     def throw(self, error: Any, *rest: Any) -> Any:
         """The same. Before the first turn, what it waits for is cancelled instead, as Task.cancel does later."""
-        if self._fresh:
-            waiting_on = self._first()
-            if waiting_on is not None and waiting_on.cancel():
-                return waiting_on
-        return self._coroutine.throw(error, *rest)
+        try:
+            if self._fresh:
+                waiting_on = self._first()
+                if waiting_on is not None and waiting_on.cancel():
+                    return waiting_on
+            return self._coroutine.throw(error, *rest)
+        finally:
+            del error, rest  # its traceback leads here
 
     def close(self) -> None:
         """It ends here."""
@@ -144,7 +143,7 @@ class _Begun(Coroutine[Any, Any, Fetched]):
 
     def _first(self) -> "asyncio.Future[Any] | None":
         waiting_on, self._waiting_on, self._fresh = self._waiting_on, None, False
-        return waiting_on
+        return marked(waiting_on, True)
 
 
 __all__ = ["run_together"]

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import peers
+from benchmarks import gpu_convnet, peers
 from benchmarks.harness import Step, alternate
+from benchmarks.lenet import Problem
 from benchmarks.report import Claim, Row, timed_row
 
 SIZE, LENGTH = 4096, 16
 BATCH = 1 << 24
 """Elements of a batch that goes there and back: 64 MB."""
+PROBLEM = Problem()
 TARGET = 1 / 0.9
 """Of the time that CuPy takes."""
 CUPY = "CuPy, one stream"
@@ -21,10 +23,13 @@ GPU = "/device:GPU:0"
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The chain of products, then batches that come and go while the one before is worked on."""
+    """The chain of products, a step of training, then batches that come and go while the one before is worked on."""
     timing = await alternate({peers.AIOFLOW: products(), CUPY: products_by_hand()}, agree=1e-3)
     claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
     yield timed_row(f"chain of {LENGTH} products of {SIZE} x {SIZE} float32", timing, [claim])
+    timing = await alternate({peers.AIOFLOW: convnet(), CUPY: convnet_by_hand()}, agree=1e-3)
+    claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
+    yield timed_row(f"{PROBLEM}, SGD step", timing, [claim], ["both work on the same blocks of patches and images"])
     timing = await alternate({peers.AIOFLOW: batches(), CUPY: batches_by_hand()}, agree=1e-3)
     claim = Claim("aioflow / CuPy, which copies between kernels", timing.ratio(peers.AIOFLOW, CUPY), 1.0)
     yield timed_row(f"4 batches of {BATCH} float32, fed, worked on and fetched", timing, [claim])
@@ -81,6 +86,23 @@ async def products_by_hand() -> AsyncIterator[Step]:
             return (y * x).mean().get()[()]
 
         yield step
+
+
+@asynccontextmanager
+async def convnet() -> AsyncIterator[Step]:
+    """The step of training as a graph on the GPU."""
+    cupy()
+    async with gpu_convnet.by_graph(PROBLEM, GPU, device_count={"GPU": 1}) as step:
+        yield step
+
+
+@asynccontextmanager
+async def convnet_by_hand() -> AsyncIterator[Step]:
+    """The same kernels, called one after the other."""
+    xp = cupy()
+    with xp.cuda.Stream(non_blocking=True):
+        step = gpu_convnet.by_hand(xp, PROBLEM)
+        yield lambda: step().get()[()]
 
 
 @asynccontextmanager

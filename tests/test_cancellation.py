@@ -48,7 +48,8 @@ async def test_a_cancelled_run_is_cancelled_and_says_what_it_waited_for(graph, e
         run.cancel("enough")
         with pytest.raises(asyncio.CancelledError, match="enough") as caught:
             await run
-        assert notes(caught.value) == "aioflow: the run was waiting for 'pending' (test_waiting)"
+        where = session.list_devices()[0].name
+        assert notes(caught.value) == f"aioflow: the run was waiting for 'pending' (test_waiting) on {where}"
         assert session._local.steps == set()
         gate.open()
         assert await session.run(value) == 2.0

@@ -401,7 +401,7 @@ def test_a_setting_is_for_wide_floats_that_are_surely_more_than_one_number(graph
     ("setting", "near", "far"),
     [
         (None, None, None), ({}, None, None), ("float16", "float16", "float16"), ({"workers": "int8"}, None, "int8"),
-        ({"devices": "bfloat16", "workers": "top_k:0.1"}, "bfloat16", "top_k:0.1"),
+        ({"devices": "bfloat16", "workers": "int8_rows"}, "bfloat16", "int8_rows"),
     ],
 )  # fmt: skip
 def test_edges_between_workers_may_have_another_form_than_those_inside_one(graph, setting, near, far):
@@ -424,10 +424,19 @@ def test_a_mark_is_seen_through_what_only_hands_on(graph):
     assert Compression().codec_for(value_of(af.negative(x)), CPU_0, CPU_1) is None
 
 
-@pytest.mark.parametrize("setting", ["zip", {"workers": "zip"}, {"wire": "int8"}])
-def test_a_setting_that_cannot_be_is_refused(setting):
-    with pytest.raises(ValueError, match=r"no lossy form|not for wire"):
-        Compression(setting)
+@pytest.mark.parametrize(
+    ("setting", "error", "said"),
+    [
+        ("zip", ValueError, r"compression: 'zip' is no lossy form"),
+        ({"workers": "zip"}, ValueError, r"compression: 'zip' is no lossy form"),
+        ({"wire": "int8"}, ValueError, r"not for wire"), (8, TypeError, r"compression is the name of a lossy form"),
+        ("top_k:0.1", ValueError, r"is for gradients. Mark those, by af.lossy\(gradient, 'top_k:0.1'\)"),
+        ({"workers": "top_k:0.1"}, ValueError, r"compression of all edges cannot be 'top_k:0.1'"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_refused_when_it_is_made(setting, error, said):
+    with pytest.raises(error, match=said):
+        af.Config(compression=setting)
 
 
 # The nodes

@@ -283,6 +283,25 @@ def test_what_was_saved_is_loaded_again(tmp_path):
     assert loaded.link("process").latency == 0.25
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({"rates": 3}, TypeError, "rates are by CPU, GPU, not 3"),
+        ({"rates": {"XPU": Rates(1, 1, 1)}}, ValueError, "rates are by CPU, GPU, not 'XPU'"),
+        ({"rates": {"CPU": 3}}, TypeError, r"rates\['CPU'\] must be Rates, not 3"),
+        ({"rates": {"CPU": Rates(-1, 1, 1)}}, ValueError, r"rates\['CPU'\].per_call is at least 0, and cannot be -1"),
+        ({"rates": {"CPU": Rates(1, 0, 1)}}, ValueError, r"rates\['CPU'\].bytes_per_second is above 0"),
+        ({"rates": {"CPU": Rates(1, 1, "fast")}}, TypeError, r"operations_per_second is a number, not 'fast'"),
+        ({"links": {"foo": Link(1, 1)}}, ValueError, "links are by process, bus, peer, network, not 'foo'"),
+        ({"links": {"bus": (1, 1)}}, TypeError, r"links\['bus'\] must be Link, not \(1, 1\)"),
+        ({"links": {"bus": Link(float("nan"), 1)}}, ValueError, r"links\['bus'\].latency is at least 0"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused_by_name(given, error, said):
+    with pytest.raises(error, match=said):
+        CostModel(**given)
+
+
 def damaged(**changes):
     plain = {"rates": {}, "links": {}, "latencies": {}, "bandwidths": {}, "measured": {}}
     return json.dumps(plain | changes)
@@ -293,6 +312,7 @@ def damaged(**changes):
     [
         ("", "Expecting value"),
         ("[]", "holds no cost model"),
+        ("[" * 100_000 + "]" * 100_000, "holds no cost model: RecursionError"),
         ("{}", "rates"),
         (damaged(rates={"TPU": {}}), "TPU"),
         (damaged(rates={"CPU": {"per_call": 1}}), "missing"),

@@ -337,6 +337,35 @@ async def test_memory_beyond_a_devices_limit_is_refused_and_the_largest_holders_
         assert (await session.run(small, {x: 1.0})).shape == (1000,)
 
 
+@pytest.mark.parametrize("executor", ["tokens", "regions"])
+async def test_a_constant_that_a_device_has_no_room_for_is_blamed_with_its_device(graph, executor):
+    y = af.sin(af.constant(np.ones(1000, np.float32)), name="y")
+    async with af.Session(graph=graph, config=config(1, memory_limit={"CPU:0": 3999}, executor=executor)) as session:
+        with pytest.raises(af.errors.ResourceExhaustedError) as caught:
+            await session.run(y)
+    assert (caught.value.op, caught.value.device) == ("y", CPUS[0])
+    assert "test_devices.py" in caught.value.line
+
+
+async def test_a_value_that_is_not_finite_is_blamed_with_the_device_that_made_it(session, x):
+    with af.device("/cpu:2"):
+        y = af.log(x - 1.0, name="bad")
+    with pytest.raises(af.errors.InvalidArgumentError, match="bad:0 is not finite") as caught:
+        await session.run(y, {x: 1.0}, af.RunOptions(check_numerics=True))
+    assert caught.value.device == CPUS[2]
+
+
+async def test_a_time_limit_names_the_devices_of_what_was_waited_for(session, x):
+    waits = []
+    for index in (1, 3):
+        with af.device(f"/cpu:{index}"):
+            waits.append(gated(x, Gate(), name=f"on{index}"))
+    with pytest.raises(af.errors.DeadlineExceededError) as caught:
+        await session.run(waits, {x: 1.0}, af.RunOptions(timeout=5))
+    for index in (1, 3):
+        assert f"'on{index}' (test_waiting) on {CPUS[index]}" in caught.value.message
+
+
 @pytest.mark.parametrize("place", range(4))
 async def test_a_kernel_that_fails_on_one_device_is_the_error_of_the_run(session, place):
     def unlucky(value):
@@ -353,6 +382,33 @@ async def test_a_kernel_that_fails_on_one_device_is_the_error_of_the_run(session
     assert error.device.endswith(f"/device:CPU:{place}")
     assert "test_devices.py" in error.line
     assert await session.run(results[place - 1]) == (place - 1) % 4
+
+
+# Memory
+
+
+async def test_a_session_tells_what_its_devices_hold_and_who_made_it(graph):
+    x = af.placeholder(af.float32, [None])
+    with af.device("/cpu:1"):
+        v = af.Variable(np.zeros(1000, np.float32), name="v")
+        update = v.assign(af.exp(x))
+    async with af.Session(graph=graph, config=config(2, track_memory=True)) as session:
+        assert session.memory() == dict.fromkeys(CPUS[:2], af.MemoryUse(0, 0, None, ()))
+        await session.run(update.op, {x: np.ones(1000)})
+        used = session.memory()
+        assert [use.live for use in used.values()] == [0, 4000]
+        assert used[CPUS[1]].peak >= 4000
+        assert [(holder.op, holder.bytes) for holder in used[CPUS[1]].by_op] == [(update.op.name, 4000)]
+    with pytest.raises(RuntimeError, match="the session is closed"):
+        session.memory()
+
+
+async def test_only_devices_that_account_for_their_memory_tell_of_it(graph):
+    async with af.Session(graph=graph, config=config(2, memory_limit={"CPU:1": 7})) as session:
+        assert session.memory() == {CPUS[1]: af.MemoryUse(0, 0, 7, ())}
+    async with af.Session(graph=graph, config=config(2)) as session:
+        with pytest.raises(ValueError, match=r"open the session with af.Config\(track_memory=True\)"):
+            session.memory()
 
 
 # State

@@ -1,11 +1,13 @@
 """The CPU's threads: which of them work goes to, and what becomes of it."""
 
+import gc
 import threading
+import weakref
 from concurrent.futures import wait
 
 import pytest
 
-from aioflow.devices.cpu import Pool
+from aioflow.devices.cpu import Cores, Pool
 
 
 @pytest.fixture
@@ -65,3 +67,31 @@ def test_shut_down_it_makes_the_calls_that_wait_or_drops_them():
         pool.shutdown()
         assert busy.done()
         assert waiting.cancelled() == drop
+
+
+class Lost(Exception):
+    pass
+
+
+def test_who_shares_out_work_hears_of_an_error_when_all_have_ended_and_nothing_keeps_it():
+    cores, others, done = Cores("cores", 3), threading.Barrier(3), []
+
+    def work(begin, end):
+        if begin < 3:  # one part for each of the three threads
+            others.wait()
+        if threading.current_thread() is not threading.main_thread():
+            raise Lost
+        done.append(begin)
+
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            cores.share_out(work, 12)
+        except Lost as error:
+            found = weakref.ref(error)
+        cores.close()
+        assert len(done) == 10
+        assert found() is None
+    finally:
+        gc.enable()

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
+import cluster_digits  # noqa: E402
 import convnet_digits  # noqa: E402
 import data_parallel  # noqa: E402
 import input_pipeline  # noqa: E402
@@ -224,6 +225,27 @@ async def test_each_layer_is_on_its_device_with_its_gradients_and_sums():
     for device in range(4):
         assert kinds.count(("apply_momentum", device)) == 2
         assert kinds.count(("matmul", device)) == (3 if device else 2)  # the images have no gradient
+
+
+# A cluster
+
+
+@pytest.mark.slow
+def test_two_workers_train_a_net_on_two_parameter_servers_and_all_end():
+    done = run("examples/cluster_digits.py", "--epochs", "8")
+    assert done.returncode == 0, done.stderr
+    *progress, accuracy = done.stdout.splitlines()
+    assert {line.partition(":")[0] for line in progress} == {"worker 0", "worker 1"}
+    assert len(progress) == 8
+    assert float(re.fullmatch(r"test accuracy (\d\.\d{3})", accuracy)[1]) >= 0.85
+
+
+@pytest.mark.real
+async def test_a_task_that_fails_is_named_and_the_others_end(monkeypatch):
+    monkeypatch.setattr(cluster_digits, "free_addresses", lambda sizes: {"ps": ["nowhere"], "worker": ["no:where"]})
+    monkeypatch.setattr(cluster_digits, "SIZES", {"ps": 1})
+    with pytest.raises(SystemExit, match="ps 0 failed"):
+        await cluster_digits.launch(1, "asyncio")
 
 
 class Terminal(io.StringIO):
@@ -433,6 +455,14 @@ def test_the_devices_of_the_readme_give_what_it_says(tmp_path):
     where = {line.split()[0]: line.split()[2][-5:] for line in table}
     assert (where["products"], where["bounded"]) == ("CPU:0", "CPU:1")
     assert (transfer, total) == ("64 bytes from CPU:0 to CPU:1", "32.0")
+
+
+@pytest.mark.slow
+def test_the_cluster_of_the_readme_gives_what_it_says(tmp_path):
+    (several,) = [block for block in blocks("README.md", "python") if "af.launch.local" in block]
+    (tmp_path / "cluster.py").write_text(several)
+    done = run(tmp_path / "cluster.py")
+    assert (done.stdout, done.returncode) == ("12.0\n", 0), done.stderr
 
 
 def test_every_file_and_test_that_a_document_names_exists():

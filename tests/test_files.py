@@ -85,3 +85,68 @@ def test_without_fsspec_a_url_says_what_to_install(monkeypatch):
 def test_a_scheme_that_nobody_knows_is_refused():
     with pytest.raises(errors.InvalidArgumentError, match="nosuch"):
         FILES.read("nosuch://bucket/name")
+
+
+# Roots
+
+
+@pytest.fixture
+def places(tmp_path):
+    """A root, and what is beside it; names in the root that lead out of it."""
+    for name in ("root/in", "rootless/out", "out", "root/deep/in"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_bytes(name.encode())
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "out")
+    (tmp_path / "root" / "folder").symlink_to(tmp_path / "rootless")
+    (tmp_path / "root" / "back").symlink_to(tmp_path / "root" / "deep")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["in", "deep/in", "deep/../in", "back/in", "folder/../root/in", "./in"])
+def test_what_lies_below_a_root_is_read_whatever_way_leads_there(places, name):
+    for files in (Files([places / "root"]), Files([places / "nowhere", f"file://{places}/root/"])):
+        assert files.read(places / "root" / name).endswith(b"in")
+        assert files.read(f"file://{places}/root/{name}").endswith(b"in")
+
+
+@pytest.mark.parametrize(
+    "name", ["out", "root/../out", "root/link", "root/folder/out", "rootless/out", "root/folder/new", "nowhere", ""]
+)
+def test_what_lies_elsewhere_is_not_touched_whatever_way_leads_there(places, name):
+    files = Files([places / "root"])
+    for path in (f"{places}/{name}", f"file://{places}/{name}", os.path.relpath(places / name)):
+        uses = (files.read, files.size, files.exists, files.matching, lambda path: files.write(path, b"mine"))
+        for use in uses:
+            with pytest.raises(errors.PermissionDeniedError, match="may not be used"):
+                use(path)
+    assert (places / "out").read_bytes() == b"out"
+    assert not (places / "rootless" / "new").exists()
+
+
+def test_without_any_root_there_are_no_files(places):
+    for path in (places / "out", "memory://files/a", "/", "."):
+        with pytest.raises(errors.PermissionDeniedError):
+            Files([]).exists(path)
+
+
+def test_patterns_find_only_what_lies_below_a_root(places):
+    files, root = Files([places / "root"]), places / "root"
+    assert files.matching(root / "*") == [str(root / name) for name in ("back", "deep", "in")]
+    assert files.matching(root / "*" / "*") == [str(root / name) for name in ("back/in", "deep/in")]
+    assert files.matching(f"{root}/deep/../*") == [f"{root}/deep/../{name}" for name in ("back", "deep", "in")]
+    for pattern in (places / "*", "/*", "*", places / "root*" / "in", places / "[r]oot" / "in", root / "*/../../*"):
+        with pytest.raises(errors.PermissionDeniedError):
+            files.matching(pattern)
+
+
+def test_urls_lie_below_roots_that_are_urls():
+    files = Files(["memory://mine"])
+    files.write("memory://mine/a", b"kept")
+    FILES.write("memory://mines/a", b"other")
+    assert files.read("memory://mine/a") == b"kept"
+    assert files.matching("memory://mine/*") == ["memory:///mine/a"]
+    urls = ["mines/a", "mine/../mines/a", "mine/%2e%2e/a", "mine/x::memory://mines/a", "min*/a", "mine/*/../../mines/*"]
+    for url in [*(f"memory://{url}" for url in urls), "MEMORY://mine/a", "local:///etc/passwd", "/etc/passwd"]:
+        for use in (files.read, files.matching, files.exists):
+            with pytest.raises(errors.PermissionDeniedError, match="may not be used"):
+                use(url)

@@ -108,19 +108,19 @@ def check_program(block, order, choices):
             np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(blocks(), CHOICES)
 def test_branches_loops_and_state_are_the_same_over_gpus(block, choices):
     check_program(block, 0, choices)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(blocks(depth=2), CHOICES)
 def test_gradients_are_the_same_over_gpus(block, choices):
     check_program(block, 1, choices)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(CHOICES, st.data())
 def test_graphs_of_variables_and_control_edges_are_the_same_over_gpus(choices, data):
     graph = data.draw(built_graphs(device=scattered(choices)))

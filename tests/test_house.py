@@ -17,15 +17,18 @@ FILES = sorted(HOUSE.rglob("*.py"))
 # Where each third-party package may be imported: in a folder, in a file, or, as NumPy, everywhere.
 MAY_IMPORT = {
     "aiohttp": ("net", "serving"),
+    "cryptography": ("net/authority.py",),
     "PIL": ("kernels/pictures.py",),
     "cupy": ("devices",),
+    "distributed": ("launch",),
     "fsspec": ("files.py",),
     "ml_dtypes": (".",),
     "msgpack": ("net", "serving", "graphdef.py"),
     "numpy": (".",),
+    "ray": ("launch",),
     "safetensors": ("checkpoint",),
     "threadpoolctl": ("devices/blas.py",),
-    "uvloop": ("cli.py", "launch"),
+    "uvloop": ("cli", "launch"),
 }
 LAZY = MAY_IMPORT.keys() - {"ml_dtypes", "numpy"}
 DESERIALISERS = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
@@ -107,6 +110,8 @@ def test_only_regions_compile():
 
 def test_no_module_is_imported_by_a_name_that_is_computed():
     def offences(file):
+        if place(file) == Path("cli/worker.py"):  # of --py-funcs: who types it may run what he likes
+            return
         for call in calls(file):
             if called(call).endswith(("__import__", "import_module")) and not isinstance(call.args[0], ast.Constant):
                 yield ast.unparse(call)

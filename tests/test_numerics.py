@@ -33,6 +33,7 @@ async def test_the_first_operation_that_is_not_finite_is_named_with_ranges_and_l
     assert error.op == "culprit"
     assert error.message == "culprit:0 is not finite: 0 NaN and 1 Inf among 2 values"
     assert error.shapes == ("float32[2] in [0, 2]",)
+    assert error.device.endswith("/device:CPU:0")
     assert __file__ in error.line
 
 

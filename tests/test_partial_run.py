@@ -190,6 +190,21 @@ async def test_calls_of_one_handle_go_on_at_the_same_time(session, graph):
         await session.partial_run(handle, [])
 
 
+@pytest.mark.parametrize("turns", [0, 3])
+@pytest.mark.parametrize("executor", ["regions", "tokens"])
+async def test_several_devices_wait_for_one_feed(graph, executor, turns):
+    x = af.placeholder(af.float32, [])
+    values = []
+    for device in range(4):
+        with af.device(f"/cpu:{device}"):
+            values.append(light(x) * device)
+    async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 4}, executor=executor)) as session:
+        handle = await session.partial_run_setup(values, [x])
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert await session.partial_run(handle, values, {x: 2.0}) == [0.0, 2.0, 4.0, 6.0]
+
+
 # Misuse
 
 
@@ -354,7 +369,7 @@ async def test_cancelling_a_call_ends_its_partial_run_and_no_other(session, grap
 async def test_cancelling_the_call_that_uses_it_up_does_not_wait_for_the_step(session, graph):
     gate, x = Gate(), af.placeholder(af.float32, [])
     handle = await session.partial_run_setup([gated(x, gate)], [x])
-    (fetch,) = handle._values
+    (fetch,) = handle.step.made
     call = asyncio.create_task(session.partial_run(handle, fetch, {x: 1.0}))
     await gate.arrived()
     call.cancel()

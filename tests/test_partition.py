@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from programs import START, blocks, built
 
 import aioflow as af
-from aioflow.devices.device import local_devices
+from aioflow.devices.device import attributes_of, local_devices
 from aioflow.placement.colocation import is_state
 from aioflow.placer import Placer
 from aioflow.plan import Signature, make_plan
@@ -102,7 +102,7 @@ def edges(sent):
 def parts_of(fetches, feeds=(), targets=()):
     """The parts of a call, by the number of the device."""
     config = many()
-    placer = Placer(config, local_devices(config))
+    placer = Placer(config, [attributes_of(device) for device in local_devices(config)])
     plan = make_plan(Signature(tuple(feeds), tuple(fetches), tuple(targets)), placer.split)
     return {part.device[-1]: part.flow for part in plan.parts}
 

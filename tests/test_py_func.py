@@ -76,7 +76,7 @@ def test_the_result_has_the_form_of_the_dtypes():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((3, [], af.float32), "func must be callable, not 3"),
+        ((3, [], af.float32), "func must be callable, or the name of a function that a server has, not 3"),
         ((abs, 1.0, af.float32), "a list or tuple of tensors is needed"),
         ((abs, [1.0], "float31"), "is no dtype"),
     ],

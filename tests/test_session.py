@@ -180,7 +180,7 @@ class TestLife:
 
     async def test_a_session_that_could_not_be_made_is_not_warned_of(self):
         with warnings.catch_warnings(record=True) as caught:
-            with pytest.raises(ValueError, match="target 'grpc://host:1': only the local session"):
+            with pytest.raises(ValueError, match="target 'grpc://host:1': '' for this process, or the address"):
                 af.Session("grpc://host:1")
             gc.collect()
         assert caught == []

@@ -42,7 +42,10 @@ class Watcher:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._entries.put(_Entry(event, future, loop, keep))
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # it may hold an error, whose traceback leads here
 
     def _watch(self) -> None:
         while (entry := self._entries.get()) is not None:

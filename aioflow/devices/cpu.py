@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
@@ -60,9 +60,11 @@ class Cores:
         try:
             _take_parts(work, parts)
         finally:
-            for future in futures:
-                if not future.cancel():
-                    future.result()
+            begun = [future for future in futures if not future.cancel()]
+            del futures
+            wait(begun)
+        while begun:
+            _check(begun.pop())
 
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:
@@ -87,6 +89,14 @@ def _take_parts(work: Callable[[int, int], object], parts: Iterator[tuple[int, i
     """Work on parts that nobody else has taken, until there are none. A list's iterator gives each to one thread."""
     for begin, end in parts:
         work(begin, end)
+
+
+def _check(future: "Future[None]") -> None:
+    """Raise its error, which it holds: whoever refers to both is in a cycle."""
+    try:
+        future.result()
+    finally:
+        del future
 
 
 class Pool(Executor):

@@ -91,18 +91,22 @@ def attributes_of(device: AnyDevice) -> DeviceAttributes:
     return DeviceAttributes(device.name, str(device.kind), device.memory.limit, device.incarnation)
 
 
-def local_devices(config: Config) -> list[AnyDevice]:
-    """The devices of a session of this process, opened, as `Config(device_count=, gpus=)` says; CPUs come first.
+def local_devices(config: Config, task: str = HERE) -> list[AnyDevice]:
+    """The devices of a task of this process, opened, as `Config(device_count=, gpus=)` says; CPUs come first.
 
-    InvalidArgumentError if there are not so many GPUs.
+    InvalidArgumentError if there are not so many GPUs, ValueError if `memory_limit` is for a device there is none of.
     """
     counts: Mapping[str, int] = config.device_count or {}
     cpus = counts.get("CPU", 1)
     cores = max(1, (os.cpu_count() or 1) // cpus)
     drivers = _drivers(config.gpus, counts.get("GPU"))
+    names = [*[f"CPU:{index}" for index in range(cpus)], *[f"GPU:{index}" for index in range(len(drivers))]]
+    for name in config.memory_limit or ():
+        if name not in names:
+            raise ValueError(f"memory_limit is for {name}, and the devices are {', '.join(names)}")
     return [
-        *[Device(f"{HERE}/device:CPU:{index}", config, cores) for index in range(cpus)],
-        *[_gpu(driver, index, config) for index, driver in enumerate(drivers)],
+        *[Device(f"{task}/device:CPU:{index}", config, cores) for index in range(cpus)],
+        *[_gpu(driver, f"{task}/device:GPU:{index}", index, config) for index, driver in enumerate(drivers)],
     ]
 
 
@@ -125,6 +129,6 @@ def _drivers(given: Sequence[Driver] | None, count: int | None) -> Sequence[Driv
     return [cuda.CudaDriver(index) for index in range(there if count is None else count)]
 
 
-def _gpu(driver: Driver, index: int, config: Config) -> Gpu:
+def _gpu(driver: Driver, name: str, index: int, config: Config) -> Gpu:
     limit = config.memory_limit_of(Gpu.kind, index)
-    return Gpu(driver, f"{HERE}/device:GPU:{index}", memory_limit=limit, track_memory=config.track_memory)
+    return Gpu(driver, name, memory_limit=limit, track_memory=config.track_memory)

@@ -268,6 +268,8 @@ def on_stream(gpu: Gpu, kernel: Coroutine[Any, Any, R]) -> Generator[Any, Any, R
                 waiting_on = step(value)
             except StopIteration as done:
                 return done.value  # type: ignore[no-any-return]
+            finally:
+                value = None  # an error's traceback leads here
         try:
             step, value = kernel.send, (yield waiting_on)
         except BaseException as error:

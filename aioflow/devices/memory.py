@@ -33,6 +33,22 @@ class Holder(NamedTuple):
     line: str
 
 
+class MemoryUse(NamedTuple):
+    """What a device's memory holds of what its kernels have made.
+
+    Attributes:
+        live: bytes alive now.
+        peak: the most that were ever alive at a time.
+        limit: how many may be; None for no limit.
+        by_op: what is alive by the op that made it, the largest first.
+    """
+
+    live: int
+    peak: int
+    limit: int | None
+    by_op: tuple[Holder, ...]
+
+
 class Made(Protocol):
     """A node whose results are held."""
 
@@ -116,6 +132,11 @@ class Ledger:
                 sums[charge.op, charge.line] = sums.get((charge.op, charge.line), 0) + charge.bytes
         holders = [Holder(op, held, line) for (op, line), held in sums.items()]
         return sorted(holders, key=lambda holder: -holder.bytes)
+
+    def use(self) -> MemoryUse:
+        """All of it at one moment."""
+        with self._lock:
+            return MemoryUse(self.live, self.peak, self.limit, tuple(self.by_op()))
 
     def hold(self, value: Array, op: str, line: str = "") -> Array:
         """Charge what the op made, and return it. ResourceExhaustedError if the device may not hold so much."""
@@ -219,4 +240,4 @@ def _described(holders: Sequence[Holder]) -> str:
     return f"; the largest are {', '.join(names)}"
 
 
-__all__ = ["Holder", "Ledger", "wrap"]
+__all__ = ["Holder", "Ledger", "MemoryUse", "wrap"]

@@ -20,11 +20,11 @@ from aioflow.values import AnyArray, as_array
 CPU = DeviceKind.CPU
 
 Function = Callable[..., Any]
+Named = Function | str
+"""A function, or the name by which a server knows one."""
 
 
-def py_func(
-    func: Function, inp: Sequence[TensorLike], Tout: Any, stateful: bool = True, name: str | None = None
-) -> Any:
+def py_func(func: Named, inp: Sequence[TensorLike], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
     """The tensors that `func` returns when it is called with the arrays of `inp`, which it cannot write to.
 
     A plain function runs on a thread, an `async def` as a task of its own on the session's loop, both with the context
@@ -32,7 +32,9 @@ def py_func(
     thread cannot be interrupted: it is left behind, and what it returns is dropped.
 
     Args:
-        func: the function. It returns one array or number per dtype of `Tout`: several in a list or tuple.
+        func: the function. It returns one array or number per dtype of `Tout`: several in a list or tuple. On the
+            workers of a cluster it is a name, under which each of them that is to run it has registered a function:
+            `Server(py_funcs={name: function})`, `aioflow worker --py-funcs MODULE`.
         inp: a list of tensors.
         Tout: the dtypes of the results in a list, or one dtype. Arrays must have just that dtype.
         stateful: ignored, for the function is called in every run that needs it.
@@ -46,6 +48,7 @@ def py_func(
             raised ValueError or TypeError. What else it raises becomes the error of its kind: StopIteration
             OutOfRangeError, MemoryError ResourceExhaustedError, NotImplementedError UnimplementedError, others
             UnknownError.
+        PermissionDeniedError: before the run: a function of that name is not registered.
     """
     several = isinstance(Tout, (list, tuple))
     wanted = [as_dtype(dtype) for dtype in (Tout if several else [Tout])]
@@ -55,16 +58,16 @@ def py_func(
     return list(made) if several else made[0]
 
 
-def numpy_function(func: Function, inp: Sequence[TensorLike], Tout: Any, name: str | None = None) -> Any:
+def numpy_function(func: Named, inp: Sequence[TensorLike], Tout: Any, name: str | None = None) -> Any:
     """The same as `py_func`."""
     return py_func(func, inp, Tout, name=name)
 
 
 @op(name="py_func", stateful=True, waits=True)
-def _py_func(inp: Sequence[Spec], func: Function, Tout: Sequence[DType]) -> tuple[Spec, ...]:
-    """What `func`, which lives in this process alone, returns for arrays: of the dtypes `Tout`, of any shape."""
-    if not callable(func):
-        raise TypeError(f"func must be callable, not {func!r}")
+def _py_func(inp: Sequence[Spec], func: Named, Tout: Sequence[DType]) -> tuple[Spec, ...]:
+    """What `func`, which lives in one process alone, returns for arrays: of the dtypes `Tout`, of any shape."""
+    if not (callable(func) or (isinstance(func, str) and func)):
+        raise TypeError(f"func must be callable, or the name of a function that a server has, not {func!r}")
     return tuple([Spec(dtype) for dtype in Tout]) or None  # type: ignore[return-value]
 
 
@@ -72,7 +75,9 @@ _py_func.no_gradient("a Python function does not tell its derivative: wrap it in
 
 
 @_py_func.kernel(CPU)
-async def _(ctx: Context, inp: Sequence[Array], *, func: Function, Tout: Sequence[DType]) -> Any:
+async def _(ctx: Context, inp: Sequence[Array], *, func: Named, Tout: Sequence[DType]) -> Any:
+    if isinstance(func, str):
+        func = ctx.step.py_func(func)
     arguments = [_read_only(value) for value in inp]
     if inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(type(func).__call__):
         results = _results(await _in_task(func, arguments), Tout)

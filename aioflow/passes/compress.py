@@ -7,7 +7,7 @@ alone whatever might decide or count something: all but float32 and float64, and
 from collections.abc import Mapping
 from typing import Final
 
-from aioflow.compression import Codec
+from aioflow.compression import Codec, edge_codecs
 from aioflow.device_spec import DeviceSpec
 from aioflow.kernels.compression import LOSSY
 from aioflow.op import REGISTRY
@@ -20,14 +20,10 @@ _HANDS_ON: Final = frozenset({"identity", "switch", "enter"})
 
 
 class Compression:
-    """What a session's Config says of edges that nothing else is said of. ValueError for what no codec is."""
+    """What a session's Config says of edges that nothing else is said of."""
 
     def __init__(self, setting: Setting = None) -> None:
-        chosen = {"devices": setting, "workers": setting} if isinstance(setting, str) else dict(setting or {})
-        unknown = sorted(chosen.keys() - {"devices", "workers"})
-        if unknown:
-            raise ValueError(f"compression is chosen for 'devices' and 'workers', not for {', '.join(unknown)}")
-        self._codecs = {link: Codec.parse(text) for link, text in chosen.items()}
+        self._codecs = edge_codecs(setting)
 
     def codec_for(self, value: Value, source: str, target: str) -> Codec | None:
         """The form in which the value goes from one device to another, both named in full; None: as it is."""

@@ -57,6 +57,8 @@ class _Lowering:
         self._nodes: list[Node] = []
         self._moved: dict[Value, Value] = {}
         self._anchors: dict[Node, tuple[Node, ...]] = {}
+        self._still: set[Node] = set()
+        """What enters a loop for every iteration: that of a structured loop, and those around what is lowered."""
         self._framed = False
         """Whether some of the flow is in branches and loops already."""
 
@@ -91,17 +93,23 @@ class _Lowering:
         inputs = tuple([self._moved[value] for value in node.inputs if not is_back_edge(value.node, node)])
         same = inputs == node.inputs and controls == node.controls and place.pivot is None
         made = self._add(node if same else node.with_edges(inputs, controls), place)
+        if place.pivot is None and node.definition.name == "enter" and node.attrs["is_constant"]:
+            self._still.add(made)
         self._anchors[node] = (made,)
         self._moved.update({Value(node, index): Value(made, index) for index in range(len(node.output_specs))})
 
     def _add(self, node: Node, place: _Place) -> Node:
         """Put a node there; tied to the pivot if nothing else makes it wait for the branch or iteration."""
         constant = node.definition.name == "constant" and not node.controls
-        loose = all(_is_everywhere(source) for source in [*[source for source, _ in node.inputs], *node.controls])
+        loose = all(self._everywhere(source) for source in [*[source for source, _ in node.inputs], *node.controls])
         if place.pivot is not None and loose and not constant:
             node = node.with_edges(node.inputs, (*node.controls, place.pivot))
         self._nodes.append(node)
         return node
+
+    def _everywhere(self, node: Node) -> bool:
+        """Whether it is alive in every iteration and branch around, so in the last one, too, where all else is dead."""
+        return node in self._still or (node.definition.name == "constant" and not node.controls)
 
     def _make(
         self, node: Node, op: str, part: str, inputs: Sequence[Value], place: _Place, *specs: Spec,
@@ -117,7 +125,7 @@ class _Lowering:
 
     def _tied(self, node: Node, part: str, value: Value, place: _Place) -> Value:
         """`value` as one of that branch or iteration alone."""
-        if not _is_everywhere(value.node):
+        if not self._everywhere(value.node):
             return value
         return Value(self._make(node, "identity", part, [value], place, value.spec), 0)
 
@@ -134,7 +142,7 @@ class _Lowering:
         inputs = [self._moved[value] for value in node.inputs]
         switched = next((value for value in inputs if value.node.definition.name == "switch"), None)
         sources = [*controls, *[source for source, _ in inputs if source.definition.name != "switch"]]
-        sources = [source for source in sources if not _is_everywhere(source)]
+        sources = [source for source in sources if not self._everywhere(source)]
         if switched is None or sources:
             return next(iter(sources), None)
         # not the switch itself, which has run, whichever of its outputs is dead
@@ -171,16 +179,6 @@ class _Lowering:
             return value
         specs = value.spec, value.spec
         return self._make(node, "switch", f"switch{index}", [value, pred], place, *specs, controls=controls)
-
-
-def _is_everywhere(node: Node) -> bool:
-    """Whether it is alive in every iteration and branch around: constants, and what enters a loop for every iteration.
-
-    So it is in the last, too, in which only the condition is asked.
-    """
-    if node.definition.name == "enter":
-        return bool(node.attrs["is_constant"])
-    return node.definition.name == "constant" and not node.controls
 
 
 class _Loop:
@@ -250,7 +248,8 @@ class _Loop:
         if value.node.definition.name == "constant" and not value.node.controls:
             return value
         if place not in self._entered:
-            self._entered[place] = self._enter(f"capture{place}", value, constant=True)
+            entered = self._entered[place] = self._enter(f"capture{place}", value, constant=True)
+            self._lowering._still.add(entered.node)
         return self._entered[place]
 
     def _bind_arguments(self, block: Block, variables: Sequence[Value], place: _Place) -> None:

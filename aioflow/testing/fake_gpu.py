@@ -12,6 +12,7 @@ only real hardware would show now and then, as a read without an event before it
 
 import asyncio
 import contextlib
+import copy
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -176,7 +177,7 @@ class FakeGpu:
             raise ValueError(f"{name}: an array of GPU {strange[0].device.index} is used on GPU {self.index}")
         failure, self.fail_next = self.fail_next, None
         if isinstance(failure, OutOfMemory):
-            raise failure
+            raise copy.copy(failure)  # its traceback leads here
         with np.errstate(all="ignore"):
             result = function(*bare, **named)
         number = stream.enqueue(_failing(failure))

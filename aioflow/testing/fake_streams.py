@@ -6,6 +6,7 @@ what another stream makes, without an event between them, raises Race, whether o
 """
 
 import asyncio
+import copy
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
@@ -191,7 +192,7 @@ class FakeStream:
             try:
                 first()
             except Exception as error:
-                self.failure = error
+                self.failure = error.with_traceback(None)
         self._work.popleft()
         self.ran += 1
         return True
@@ -229,7 +230,7 @@ class FakeEvent:
         self.stream.machine.run_until(lambda: self.reached)
         self.stream.machine.observe(self.clock)
         if self.stream.failure is not None:
-            raise self.stream.failure
+            raise copy.copy(self.stream.failure)  # each time with a traceback of its own, as CUDA's
 
 
 def _merge(into: dict[FakeStream, int], clock: dict[FakeStream, int]) -> None:

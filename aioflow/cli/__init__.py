@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.cli.authority import ca
+from aioflow.cli.cluster import cluster
+from aioflow.cli.worker import worker
 from aioflow.dtypes import DeviceKind
 from aioflow.op import REGISTRY, Op
 
@@ -32,7 +35,7 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-COMMANDS: Final[tuple[Command, ...]] = (ops,)
+COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, ops, worker)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

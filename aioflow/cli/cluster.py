@@ -1,0 +1,78 @@
+"""`aioflow cluster`: all tasks of a cluster at once."""
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from aioflow import errors
+from aioflow.cli.worker import loop_factory, read_cluster, stopping_signals
+from aioflow.config import Config
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def cluster(parser: argparse.ArgumentParser) -> Run:
+    """Start a cluster on this machine, or stop one, wherever its tasks are."""
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_up(commands.add_parser("up", help="start tasks on this machine, until SIGTERM or Ctrl-C"))
+    _add_down(commands.add_parser("down", help="ask all tasks of a cluster to stop"))
+    return lambda options: options.action(options) or 0
+
+
+def _add_up(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--workers", type=int, default=1, help="of the job worker (default: %(default)s)")
+    parser.add_argument("--ps", type=int, default=0, help="of the job ps (default: %(default)s)")
+    parser.add_argument("--token-file", metavar="FILE", help="what clients have to show; a new one by default")
+    parser.add_argument("--file-root", metavar="DIR", action="append", default=[], help="files may be used below it")
+    parser.set_defaults(action=_up)
+
+
+def _up(options: argparse.Namespace) -> None:
+    logging.basicConfig(format="aioflow: %(message)s")
+    if options.workers < 1 or options.ps < 0:
+        raise errors.InvalidArgumentError(f"{options.workers} workers and {options.ps} ps cannot be: 1 and 0 at least")
+    with tempfile.TemporaryDirectory(prefix="aioflow-") as folder:
+        file = options.token_file or _new_token(Path(folder))
+        roots = tuple(map(os.path.abspath, options.file_root))
+        with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
+            runner.run(_launch(options.workers, options.ps, Config(token_file=file, file_roots=roots)))
+
+
+def _new_token(folder: Path) -> str:
+    """A file, which nobody else may read, with a token."""
+    file = folder / "token"
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(secrets.token_urlsafe(32))
+    return str(file)
+
+
+async def _launch(workers: int, ps: int, config: Config) -> None:
+    from aioflow.launch.here import local
+
+    stopped = asyncio.Event()
+    with stopping_signals(stopped.set):
+        async with local(workers, ps=ps, config=config) as launched:
+            for task, address in launched.spec:
+                print(f"{task} at {address}")
+            print(f"target ws://{launched.spec.task_address('worker', 0)}")
+            print(f"token file {config.token_file}", flush=True)
+            await stopped.wait()
+
+
+def _add_down(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cluster", required=True, metavar="FILE", help="the file that its workers were started with")
+    parser.add_argument("--token-file", metavar="FILE", help="their token; else AIOFLOW_TOKEN, if set")
+    parser.add_argument("--tls", metavar="DIR", help="certificates")
+    parser.set_defaults(action=_down)
+
+
+def _down(options: argparse.Namespace) -> None:
+    from aioflow.net.stopping import stop_servers
+
+    config = Config(token_file=options.token_file, ssl=options.tls)
+    asyncio.run(stop_servers(read_cluster(options.cluster), config, "aioflow cluster down"))

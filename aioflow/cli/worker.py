@@ -1,0 +1,143 @@
+"""`aioflow worker`: one task of a cluster, until it is told to stop."""
+
+import argparse
+import asyncio
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.launch.resolving import resolve
+from aioflow.net.cluster import ClusterSpec, Member
+
+if TYPE_CHECKING:
+    from aioflow.net.server import Server
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def worker(parser: argparse.ArgumentParser) -> Run:
+    """Be one task of a cluster, until SIGTERM or Ctrl-C, or until somebody asks it to stop."""
+    parser.add_argument(
+        "--cluster", metavar="FILE",
+        help='as {"ps": ["host:port"], "worker": [...]}; else the environment tells, as TF_CONFIG does',
+    )  # fmt: skip
+    parser.add_argument("--job", default="worker", help="the name of its job in FILE (default: %(default)s)")
+    parser.add_argument("--task", type=int, default=0, help="its number in that (default: %(default)s)")
+    parser.add_argument("--host", help="the address to listen at, where that is not the one in FILE, as 0.0.0.0")
+    parser.add_argument("--token-file", metavar="FILE", help="what others have to show; else AIOFLOW_TOKEN, if set")
+    parser.add_argument("--tls", metavar="DIR", help="certificates, as `aioflow ca init DIR` makes them")
+    parser.add_argument("--py-funcs", metavar="MODULE", help="a module with the functions that af.py_func may name")
+    parser.add_argument(
+        "--file-root", metavar="DIR", action="append", default=[],
+        help="operations may use files below it; may be repeated. By default they may use none",
+    )  # fmt: skip
+    parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
+    return _run
+
+
+def _run(options: argparse.Namespace) -> int:
+    server = _server(options)
+    with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
+        runner.run(_serve(server))
+    return 0
+
+
+def _server(options: argparse.Namespace) -> "Server":
+    """The task that the options tell of. InvalidArgumentError if there is no such task."""
+    from aioflow.net.server import Server
+
+    member = _member(options)
+    config = Config(token_file=options.token_file, ssl=options.tls, file_roots=tuple(options.file_root))
+    functions = {} if options.py_funcs is None else functions_of(options.py_funcs)
+    return Server(member.cluster, member.job, member.index, config, py_funcs=functions, host=options.host)
+
+
+def _member(options: argparse.Namespace) -> Member:
+    """Which task of which cluster it is. InvalidArgumentError if there is no such task."""
+    if options.cluster is None:
+        return resolve()
+    member = Member(read_cluster(options.cluster), options.job, options.task)
+    try:
+        member.address  # noqa: B018 - there is one
+    except ValueError as error:
+        raise errors.InvalidArgumentError(f"{options.cluster}: {error}") from None
+    return member
+
+
+async def _serve(server: "Server") -> None:
+    with stopping_signals(server.ask_to_stop):
+        async with server:
+            print(f"{server.name} listens: {server.target}", flush=True)
+            await server.join()
+
+
+def read_cluster(path: str) -> ClusterSpec:
+    """The cluster that a file describes. InvalidArgumentError if it describes none."""
+    try:
+        return ClusterSpec.from_json(path)
+    except (TypeError, ValueError) as error:
+        kind = "is no JSON" if isinstance(error, json.JSONDecodeError) else "describes no cluster"
+        raise errors.InvalidArgumentError(f"{path} {kind}: {error}") from None
+
+
+def functions_of(name: str) -> dict[str, Callable[..., Any]]:
+    """The functions of a module by their names: those in its `__all__`, or else the public ones that it defines.
+
+    InvalidArgumentError if there is no such module, or none in it.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        raise errors.InvalidArgumentError(f"--py-funcs {name}: {error}") from None
+    own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    names = getattr(module, "__all__", [key for key in own if not key.startswith("_")])
+    found = {key: getattr(module, key) for key in names if inspect.isroutine(getattr(module, key))}
+    if not found:
+        raise errors.InvalidArgumentError(f"--py-funcs {name}: the module has no functions")
+    return found
+
+
+def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes the event loop: uvloop's where it is wanted and installed, else asyncio's own."""
+    if name == "uvloop" and importlib.util.find_spec("uvloop"):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return asyncio.new_event_loop
+
+
+@contextlib.contextmanager
+def stopping_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Inside, the first SIGTERM or Ctrl-C calls `stop`; the second does what it does by default."""
+    if sys.platform == "win32":  # where Ctrl-C cancels the program's task, and there is no SIGTERM
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def remove() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def first() -> None:
+        remove()
+        stop()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, first)
+    try:
+        yield
+    finally:
+        remove()

@@ -1,0 +1,82 @@
+"""The process of a task: `python -m aioflow.launch.child`, told by lines of JSON on its standard input what to be.
+
+    {"host": "10.0.0.7"}                                        10.0.0.7:43117
+    {"cluster": {"worker": [...]}, "job": "worker", ...}        serving
+
+It answers with the lines on the right, or with `!` and what went wrong. When its input ends, it stops.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from typing import Any
+
+from aioflow.config import Config
+from aioflow.net.credentials import Token
+from aioflow.net.server import Server
+from aioflow.net.websocket_server import WebSocketNetwork
+
+
+def main() -> None:
+    """Be the task."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a graph prints is no answer
+    with answers, contextlib.closing(socket.socket()) as reserved:
+        try:
+            print(_reserve(reserved, json.loads(sys.stdin.readline())["host"]), file=answers, flush=True)
+            order = json.loads(sys.stdin.readline() or "null")
+            if order is not None:
+                with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                    runner.run(_serve(order, answers, reserved))
+        except Exception as error:
+            print(f"!{type(error).__name__}: {error}".replace("\n", " "), file=answers, flush=True)
+            raise
+
+
+def _reserve(reserved: socket.socket, host: str) -> str:
+    """A free port is bound, so that nobody gets it, and not listened at, so that the server can be there."""
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind((host, 0))
+    return f"{host}:{reserved.getsockname()[1]}"
+
+
+async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -> None:
+    network = WebSocketNetwork(Token(order["token"]))
+    config = Config(**order["settings"])
+    async with Server(order["cluster"], order["job"], order["index"], config, network=network) as server:
+        reserved.close()
+        print("serving", file=answers, flush=True)
+        ended = asyncio.get_running_loop().create_task(_end_of_input())
+        asked = asyncio.get_running_loop().create_task(server.join())
+        await asyncio.wait([ended, asked], return_when=asyncio.FIRST_COMPLETED)
+        for task in (ended, asked):
+            task.cancel()
+        await asyncio.wait([ended, asked])
+
+
+async def _end_of_input() -> None:
+    """Return when nobody is left who could write to the standard input."""
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    try:
+        while await reader.read(4096):
+            pass
+    finally:
+        transport.close()
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+if __name__ == "__main__":
+    main()

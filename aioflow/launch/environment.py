@@ -1,0 +1,91 @@
+"""The variables that an engine sets for a process, and what all engines that number processes have in common."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aioflow import errors
+from aioflow.net.cluster import ClusterSpec, Member
+
+PORT: Final = 2222
+HOSTS: Final = "AIOFLOW_HOSTS"
+
+
+class Environment:
+    """Variables as text and as numbers.
+
+    Args:
+        variables: all there are.
+        engine: who should have set them, for errors.
+    """
+
+    def __init__(self, variables: Mapping[str, str], engine: str) -> None:
+        self._variables: Final = variables
+        self._engine: Final = engine
+
+    def has(self, name: str) -> bool:
+        """Whether it is set, and not empty."""
+        return bool(self._variables.get(name))
+
+    def text(self, *names: str) -> str:
+        """The first of these that is set. InvalidArgumentError if none is."""
+        found = next(filter(self.has, names), None)
+        if found is None:
+            raise errors.InvalidArgumentError(f"{self._engine}: the variable {' or '.join(names)} is not set")
+        return self._variables[found]
+
+    def number(self, *names: str, below: int | None = None) -> int:
+        """The first of these that is set. InvalidArgumentError if none is, or it is no number, or not below that."""
+        text = self.text(*names)
+        if not (text.isascii() and text.isdecimal()) or (below is not None and int(text) >= below):
+            wanted = "a whole number" if below is None else f"one of the numbers below {below}"
+            raise self.error(next(filter(self.has, names)), f"it is {wanted}, not {text!r}")
+        return int(text)
+
+    def number_or(self, default: int, name: str, below: int | None = None) -> int:
+        """It, or the default if it is not set."""
+        return self.number(name, below=below) if self.has(name) else default
+
+    def error(self, name: str, text: str) -> errors.InvalidArgumentError:
+        """What to raise if there is something wrong with a variable."""
+        return errors.InvalidArgumentError(f"{self._engine}: {name}: {text}")
+
+    def hosts(self, count: int, alone: str) -> list[str]:
+        """The hosts of the job, as the user says in AIOFLOW_HOSTS, for those engines that do not; `alone` if it is one.
+
+        InvalidArgumentError if these are not as many as the engine has.
+        """
+        if not self.has(HOSTS) and count == 1:
+            return [alone]
+        if not self.has(HOSTS):
+            raise self.error(HOSTS, f"it is not set; list the names of the {count} hosts there, in their order")
+        names = [name.strip() for name in self.text(HOSTS).split(",")]
+        if len(names) != count:
+            raise self.error(HOSTS, f"it lists {len(names)} hosts, and there are {count}")
+        return names
+
+    def ports(self, count: int = 1, default: int = PORT) -> int:
+        """The port of the first of so many processes on a host; the others have those that follow."""
+        port = self.number_or(default, "AIOFLOW_PORT", below=65536)
+        if port + count > 65536:
+            raise self.error("AIOFLOW_PORT", f"{port} leaves no ports for {count} processes on a host")
+        return port
+
+    def member(self, addresses: Sequence[str], rank: int) -> Member:
+        """The process of that number. The first AIOFLOW_PS, if that is set, are parameter servers, others workers."""
+        ps = self.number_or(0, "AIOFLOW_PS", below=len(addresses))
+        jobs = {"ps": addresses[:ps], "worker": addresses[ps:]} if ps else {"worker": addresses}
+        try:
+            cluster = ClusterSpec(jobs)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"{self._engine}: {error}") from None
+        return Member(cluster, "ps", rank) if rank < ps else Member(cluster, "worker", rank - ps)
+
+
+def by_host(hosts: Sequence[str], counts: Sequence[int], port: int) -> list[str]:
+    """Addresses of processes, host by host, so many on each."""
+    return [
+        f"{host}:{port + local}" for host, count in zip(hosts, counts, strict=True) for local in range(count)
+    ]  # fmt: skip
+
+
+__all__ = ["HOSTS", "PORT", "Environment", "by_host"]

@@ -1,0 +1,59 @@
+"""What the user says: AIOFLOW_CLUSTER, AIOFLOW_JOB and AIOFLOW_TASK."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aioflow.launch.environment import Environment
+from aioflow.net.cluster import ClusterSpec, Member
+
+VARIABLE: Final = "AIOFLOW_CLUSTER"
+
+
+def explicit(variables: Mapping[str, str]) -> Member:
+    """The task that AIOFLOW_JOB and AIOFLOW_TASK name, of the cluster `{"worker": ["host:port"]}` of AIOFLOW_CLUSTER.
+
+    AIOFLOW_TASK may be missing if the job has one task. InvalidArgumentError names the variable that is wrong.
+    """
+    environment = Environment(variables, "an explicit cluster")
+    cluster = parse_cluster(environment, VARIABLE, environment.text(VARIABLE))
+    job = environment.text("AIOFLOW_JOB")
+    if job not in cluster.jobs:
+        raise environment.error("AIOFLOW_JOB", f"there is no job {job!r}; there are {', '.join(cluster.jobs)}")
+    tasks = cluster.task_indices(job)
+    index = tasks[0] if len(tasks) == 1 and not environment.has("AIOFLOW_TASK") else environment.number("AIOFLOW_TASK")
+    if index not in tasks:
+        raise environment.error("AIOFLOW_TASK", f"job {job!r} has no task {index}; it has {_listed(tasks)}")
+    return Member(cluster, job, index)
+
+
+def parse_cluster(environment: Environment, name: str, text: str) -> ClusterSpec:
+    """The cluster that the variable holds as JSON. InvalidArgumentError names the variable."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise environment.error(name, f"it is not JSON: {error}") from None
+    return cluster_of(environment, name, data)
+
+
+def cluster_of(environment: Environment, name: str, data: object) -> ClusterSpec:
+    """The cluster that plain data describe; sparse tasks are by number. InvalidArgumentError names the variable."""
+    if not isinstance(data, dict):
+        raise environment.error(name, "a cluster is an object of jobs, as {'worker': ['host:port']}")
+    try:
+        return ClusterSpec({job: _tasks(tasks) for job, tasks in data.items()})
+    except (TypeError, ValueError) as error:
+        raise environment.error(name, str(error)) from None
+
+
+def _tasks(tasks: Any) -> Any:
+    if not isinstance(tasks, dict):
+        return tasks
+    return {int(index) if index.isdecimal() else index: address for index, address in tasks.items()}
+
+
+def _listed(tasks: list[int]) -> str:
+    return ", ".join(map(str, tasks))
+
+
+__all__ = ["VARIABLE", "cluster_of", "explicit", "parse_cluster"]

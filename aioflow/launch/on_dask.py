@@ -1,0 +1,98 @@
+"""Tasks on the workers of a Dask cluster, each beside an actor.
+
+An actor belongs to the client that made it: if that dies, Dask's scheduler drops the actor, and the task ends.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.launch.agent import Agent
+from aioflow.launch.launcher import Launch, Place
+
+
+def dask(
+    client: Any,
+    workers: int = 1,
+    *,
+    ps: int = 0,
+    config: Config | None = None,
+    resources: Mapping[str, float] | None = None,
+) -> Launch:
+    """A cluster on the workers of a Dask cluster, for the time of a block.
+
+        async with af.launch.dask(client, workers=4) as cluster:
+            async with af.Session(cluster.target, graph=graph) as session:
+                ...
+
+    Each task is a process beside a Dask worker, spread evenly. The session connects to the workers' addresses.
+
+    Args:
+        client: a `distributed.Client(asynchronous=True)` of the loop that runs.
+        workers: how many tasks the job `worker` has.
+        ps: how many the job `ps` has.
+        config: how the tasks work.
+        resources: what each needs of its Dask worker, as {"GPU": 1}; such workers are waited for.
+
+    Raises:
+        UnimplementedError: Dask is not installed.
+        TypeError, ValueError: the client is none, or not asynchronous.
+    """
+    try:
+        import distributed  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        raise errors.UnimplementedError("launching on Dask needs it: pip install aioflow[dask]") from None
+    if not isinstance(client, distributed.Client):
+        raise TypeError(f"client is a distributed.Client, not {client!r}")
+    if not client.asynchronous:
+        raise ValueError("the client is not asynchronous: await distributed.Client(address, asynchronous=True)")
+    return Launch(_Dask(client, dict(resources or {})), {"ps": ps, "worker": workers}, config)
+
+
+class _Dask:
+    """A Dask cluster, by way of a client."""
+
+    def __init__(self, client: Any, resources: Mapping[str, float]) -> None:
+        self._client: Final = client
+        self._resources: Final = resources
+
+    async def place(self, count: int) -> Sequence[Place]:
+        """An actor for each task; Dask puts it on the worker that has the fewest."""
+        futures = [
+            self._client.submit(Agent, actor=True, pure=False, resources=self._resources or None) for _ in range(count)
+        ]
+        try:
+            actors = await asyncio.gather(*futures)
+            held = await self._client.who_has(futures)
+        except BaseException:
+            for future in futures:
+                future.release()
+            raise
+        addresses = [held[future.key][0] for future in futures]
+        return [_Actor(*each) for each in zip(futures, actors, addresses, strict=True)]
+
+
+class _Actor:
+    """An agent on a Dask worker."""
+
+    def __init__(self, future: Any, actor: Any, address: str) -> None:
+        from distributed.comm import get_address_host  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        self.name: Final = f"the Dask worker {address}"
+        self.host: Final = "127.0.0.1" if address.startswith("inproc:") else get_address_host(address)
+        self._future: Final = future
+        self._actor: Final = actor
+
+    def ask(self, method: str, *arguments: object) -> Awaitable[str]:
+        """What that method of the actor returns."""
+        answer: Awaitable[str] = getattr(self._actor, method)(*arguments)
+        return answer
+
+    def release(self) -> None:
+        """Dask forgets the actor."""
+        self._future.release()
+
+
+__all__ = ["dask"]

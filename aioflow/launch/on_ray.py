@@ -1,0 +1,104 @@
+"""Tasks on the nodes of a Ray cluster, each beside an actor, which ends with the program that made it."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.launch.agent import Agent
+from aioflow.launch.launcher import Launch, Place
+
+
+def ray(
+    workers: int = 1,
+    *,
+    ps: int = 0,
+    config: Config | None = None,
+    cpus: float = 1,
+    gpus: float = 0,
+    resources: Mapping[str, float] | None = None,
+) -> Launch:
+    """A cluster on the nodes of the Ray cluster that this program is connected to, for the time of a block.
+
+        ray.init()
+        async with af.launch.ray(workers=4) as cluster:
+            async with af.Session(cluster.target, graph=graph) as session:
+                ...
+
+    Each task is a process beside a Ray actor, spread evenly. The session connects to the nodes' addresses.
+
+    Args:
+        workers: how many tasks the job `worker` has.
+        ps: how many the job `ps` has.
+        config: how the tasks work.
+        cpus: CPUs that each takes of its node, as Ray counts them; nodes that have them are waited for.
+        gpus: GPUs that each takes, and sees.
+        resources: what else.
+
+    Raises:
+        UnimplementedError: Ray is not installed.
+        RuntimeError: this program is not connected to a Ray cluster.
+    """
+    try:
+        import ray as library  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        raise errors.UnimplementedError("launching on Ray needs it: pip install aioflow[ray]") from None
+    if not library.is_initialized():
+        raise RuntimeError("this program is not connected to Ray: call ray.init()")
+    needs = {"num_cpus": cpus, "num_gpus": gpus, "resources": dict(resources or {})}
+    return Launch(_Ray(needs), {"ps": ps, "worker": workers}, config)
+
+
+class RayAgent(Agent):
+    """An agent that knows where it is."""
+
+    async def where(self) -> tuple[str, str]:
+        """Ray's name of the node, and its address."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
+
+
+class _Ray:
+    """The Ray cluster that this program is connected to."""
+
+    def __init__(self, needs: Mapping[str, Any]) -> None:
+        self._needs: Final = needs
+
+    async def place(self, count: int) -> Sequence[Place]:
+        """An actor for each task, spread over the nodes. It is not started again if it is lost."""
+        import ray
+
+        kind = ray.remote(RayAgent).options(max_restarts=0, scheduling_strategy="SPREAD", **self._needs)
+        actors = [kind.remote() for _ in range(count)]
+        try:
+            found = await asyncio.gather(*[actor.where.remote() for actor in actors])
+        except BaseException:
+            for actor in actors:
+                ray.kill(actor)
+            raise
+        return [_Actor(actor, *where) for actor, where in zip(actors, found, strict=True)]
+
+
+class _Actor:
+    """An agent on a Ray node."""
+
+    def __init__(self, actor: Any, node: str, address: str) -> None:
+        self.name: Final = f"the Ray node {node[:8]} at {address}"
+        self.host: Final = address
+        self._actor: Final = actor
+
+    def ask(self, method: str, *arguments: object) -> Awaitable[str]:
+        """What that method of the actor returns."""
+        answer: Awaitable[str] = getattr(self._actor, method).remote(*arguments)
+        return answer
+
+    def release(self) -> None:
+        """The actor is killed."""
+        import ray
+
+        ray.kill(self._actor)
+
+
+__all__ = ["ray"]

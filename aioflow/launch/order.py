@@ -1,0 +1,53 @@
+"""What a task is told by whoever launches it."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from aioflow.config import Config
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Order:
+    """One task of a cluster, to be served.
+
+    Attributes:
+        cluster: all tasks: addresses by job.
+        job: the name of its job.
+        index: its number.
+        settings: what differs from a `Config()`.
+        token: what the tasks and the session show each other.
+    """
+
+    cluster: Mapping[str, Any]
+    job: str
+    index: int
+    settings: Mapping[str, Any]
+    token: str = dataclasses.field(repr=False)
+
+
+def settings_of(config: Config) -> dict[str, Any]:
+    """What differs from a `Config()`.
+
+    TypeError if it is something that no other process can be told. ValueError if it is TLS: certificates are of a host.
+    """
+    if config.ssl is not None:
+        raise ValueError("config: ssl: launched tasks know each other by a token; for TLS start `aioflow worker`")
+    default = Config()
+    names = [field.name for field in dataclasses.fields(Config)]
+    stated = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
+    for name, value in stated.items():
+        if not _plain(value):
+            raise TypeError(f"config: {name} cannot be handed to tasks on other machines")
+    return stated
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _plain(each) for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+__all__ = ["Order", "settings_of"]

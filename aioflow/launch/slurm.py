@@ -1,0 +1,100 @@
+"""The variables of SLURM's `srun`, and its lists of hosts, as `node[01-03,7]`."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from aioflow.launch.environment import Environment, by_host
+from aioflow.net.cluster import Member
+
+VARIABLE: Final = "SLURM_JOB_ID"
+_FIRST_PORT: Final = 10000
+_APART: Final = 16
+_JOBS: Final = 1400
+_RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_COUNT: Final = re.compile(r"(\d+)(?:\(x(\d+)\))?", re.ASCII)
+_MOST: Final = 100_000
+
+
+def slurm(variables: Mapping[str, str]) -> Member:
+    """The process of number SLURM_PROCID in its step.
+
+    Those of a host have the ports from AIOFLOW_PORT on, or else from one that follows from the number of the job, so
+    that jobs which share a host keep apart. InvalidArgumentError names the variable that is missing or wrong, and says
+    so if `srun` did not start the process.
+    """
+    environment = Environment(variables, "SLURM")
+    if not environment.has("SLURM_STEP_ID"):
+        text = "it is not set, so this process was not started by srun; in the batch script write: srun COMMAND"
+        raise environment.error("SLURM_STEP_ID", text)
+    hosts = _hosts(environment)
+    counts = _counts(environment)
+    if len(hosts) != len(counts):
+        text = f"it is of {len(counts)} hosts, and the list of hosts has {len(hosts)}"
+        raise environment.error("SLURM_STEP_TASKS_PER_NODE", text)
+    rank = environment.number("SLURM_PROCID", below=sum(counts))
+    node, local = environment.number("SLURM_NODEID", below=len(hosts)), environment.number("SLURM_LOCALID")
+    if sum(counts[:node]) + local != rank:
+        text = f"{rank} is not number {local} of host {node}, counted host by host: use srun --distribution=block"
+        raise environment.error("SLURM_PROCID", text)
+    job = environment.number("SLURM_JOB_ID")
+    port = environment.ports(max(counts), _FIRST_PORT + _APART * (job % _JOBS))
+    return environment.member(by_host(hosts, counts, port), rank)
+
+
+def _hosts(environment: Environment) -> list[str]:
+    names = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
+    try:
+        return expand(environment.text(*names))
+    except ValueError as error:
+        raise environment.error(next(filter(environment.has, names)), str(error)) from None
+
+
+def _counts(environment: Environment) -> list[int]:
+    """How many processes there are on each host: `2(x3),1` is 2, 2, 2, 1."""
+    name = "SLURM_STEP_TASKS_PER_NODE"
+    counts: list[int] = []
+    for part in environment.text(name).split(","):
+        match = _COUNT.fullmatch(part.strip())
+        if match is None or int(match[2] or 1) > _MOST:
+            raise environment.error(name, f"{part[:50]!r} is no count as 2 or 2(x3)")
+        counts += [int(match[1])] * int(match[2] or 1)
+    return counts
+
+
+def expand(text: str) -> list[str]:
+    """The hosts of a list: `a,b[1-2]-x` is a, b1-x, b2-x. Leading zeros are kept. ValueError if it is no list."""
+    found: list[str] = []
+    for part in _split(text):
+        found += map("".join, itertools.product(*_pieces(part)))
+        if len(found) > _MOST:
+            raise ValueError(f"there are more than {_MOST} hosts")
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """By the commas that stand outside of brackets."""
+    parts = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text)
+    if not parts or ",".join(parts) != text:
+        raise ValueError(f"{text[:200]!r} is no list of hosts as node[01-03,7]")
+    return parts
+
+
+def _pieces(part: str) -> Iterator[list[str]]:
+    """What stands at each place: a text, or a choice of numbers."""
+    for plain, choice in re.findall(r"([^\[\]]+)|\[([^\[\]]*)\]", part):
+        yield [plain] if plain else [number for each in choice.split(",") for number in _range(each)]
+
+
+def _range(text: str) -> list[str]:
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text[:50]!r} is no range of numbers")
+    first, last = match[1], match[2] or match[1]
+    if not 0 <= int(last) - int(first) < _MOST:
+        raise ValueError(f"{text[:50]!r} is no range of numbers that can be meant")
+    return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+
+
+__all__ = ["VARIABLE", "expand", "slurm"]

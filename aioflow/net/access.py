@@ -1,0 +1,52 @@
+"""From what a user says of token and certificates to how tasks reach each other."""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Final
+
+from aioflow.config import Config, Tls
+from aioflow.net.credentials import load_token
+from aioflow.net.tls import client_tls, server_tls
+from aioflow.net.websocket_server import WebSocketNetwork
+
+_NODE: Final = "node"
+
+
+def network_of_server(config: Config) -> WebSocketNetwork:
+    """How a task listens, and dials others. TypeError if `Config(ssl=)` says only one of the two."""
+    listening, dialling = _contexts(config.ssl)
+    if dialling is not None and listening is None:
+        raise TypeError("a server listens and dials: ssl is a directory, or a pair of contexts for the two")
+    return WebSocketNetwork(load_token(config.token_file), server_tls=listening, client_tls=dialling)
+
+
+def network_of_client(config: Config, secure: bool) -> WebSocketNetwork:
+    """How a client dials, by TLS if `secure`: with the authorities of the machine unless `Config(ssl=)` says others.
+
+    ValueError if it is told not to use TLS, and how to.
+    """
+    if not secure and config.ssl is not None:
+        raise ValueError("ssl is for a target that begins with wss://, and this one begins with ws://")
+    _, dialling = _contexts(config.ssl)
+    if secure and dialling is None:
+        dialling = ssl.create_default_context()
+    return WebSocketNetwork(load_token(config.token_file), client_tls=dialling)
+
+
+def _contexts(told: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """For whoever listens, and for whoever dials."""
+    match told:
+        case None:
+            return None, None
+        case str() | os.PathLike():
+            name = _NODE if (Path(told) / f"{_NODE}.pem").exists() else None
+            return None if name is None else server_tls(told), client_tls(told, name)
+        case ssl.SSLContext():
+            return None, told
+        case (ssl.SSLContext() as listening, ssl.SSLContext() as dialling):
+            return listening, dialling
+    raise TypeError(f"ssl is a directory, an SSLContext or a pair of them, not a {type(told).__name__}")
+
+
+__all__ = ["network_of_client", "network_of_server"]

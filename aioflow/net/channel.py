@@ -1,0 +1,97 @@
+"""Channels: what carries frames between two tasks.
+
+A channel is ordered, loses nothing as long as it is open, and holds only so much. There are two: over a websocket, and
+in memory, for simulated clusters. One that is made for other hardware needs these five members and no more.
+"""
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from aioflow.net.framing import Frame
+
+# Why a channel was closed, as the codes of websockets that applications may use
+NORMAL: Final = 1000
+LOST: Final = 1006
+VIOLATION: Final = 4000
+REFUSED: Final = 4001
+SILENT: Final = 4002
+
+LONGEST_REASON: Final = 120
+"""So many bytes of a reason are sent."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a channel was closed: a code for programs, and a text for people."""
+
+    code: int = NORMAL
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or {NORMAL: "it was closed", LOST: "the connection was lost"}.get(self.code, str(self.code))
+
+
+class ClosedError(Exception):
+    """The channel is closed, here or there; `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason: Final = reason
+
+
+class Channel(Protocol):
+    """Frames to and from one other task."""
+
+    @property
+    def congested(self) -> bool:
+        """Whether so much waits to be sent that no more should be given to it for now."""
+
+    async def room(self) -> None:
+        """Return as soon as it is not congested. ClosedError if it is closed. Only one may wait at a time."""
+
+    def send(self, *frames: Frame) -> None:
+        """The frames are on their way, one after the other and none of another between them. Never waits.
+
+        What a memoryview shows must stay as it is until the frame has left. ClosedError if the channel is closed.
+        """
+
+    async def receive(self) -> bytes:
+        """The next frame. ClosedError if no more will come. Only one may wait at a time; cancelling takes nothing."""
+
+    async def close(self, reason: Reason = Reason()) -> None:
+        """What was sent still arrives if the other end takes it at once; then no more does, here or there.
+
+        Whoever waits gets a ClosedError. It takes a moment at most, whatever the other end does. May be called again.
+        """
+
+
+class Listener(Protocol):
+    """A task that can be dialled."""
+
+    @property
+    def address(self) -> str:
+        """Where."""
+
+    async def close(self) -> None:
+        """It cannot be any more, and what was accepted is closed."""
+
+
+Accept = Callable[[Channel], Awaitable[None]]
+"""What serves a channel that was accepted: when it returns, the channel is closed."""
+
+
+class Network(Protocol):
+    """How tasks reach each other."""
+
+    async def dial(self, address: str) -> Channel:
+        """A channel to whoever listens there. UnavailableError if nobody does."""
+
+    async def listen(self, address: str, accept: Accept) -> Listener:
+        """Serve whoever dials that address."""
+
+
+__all__ = [
+    "LONGEST_REASON", "LOST", "NORMAL", "REFUSED", "SILENT", "VIOLATION", "Accept", "Channel", "ClosedError",
+    "Listener", "Network", "Reason",
+]  # fmt: skip

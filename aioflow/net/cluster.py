@@ -1,0 +1,185 @@
+"""Which tasks there are, and where: `af.train.ClusterSpec`."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.device_spec import DeviceSpec
+
+_JOB: Final = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
+
+Tasks = Sequence[str] | Mapping[int, str]
+
+
+class ClusterSpec:
+    """The jobs of a cluster, and the addresses of their tasks.
+
+        af.train.ClusterSpec({"ps": ["a:2222"], "worker": ["b:2222", "c:2222"]})
+        af.train.ClusterSpec({"worker": {1: "c:2222"}})
+
+    Args:
+        cluster: by the names of jobs, the addresses of their tasks: a list, or by their numbers, of which some may be
+            missing. Or another ClusterSpec.
+
+    Raises:
+        TypeError, ValueError: it is something else, or two tasks have one address.
+    """
+
+    def __init__(self, cluster: "Mapping[str, Tasks] | ClusterSpec") -> None:
+        jobs = cluster._jobs if isinstance(cluster, ClusterSpec) else cluster
+        if not isinstance(jobs, Mapping):
+            raise TypeError(f"a cluster is a dict of jobs, as {{'worker': ['host:port']}}, not {cluster!r}")
+        self._jobs: Final[dict[str, dict[int, str]]] = {job: _tasks(job, tasks) for job, tasks in sorted(jobs.items())}
+        known: dict[str, str] = {}
+        for name, address in self:
+            if address in known:
+                raise ValueError(f"{known[address]} and {name} have one address, {address}")
+            known[address] = name
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> "ClusterSpec":
+        """The cluster that a file describes, as `{"ps": ["host:port"], "worker": {"1": "host:port"}}`."""
+        data = json.loads(Path(path).read_text())
+        if not isinstance(data, dict):
+            raise ValueError(f"{path}: a cluster is an object of jobs")
+        return cls({job: _from_json(tasks) for job, tasks in data.items()})
+
+    @property
+    def jobs(self) -> list[str]:
+        """The names of the jobs."""
+        return list(self._jobs)
+
+    def num_tasks(self, job_name: str) -> int:
+        """How many tasks a job has."""
+        return len(self._of(job_name))
+
+    def task_indices(self, job_name: str) -> list[int]:
+        """The numbers of a job's tasks."""
+        return list(self._of(job_name))
+
+    def task_address(self, job_name: str, task_index: int) -> str:
+        """The address of a task. ValueError if there is none."""
+        tasks = self._of(job_name)
+        if task_index not in tasks:
+            raise ValueError(f"job {job_name!r} has no task {task_index}; it has {', '.join(map(str, tasks))}")
+        return tasks[task_index]
+
+    def job_tasks(self, job_name: str) -> list[str | None]:
+        """The addresses of a job's tasks; None for numbers that are missing."""
+        tasks = self._of(job_name)
+        return [tasks.get(index) for index in range(max(tasks, default=-1) + 1)]
+
+    def as_dict(self) -> dict[str, Tasks]:
+        """What would make it again."""
+        dense = {job: list(tasks) == list(range(len(tasks))) for job, tasks in self._jobs.items()}
+        return {job: list(tasks.values()) if dense[job] else dict(tasks) for job, tasks in self._jobs.items()}
+
+    @property
+    def digest(self) -> str:
+        """The same for equal clusters alone."""
+        text = json.dumps([[job, list(tasks.items())] for job, tasks in self._jobs.items()])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _of(self, job: str) -> dict[int, str]:
+        if job not in self._jobs:
+            raise ValueError(f"there is no job {job!r}; there are {', '.join(self._jobs) or 'none'}")
+        return self._jobs[job]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Its tasks, by name, with their addresses."""
+        for job, tasks in self._jobs.items():
+            for index, address in tasks.items():
+                yield task_name(job, index), address
+
+    def __eq__(self, other: object) -> bool:
+        return self._jobs == other._jobs if isinstance(other, ClusterSpec) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"ClusterSpec({self.as_dict()!r})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """One task of a cluster.
+
+    Attributes:
+        cluster: all of it.
+        job: the name of its job.
+        index: its number.
+    """
+
+    cluster: ClusterSpec
+    job: str
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return task_name(self.job, self.index)
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self.cluster.task_address(self.job, self.index)
+
+
+def task_name(job: str, index: int) -> str:
+    """`/job:worker/replica:0/task:1`."""
+    return f"/job:{job}/replica:0/task:{index}"
+
+
+def filtered(tasks: Iterable[str], filters: Sequence[str]) -> list[str]:
+    """Those of the tasks that one of the filters names, as "/job:ps" does; all, if there are none.
+
+    InvalidArgumentError if a filter is malformed, or none names any.
+    """
+    try:
+        specs = [DeviceSpec.from_string(text) for text in filters]
+    except (TypeError, ValueError, AttributeError) as error:
+        raise errors.InvalidArgumentError(f"device_filters: {error}") from None
+    found = [
+        task for task in tasks if not specs or any(_is_named(DeviceSpec.from_string(task), spec) for spec in specs)
+    ]
+    if not found:
+        raise errors.InvalidArgumentError(f"device_filters {list(filters)} name none of the cluster's tasks")
+    return found
+
+
+def _is_named(task: DeviceSpec, spec: DeviceSpec) -> bool:
+    return task.merge(DeviceSpec(spec.job, spec.replica, spec.task)) == task
+
+
+def _tasks(job: Any, tasks: Any) -> dict[int, str]:
+    if not isinstance(job, str) or not _JOB.fullmatch(job):
+        raise ValueError(f"{job!r} is no name of a job: a letter, then letters, digits, '_', '.', '-'")
+    items = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks) if _is_list(tasks) else None
+    if items is None:
+        raise TypeError(f"job {job!r} has a list of addresses, or a dict of them by number, not {tasks!r}")
+    found = dict(sorted(items))
+    for index, address in found.items():
+        if type(index) is not int or index < 0:
+            raise ValueError(f"job {job!r}: {index!r} is no number of a task")
+        if not isinstance(address, str) or not address:
+            raise TypeError(f"job {job!r}: the address of task {index} is text, as 'host:port', not {address!r}")
+    return found
+
+
+def _is_list(tasks: Any) -> bool:
+    return isinstance(tasks, (list, tuple))
+
+
+def _from_json(tasks: Any) -> Any:
+    if not isinstance(tasks, dict):
+        return tasks
+    return {int(index) if index.isdecimal() else index: address for index, address in tasks.items()}
+
+
+__all__ = ["ClusterSpec", "Member", "filtered", "task_name"]

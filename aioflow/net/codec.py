@@ -1,0 +1,193 @@
+"""From messages to frames, and back, but for their values.
+
+A message begins with one frame: the length of the header in 4 bytes, little-endian; the header in msgpack; and the
+bytes of the values, if these are few. The header is a map, of which what has its default is left out:
+
+    verb      which message it is
+    id        the number of the request that it is, answers or is about
+    fields    its fields
+    values    a descriptor for each value that travels beside the header, see `payload`
+    left      seconds that are left to answer the request
+    trace     the trace that it belongs to, as W3C's traceparent
+    follows   so many bytes follow in frames of raw bytes; what is missing comes in later messages `Part`
+"""
+
+import dataclasses
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final
+
+import msgpack  # type: ignore[import-untyped]
+
+from aioflow.net import master_verbs, worker_verbs  # noqa: F401 - all messages are known
+from aioflow.net.arriving import Incoming, incoming
+from aioflow.net.kinds import VERBS, Integer, Message, Real, Record, Simple, Text
+from aioflow.net.limits import Limits
+from aioflow.plain import brief
+
+TRACE: Final = r"|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
+_LENGTH: Final = struct.Struct("<I")
+
+
+class ProtocolError(Exception):
+    """A peer sent what the protocol does not allow: the connection is closed, with this as the reason."""
+
+
+class _Unread(Simple):
+    """A map or a list, which is looked into later."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def check(self, value: Any) -> None:
+        """ValueError if it is none."""
+        if type(value) is not self._kind:
+            raise ValueError(f"{brief(value)} is no {self._kind.__name__}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a message, its fields and values as plain data."""
+
+    verb: Annotated[str, Text(64)]
+    id: Annotated[int, Integer(0, (1 << 64) - 1)] = 0
+    fields: Annotated[dict[str, Any], _Unread(dict)] = dataclasses.field(default_factory=dict)
+    values: Annotated[list[Any], _Unread(list)] = dataclasses.field(default_factory=list)
+    left: Annotated[float, Real()] | None = None
+    trace: Annotated[str, Text(55, TRACE)] = ""
+    follows: Annotated[int, Integer()] = 0
+
+
+_HEADER: Final = Record(Header)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message, and what is said with any of them.
+
+    Attributes:
+        number: of the request that it is, answers or is about; an incarnation of a task never uses one twice.
+        message: the message.
+        left: seconds that are left to answer it; None for no limit.
+        trace: the trace that it belongs to, as W3C's traceparent; empty for none.
+    """
+
+    number: int
+    message: Message
+    left: float | None = None
+    trace: str = ""
+
+
+def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], follows: int, limits: Limits) -> bytes:
+    """The first frame of a message, without the bytes of few values. ValueError if the header is too long."""
+    verb = type(envelope.message).__name__
+    header = Header(verb, envelope.number, fields, descriptors, envelope.left, envelope.trace, follows)
+    packed: bytes = msgpack.packb(_HEADER.write(header, []))
+    if len(packed) > limits.header:
+        raise ValueError(f"the header of {verb} has {len(packed)} bytes, {limits.header} are the most")
+    return _LENGTH.pack(len(packed)) + packed
+
+
+def fields_of(message: Message) -> tuple[dict[str, Any], list[Any]]:
+    """The fields of a message as plain data, and its values. ValueError if a field does not fit."""
+    values: list[Any] = []
+    return VERBS[type(message).__name__].write(message, values), values
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Announcement:
+    """A message of which the first frame is there.
+
+    Attributes:
+        record: what its fields have to be.
+        header: its header.
+        values: its values.
+        nbytes: the bytes of these.
+        inline: as many of them as came in the first frame.
+    """
+
+    record: Record
+    header: Header
+    values: tuple[Incoming, ...]
+    nbytes: int
+    inline: memoryview
+
+    def check(self) -> None:
+        """ProtocolError if the fields are not what they have to be, whatever the values will be."""
+        self._message(self.values)
+
+    def envelope(self, values: Sequence[Any]) -> Envelope:
+        """The message with these values. ProtocolError if the fields do not fit, or do not fit them."""
+        return Envelope(self.header.id, self._message(values), self.header.left, self.header.trace)
+
+    def _message(self, values: Sequence[Any]) -> Any:
+        named = _Named(values)
+        try:
+            message = self.record.read(self.header.fields, named)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
+        if len(named.seen) < len(values):
+            raise ProtocolError(
+                f"{self.record.name} has {len(values)} values, and its fields name {len(named.seen)} of them"
+            )
+        return message
+
+
+def announcement(frame: bytes, limits: Limits) -> Announcement:
+    """What the first frame of a message says, its fields not yet looked at. ProtocolError if it is not allowed."""
+    try:
+        return _announcement(frame, limits)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
+
+
+def _announcement(frame: bytes, limits: Limits) -> Announcement:
+    header: Header = _HEADER.read(_unpack(frame, limits), [])
+    record = VERBS.get(header.verb)
+    if record is None:
+        raise ValueError(f"there is no message {brief(header.verb)} in this version of the protocol")
+    values = tuple([incoming(descriptor) for descriptor in header.values])
+    nbytes = sum([value.nbytes for value in values])
+    _check_sizes(header, values, nbytes, limits)
+    inline = memoryview(frame)[_LENGTH.size + _LENGTH.unpack_from(frame)[0] :]
+    if len(inline) + header.follows > nbytes and header.verb != "Part":
+        raise ValueError(f"{len(inline) + header.follows} bytes are more than the {nbytes} of the values")
+    return Announcement(record, header, values, nbytes, inline)
+
+
+class _Named(list[Any]):
+    """Values, and which of them were asked for."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        super().__init__(values)
+        self.seen: Final[set[Any]] = set()
+
+    def __getitem__(self, index: Any) -> Any:
+        self.seen.add(index)
+        return super().__getitem__(index)
+
+
+def _check_sizes(header: Header, values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:
+    largest = max([value.nbytes for value in values], default=0)
+    if largest > limits.tensor:
+        raise ValueError(f"a value of {largest} bytes is more than the {limits.tensor} that were agreed on")
+    if nbytes > limits.message:
+        raise ValueError(
+            f"values of {nbytes} bytes are more than the {limits.message} of a message that were agreed on"
+        )
+
+
+def _unpack(frame: bytes, limits: Limits) -> Any:
+    if len(frame) < _LENGTH.size:
+        raise ValueError(f"a frame of {len(frame)} bytes has no header")
+    (length,) = _LENGTH.unpack_from(frame)
+    if length > limits.header or length > len(frame) - _LENGTH.size:
+        raise ValueError(f"a header of {length} bytes is cut off, or longer than {limits.header}")
+    data = memoryview(frame)[_LENGTH.size : _LENGTH.size + length]
+    try:
+        return msgpack.unpackb(data, strict_map_key=True, max_ext_len=0)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise ValueError(f"the header is no msgpack: {error or type(error).__name__}") from None
+
+
+__all__ = ["TRACE", "Announcement", "Envelope", "Header", "ProtocolError", "announcement", "fields_of", "head_of"]

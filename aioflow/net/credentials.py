@@ -1,0 +1,83 @@
+"""Who may talk to a task: whoever shows its token, or a certificate that its authority signed.
+
+Whoever may, may run any operation, within the file roots and memory limits of the task: that is the trust boundary. So
+a task that could be reached from other machines has to ask for one of the two.
+"""
+
+import hmac
+import ipaddress
+import os
+import ssl
+from collections.abc import Mapping
+from typing import Final
+
+from aioflow import errors
+
+VARIABLE: Final = "AIOFLOW_TOKEN"
+SHORTEST: Final = 16
+
+
+class Token:
+    """A secret that tasks share. It is shown in the upgrade request and nowhere else, not in a log nor an error."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: str) -> None:
+        """InvalidArgumentError if it is too short, or cannot stand in a header."""
+        if len(secret) < SHORTEST or not (secret.isascii() and secret.isprintable()) or " " in secret:
+            raise errors.InvalidArgumentError(
+                f"a token has at least {SHORTEST} printable ASCII characters and no spaces; this one has {len(secret)}"
+            )
+        self._secret: Final = f"Bearer {secret}".encode()
+
+    def header(self) -> str:
+        """What the header `Authorization` says."""
+        return self._secret.decode()
+
+    def matches(self, header: str) -> bool:
+        """Whether a header shows it. Takes the same time wherever it differs."""
+        return hmac.compare_digest(self._secret, header.encode(errors="surrogateescape"))
+
+    def __repr__(self) -> str:
+        return "<Token>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a token is not copied to where it might be read")
+
+
+def load_token(path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> Token | None:
+    """The token in a file, or else in the variable AIOFLOW_TOKEN; None if there is neither.
+
+    Raises:
+        NotFoundError: there is no such file.
+        InvalidArgumentError: what is there is no token.
+    """
+    if path is None:
+        secret = environment.get(VARIABLE, "").strip()
+        return Token(secret) if secret else None
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            secret = file.read(4097).strip()
+    except OSError as error:
+        raise errors.NotFoundError(f"the token file {os.fspath(path)} cannot be read: {error.strerror}") from None
+    return Token(secret)
+
+
+def check_binding(host: str, token: Token | None, tls: ssl.SSLContext | None) -> None:
+    """FailedPreconditionError if others could reach that address, and nothing is asked of them."""
+    if token is None and (tls is None or tls.verify_mode is not ssl.CERT_REQUIRED) and not is_loopback(host):
+        raise errors.FailedPreconditionError(
+            f"{host or 'every address'} can be reached from other machines, and no credential is asked for: set a "
+            f"token by --token-file or {VARIABLE}, or use mutual TLS, or bind 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine alone. A name other than localhost is taken to be known to others."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+__all__ = ["Token", "check_binding", "is_loopback", "load_token"]

@@ -1,0 +1,50 @@
+"""Fields that several messages have."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from aioflow.dtypes import Array
+from aioflow.net.control_verbs import TASK, U64
+from aioflow.net.kinds import Blob, Flag, Integer, Many, Plain, Real, Record, Table, Text, Value
+
+SessionId = Annotated[str, Text(32, "[0-9a-f]{32}")]
+"""128 random bits: whoever knows it may use the session."""
+Name = Annotated[str, Text(1024)]
+Names = Annotated[tuple[str, ...], Many(Text(1024))]
+Key = Annotated[str, Text(4096)]
+"""The text of a `rendezvous.Key`."""
+Number = Annotated[int, Integer(0, U64)]
+Count = Annotated[int, Integer()]
+Seconds = Annotated[float, Real()]
+Switch = Annotated[bool, Flag()]
+Task = Annotated[str, Text(256, TASK)]
+OneValue = Annotated[Array, Value()]
+Values = Annotated[tuple[Array, ...], Many(Value())]
+NamedValues = Annotated[Mapping[str, Array], Table(Value(), Text(4096))]
+Data = Annotated[bytes, Blob()]
+"""Bytes of any length, as a GraphDef in msgpack."""
+Options = Annotated[Mapping[str, Any], Table(Plain())]
+"""Settings by name, as plain data; what they mean is for who reads them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """A device that operations can be placed on.
+
+    Attributes:
+        name: in full, as `/job:worker/replica:0/task:1/device:CPU:0`.
+        kind: `CPU` or `GPU`.
+        incarnation: the number it was given when it was started.
+        memory: bytes it may hold; None if that is not limited.
+        model: what it is, for people.
+    """
+
+    name: Annotated[str, Text(256)]
+    kind: Annotated[str, Text(16)]
+    incarnation: Number
+    memory: Count | None = None
+    model: Annotated[str, Text(256)] = ""
+
+
+Devices = Annotated[tuple[Device, ...], Many(Record(Device))]

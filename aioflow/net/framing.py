@@ -1,0 +1,118 @@
+"""Messages on their way out, cut into the frames of a channel, a burst at a time. Back again goes `assembler`.
+
+Between two bursts of a large message those of others may come: so a small one does not wait for a large one, and a
+sender that no longer wants to send can say so.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from aioflow import errors
+from aioflow.net.codec import Envelope, fields_of, head_of
+from aioflow.net.control_verbs import Part
+from aioflow.net.kinds import Answer
+from aioflow.net.limits import INLINE, Limits
+from aioflow.net.payload import Buffer, describe
+
+Frame = bytes | memoryview
+Burst = list[Frame]
+StreamKey = tuple[int, bool]
+"""Which message the bytes of a stream are of: its number, and whether it is an answer."""
+
+CHUNKS: Final = 16
+"""So many frames of raw bytes are in a burst."""
+_SMALL: Final = 4096
+
+
+class Outgoing:
+    """A message on its way out.
+
+    Attributes:
+        nbytes: the bytes of its values that come after the first frame.
+        key: whose stream these are.
+    """
+
+    def __init__(self, message: Envelope, limits: Limits) -> None:
+        """InvalidArgumentError if the message cannot be sent, ResourceExhaustedError if it is too large."""
+        try:
+            self._fields, values = fields_of(message.message)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+        sent = [describe(value) for value in values]
+        total = sum([one.nbytes for one in sent])
+        _check_sizes(max([one.nbytes for one in sent], default=0), total, limits)
+        self._message: Final = message
+        self._descriptors: Final = [one.descriptor for one in sent]
+        self._buffers: Final = [buffer for one in sent for buffer in one.buffers if len(buffer)]
+        self._limits: Final = limits
+        self.key: Final[StreamKey] = message.number, isinstance(message.message, Answer)
+        self.nbytes: Final = total if total > INLINE else 0
+
+    def bursts(self, left: float | None = None) -> Iterator[Burst]:
+        """The frames, a burst at a time; `left` is how many seconds there are for the answer."""
+        bursts = _bursts(self._buffers, self._limits.chunk) if self.nbytes else iter(())
+        first = next(bursts, [])
+        yield [self._head(left, first), *first]
+        number, answer = self.key
+        for burst in bursts:
+            yield [head_of(Envelope(number, Part(answer)), [], {"answer": answer}, _size(burst), self._limits), *burst]
+
+    def _head(self, left: float | None, burst: Burst) -> bytes:
+        message = self._message if left is None else dataclasses.replace(self._message, left=left)
+        try:
+            head = head_of(message, self._descriptors, self._fields, _size(burst), self._limits)
+        except ValueError as error:
+            raise errors.ResourceExhaustedError(str(error)) from None
+        return head if self.nbytes else b"".join([head, *self._buffers])
+
+
+def _check_sizes(largest: int, total: int, limits: Limits) -> None:
+    if largest > limits.tensor:
+        raise errors.ResourceExhaustedError(
+            f"a value of {largest} bytes is more than the {limits.tensor} that were agreed on with the peer"
+        )
+    if total > limits.message:
+        raise errors.ResourceExhaustedError(
+            f"values of {total} bytes are more than the {limits.message} of a message that were agreed on with the peer"
+        )
+
+
+def frame_of(message: Envelope, limits: Limits) -> bytes:
+    """The frame of a message that carries no values."""
+    ((frame,),) = Outgoing(message, limits).bursts()
+    return bytes(frame)
+
+
+def _size(burst: Iterable[Frame]) -> int:
+    return sum(map(len, burst))
+
+
+def _bursts(buffers: Sequence[Buffer], chunk: int) -> Iterator[Burst]:
+    burst: Burst = []
+    for frame in _chunks(buffers, chunk):
+        burst.append(frame)
+        if len(burst) == CHUNKS:
+            yield burst
+            burst = []
+    if burst:
+        yield burst
+
+
+def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
+    """The bytes in frames: views of the large buffers, and the small ones joined."""
+    few: list[Buffer] = []
+    for buffer in buffers:
+        if len(buffer) <= _SMALL and _size(few) + len(buffer) <= chunk:
+            few.append(buffer)
+            continue
+        if few:
+            yield b"".join(few)
+            few = []
+        for start in range(0, len(buffer), chunk):
+            yield buffer[start : start + chunk]
+    if few:
+        yield b"".join(few)
+
+
+__all__ = ["CHUNKS", "Burst", "Frame", "Outgoing", "StreamKey", "frame_of"]

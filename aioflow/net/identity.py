@@ -1,0 +1,52 @@
+"""Who a task is to its peers, and what it lets them do."""
+
+import dataclasses
+import itertools
+import secrets
+from collections.abc import Iterator
+
+from aioflow.net.limits import Limits
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Identity:
+    """One task, or a client, as it was started this time.
+
+    Attributes:
+        task: its name, as `/job:worker/replica:0/task:1`; empty for a client.
+        incarnation: a number it never has again when it is started anew.
+        cluster: digest of the cluster it believes to be in; empty for none.
+        numbers: of its requests. None is used twice, so a request that comes again is known.
+    """
+
+    task: str = ""
+    incarnation: int = dataclasses.field(default_factory=lambda: secrets.randbits(63))
+    cluster: str = ""
+    numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1), repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return self.task or f"client {self.incarnation:016x}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """How a task treats its peers.
+
+    Attributes:
+        limits: what it accepts.
+        silence: seconds after which a peer of which nothing is heard counts as lost.
+        handshake: seconds that whoever dials has to say who it is.
+        connections: how many may be open at a time, of all who dialled.
+        remembered: of how many requests it knows that they were asked, to recognise those that come again.
+    """
+
+    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    silence: float = 5.0
+    handshake: float = 5.0
+    connections: int = 4096
+    remembered: int = 10_000
+
+
+__all__ = ["Identity", "Settings"]

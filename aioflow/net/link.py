@@ -1,0 +1,130 @@
+"""Whole messages over one channel: sent a burst at a time, in turn with others; read, and put together, by one task."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from aioflow.net.assembler import Assembler, Receiver
+from aioflow.net.channel import Channel, ClosedError, Reason
+from aioflow.net.codec import Envelope
+from aioflow.net.control_verbs import Credit, Drop
+from aioflow.net.credits import Credits
+from aioflow.net.framing import Outgoing, StreamKey, frame_of
+from aioflow.net.limits import Limits
+
+SLICE: Final = 0.002
+"""Seconds after which the reader lets others run, if frames keep coming."""
+_PAUSE: Final = 1e-4
+
+
+class Link:
+    """One channel to a peer.
+
+    Attributes:
+        heard: when the last frame came, on the loop's clock.
+    """
+
+    def __init__(self, channel: Channel, limits: Limits, receiver: Receiver) -> None:
+        self.heard = asyncio.get_running_loop().time()
+        self._channel: Final = channel
+        self._limits: Final = limits
+        self._assembler: Final = Assembler(limits, receiver)
+        self._credits: Final = Credits(limits.window)
+        self._turn: Final = asyncio.Lock()
+
+    @property
+    def congested(self) -> bool:
+        """Whether nothing should be sent that is not needed."""
+        return self._channel.congested
+
+    @property
+    def credit(self) -> int:
+        """Bytes of values that may be sent."""
+        return self._credits.left
+
+    @property
+    def arriving(self) -> int:
+        """How many messages are on their way in."""
+        return self._assembler.pending
+
+    # Sending
+
+    async def send(
+        self, message: Outgoing, deadline: float | None = None, wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """The message has been given to the channel, whole, unless it is not `wanted` any more by then.
+
+        Waits for credit, for its turn, and for room. Cancelled before its end the message is taken back.
+        """
+        charge = self._limits.charge(message.nbytes)
+        if charge:
+            await self._credits.take(charge)
+        begun = whole = False
+        try:
+            left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+            for burst in message.bursts(left):
+                async with self._turn:
+                    await self._channel.room()
+                    if begun and not wanted():
+                        return
+                    self._channel.send(*burst)
+                begun = True
+            whole = True
+        finally:
+            if charge and not whole:
+                self._take_back(message.key, charge, begun)
+
+    def _take_back(self, key: StreamKey, charge: int, begun: bool) -> None:
+        if begun:
+            self.post(Envelope(key[0], Drop(key[1])))
+        else:
+            self._credits.give(charge)
+
+    def post(self, message: Envelope) -> None:
+        """A short message is on its way, before any that wait; if the channel is still open."""
+        with contextlib.suppress(ClosedError):
+            self._channel.send(frame_of(message, self._limits))
+
+    def give(self, nbytes: int) -> None:
+        """The other end lets so much more come."""
+        self._credits.give(nbytes)
+
+    # Receiving
+
+    async def read(self, arrived: "Callable[[Link, Envelope], None]") -> NoReturn:
+        """Tell of each message that has arrived. Ends with a ClosedError or a ProtocolError."""
+        clock = asyncio.get_running_loop().time
+        since = clock()
+        while True:
+            before = clock()
+            frame = await self._channel.receive()
+            self.heard = now = clock()
+            message = self._assembler.feed(frame)
+            if self._assembler.received * 8 >= self._limits.window:
+                self._tell_credit()
+            if message is not None:
+                arrived(self, message)
+            if now - before > _PAUSE:
+                since = now
+            elif now - since > SLICE:
+                await asyncio.sleep(0)
+                since = clock()
+
+    def _tell_credit(self) -> None:
+        """More may come. It is told an eighth of the window at a time: nobody who waits needs the last eighth."""
+        nbytes, self._assembler.received = self._assembler.received, 0
+        self.post(Envelope(0, Credit(nbytes)))
+
+    def abandon(self, key: StreamKey) -> None:
+        """Nobody wants that message any more."""
+        self._assembler.abandon(key)
+
+    async def close(self, reason: Reason) -> None:
+        """Neither end sends or receives any more; whoever waits to send gets a ClosedError."""
+        self._credits.close(reason)
+        self._assembler.clear()
+        await self._channel.close(reason)
+
+
+__all__ = ["SLICE", "Link"]

@@ -1,0 +1,214 @@
+"""What a client asks a master, the task that runs its session."""
+
+import dataclasses
+
+from aioflow.net.control_verbs import Reply
+from aioflow.net.fields import (
+    Count,
+    Data,
+    Devices,
+    Name,
+    NamedValues,
+    Names,
+    Number,
+    Options,
+    SessionId,
+    Switch,
+    Values,
+)
+from aioflow.net.kinds import Answer, Request, verb
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class SessionCreated(Answer):
+    """A session is there.
+
+    Attributes:
+        session: its id.
+        devices: those it can use.
+    """
+
+    session: SessionId
+    devices: Devices = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class CreateSession(Request[SessionCreated]):
+    """Make a session.
+
+    Attributes:
+        config: how it works, by the names of `Config`.
+        graph: a first part of the graph, as a GraphDef in msgpack.
+        constants: the arrays of that part which are sent as values, by the names of their operations.
+    """
+
+    config: Options = dataclasses.field(default_factory=dict)
+    graph: Data = b""
+    constants: NamedValues = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class SessionExtended(Answer):
+    """The graph is longer: it has so many operations now."""
+
+    version: Count
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExtendSession(Request[SessionExtended]):
+    """Add operations to the graph of a session.
+
+    Attributes:
+        version: how many operations it has before that; AbortedError if that is not so.
+        graph: the operations, as a GraphDef in msgpack.
+        constants: arrays of theirs that are sent as values, by the names of their operations.
+    """
+
+    session: SessionId
+    version: Count
+    graph: Data
+    constants: NamedValues = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepDone(Answer):
+    """A step, or the part of one that was asked for, is done.
+
+    Attributes:
+        values: what was fetched, in the order it was asked for.
+        metadata: what was written down of the step, if that was asked for.
+    """
+
+    values: Values = ()
+    metadata: Data = b""
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunStep(Request[StepDone]):
+    """Run a step.
+
+    Attributes:
+        feeds: values by the names of the tensors they stand for.
+        fetches: names of tensors.
+        targets: names of operations that are to run besides.
+        options: what the run is told, by the names of `RunOptions`; its time limit is that of the message.
+    """
+
+    session: SessionId
+    feeds: NamedValues = dataclasses.field(default_factory=dict)
+    fetches: Names = ()
+    targets: Names = ()
+    options: Options = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartialRunReady(Answer):
+    """A run in several calls has begun, under that handle."""
+
+    handle: Name
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartialRunSetup(Request[PartialRunReady]):
+    """Begin a run in several calls: what will be fed, fetched and run."""
+
+    session: SessionId
+    feeds: Names = ()
+    fetches: Names = ()
+    targets: Names = ()
+    options: Options = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartialRun(Request[StepDone]):
+    """Go on with a run in several calls. Without fetches and feeds, the run is given up."""
+
+    session: SessionId
+    handle: Name
+    feeds: NamedValues = dataclasses.field(default_factory=dict)
+    fetches: Names = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class CallableMade(Answer):
+    """A call signature is ready, under that handle."""
+
+    handle: Number
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class MakeCallable(Request[CallableMade]):
+    """Make a call signature ready: what will be fed, in that order, fetched and run."""
+
+    session: SessionId
+    feeds: Names = ()
+    fetches: Names = ()
+    targets: Names = ()
+    options: Options = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunCallable(Request[StepDone]):
+    """Run a step of a call signature that is ready, with these feeds."""
+
+    session: SessionId
+    handle: Number
+    feeds: Values = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReleaseCallable(Request[Reply]):
+    """A call signature is not needed any more."""
+
+    session: SessionId
+    handle: Number
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class CloseSession(Request[Reply]):
+    """End a session, and all that runs in it."""
+
+    session: SessionId
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceList(Answer):
+    """The devices there are."""
+
+    devices: Devices = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListDevices(Request[DeviceList]):
+    """Which devices does the session have; without a session, the cluster?
+
+    Attributes:
+        remote: whether those of other tasks are wanted, too.
+    """
+
+    session: SessionId | None = None
+    remote: Switch = True
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reset(Request[Reply]):
+    """Drop the state in these containers, all of them if none are named, and end the sessions that use them."""
+
+    containers: Names = ()

@@ -1,0 +1,195 @@
+"""How two tasks come to know each other: who dials, who answers, what they agree on, and what is refused.
+
+The one that wants to ask dials the other, twice: a control channel first, then a bulk channel that names it. Each
+begins with `Hello`, which is answered by `Welcome` or by closing the channel with the reason.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from typing import Any, Final, TypeVar
+
+from aioflow import errors
+from aioflow.net.channel import REFUSED, VIOLATION, Channel, ClosedError, Network, Reason
+from aioflow.net.codec import Envelope, ProtocolError, announcement
+from aioflow.net.control_verbs import VERSIONS, Hello, Welcome
+from aioflow.net.framing import frame_of
+from aioflow.net.identity import Identity, Settings
+from aioflow.net.kinds import Message
+from aioflow.net.limits import Limits
+from aioflow.net.peer import Peer
+from aioflow.net.recent import Recent
+from aioflow.net.serving import Call, Handler
+
+M = TypeVar("M", bound=Message)
+_STANDARD: Final = Limits()
+
+
+async def _receive(channel: Channel, kind: type[M]) -> M:
+    """The first message of a channel. ProtocolError if it is another."""
+    announced = announcement(await channel.receive(), _STANDARD)
+    if announced.record.cls is not kind or announced.nbytes:
+        raise ProtocolError(f"a channel begins with {kind.__name__}, not with {announced.record.name}")
+    message: Any = announced.envelope([]).message
+    return message  # type: ignore[no-any-return]
+
+
+async def refuse_all(call: Call) -> Any:
+    """The handler of who answers nothing, as a client."""
+    raise errors.UnimplementedError(f"{type(call.message).__name__} is not answered here")
+
+
+# Dialling
+
+
+async def connect(
+    network: Network,
+    address: str,
+    me: Identity,
+    *,
+    target: str = "",
+    handler: Handler = refuse_all,
+    settings: Settings = Settings(),  # noqa: B008 - it is frozen
+) -> Peer:
+    """The task that listens at an address, which has to be `target` if that is given.
+
+    The caller has to close it, even if it is lost. Waits no longer for an answer than a peer may be silent.
+
+    Raises:
+        UnavailableError: it cannot be reached.
+        FailedPreconditionError: it refuses, as when it is another task, or knows another cluster.
+    """
+    role = "control" if me.task else "client"
+    async with contextlib.AsyncExitStack() as stack:
+        control, welcome = await _dial(network, address, _hello(me, role, target, settings), stack, settings.silence)
+        it = Identity(welcome.task, welcome.incarnation, welcome.cluster)
+        hello = _hello(me, "bulk", welcome.task, settings, welcome.connection)
+        bulk, again = await _dial(network, address, hello, stack, settings.silence)
+        if again.incarnation != welcome.incarnation:
+            raise errors.UnavailableError(f"{it.label} at {address} was started anew", task=it.task or None)
+        limits = settings.limits.agreed(welcome.limits)
+        peer = Peer(me, it, limits, handler, Recent(settings.remembered), settings.silence)
+        peer.attach(control)
+        peer.attach(bulk)
+        stack.pop_all()
+        return peer
+
+
+def _hello(me: Identity, role: str, target: str, settings: Settings, connection: str = "") -> Hello:
+    return Hello(role, VERSIONS, me.incarnation, me.task, target, me.cluster, connection, settings.limits)
+
+
+async def _dial(
+    network: Network, address: str, hello: Hello, stack: contextlib.AsyncExitStack, silence: float
+) -> tuple[Channel, Welcome]:
+    limit = asyncio.timeout(silence)
+    try:
+        async with limit:
+            channel = await network.dial(address)
+            stack.push_async_callback(channel.close)
+            channel.send(frame_of(Envelope(0, hello), _STANDARD))
+            welcome = await _receive(channel, Welcome)
+        if welcome.version not in VERSIONS:
+            raise ProtocolError(f"it welcomes to version {welcome.version}")
+        return channel, welcome
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise errors.UnavailableError(f"{address} is silent: it has not answered for {silence:g} s") from None
+    except ClosedError as closed:
+        if closed.reason.code == REFUSED:
+            raise errors.FailedPreconditionError(f"{address} refuses: {closed.reason.text}") from None
+        raise errors.UnavailableError(f"{address} cannot be reached: {closed.reason}") from None
+    except ProtocolError as error:
+        raise errors.UnavailableError(f"{address} does not speak the protocol: {error}") from None
+
+
+# Answering
+
+
+class Acceptor:
+    """Welcomes whoever dials a task. `accept` is for a Network's `listen`.
+
+    Attributes:
+        peers: those that are there.
+    """
+
+    def __init__(self, me: Identity, handler: Handler, settings: Settings = Settings()) -> None:  # noqa: B008
+        self.peers: Final[dict[str, Peer]] = {}
+        self._me: Final = me
+        self._handler: Final = handler
+        self._settings: Final = settings
+        self._recent: Final = Recent(settings.remembered)
+
+    async def accept(self, channel: Channel) -> None:
+        """Serve a channel until its peer is lost."""
+        try:
+            async with asyncio.timeout(self._settings.handshake):
+                hello = await _receive(channel, Hello)
+        except TimeoutError:
+            await channel.close(Reason(REFUSED, f"no Hello came within {self._settings.handshake:g} s"))
+        except ProtocolError as error:
+            await channel.close(Reason(VIOLATION, str(error)))
+        except ClosedError:
+            pass
+        else:
+            await self._answer(channel, hello)
+
+    async def _answer(self, channel: Channel, hello: Hello) -> None:
+        refusal = self._refusal(hello)
+        if refusal:
+            await channel.close(Reason(REFUSED, refusal))
+            return
+        connection = hello.connection or secrets.token_hex(16)
+        limits = self._settings.limits.agreed(hello.limits)
+        version = max(set(VERSIONS).intersection(hello.versions))
+        me = self._me
+        welcome = Welcome(version, me.incarnation, me.task, me.cluster, connection, limits)
+        with contextlib.suppress(ClosedError):
+            channel.send(frame_of(Envelope(0, welcome), _STANDARD))
+            await self._serve(channel, hello, connection, limits)
+
+    def _refusal(self, hello: Hello) -> str:
+        """Why whoever says that is not welcome; empty if it is."""
+        me = self._me
+        if not set(VERSIONS).intersection(hello.versions):
+            return f"versions {_listed(VERSIONS)} of the protocol are spoken here, not {_listed(hello.versions)}"
+        if hello.target and hello.target != me.task:
+            return f"this is {me.label}, not {hello.target}"
+        if hello.cluster and me.cluster and hello.cluster != me.cluster:
+            return f"{me.label} has another cluster spec than {hello.task or 'the client'}"
+        if (hello.role == "control" and not hello.task) or (hello.role == "client" and hello.task):
+            return f"{hello.role} is no role of {hello.task or 'a client'}"
+        if hello.role != "bulk":
+            return "a new connection has no number" if hello.connection else ""
+        peer = self.peers.get(hello.connection)
+        if peer is None or peer.it.incarnation != hello.incarnation or peer.channels != 1 or peer.end is not None:
+            return "a bulk channel has to name a connection that waits for it"
+        return ""
+
+    async def _serve(self, channel: Channel, hello: Hello, connection: str, limits: Limits) -> None:
+        if hello.role == "bulk":
+            peer = self.peers[connection]
+            peer.attach(channel)
+            await peer.closed()
+            return
+        it = Identity(hello.task, hello.incarnation, hello.cluster)
+        peer = Peer(self._me, it, limits, self._handler, self._recent, self._settings.silence)
+        self.peers[connection] = peer
+        try:
+            peer.attach(channel)
+            await peer.closed()
+        finally:
+            del self.peers[connection]
+            await peer.close()
+
+    async def close(self, text: str = "") -> None:
+        """Say goodbye to all."""
+        await asyncio.gather(*[peer.close(text) for peer in list(self.peers.values())])
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+__all__ = ["Acceptor", "connect", "refuse_all"]

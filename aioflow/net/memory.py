@@ -1,0 +1,333 @@
+"""Channels in memory, on the loop's clock: a network with latency, a bandwidth, and faults when they are wanted.
+
+    network = MemoryNetwork(latency=0.001, bandwidth=1e9)
+    listener = await network.listen("b", accept)
+    channel = await network.at("a").dial("b")
+    network.part("a", "b")          # a partition: nothing arrives, and nobody is told
+    network.heal("a", "b")          # what was held up arrives
+    network.cut("a", "b")           # all channels between them are lost, at both ends
+    network.crash("b")              # as when a process is killed; it can listen again
+
+On a virtual-time loop all of it takes no time, and the same program takes the same turns every time.
+"""
+
+import asyncio
+import dataclasses
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from aioflow import errors
+from aioflow.net.channel import LOST, Accept, Channel, ClosedError, Reason
+from aioflow.net.framing import Frame
+
+CONGESTED: Final = 256 << 10
+"""So many bytes may wait in one direction of a channel before it is congested."""
+
+
+@dataclasses.dataclass(slots=True)
+class Path:
+    """How frames go from one host to another; may be changed at any time, for frames sent from then on.
+
+    Attributes:
+        latency: seconds that each takes.
+        bandwidth: bytes a second of one channel.
+        parted: whether nothing arrives for now.
+        delay: seconds that a frame takes besides, drawn for each; the order within a channel stays.
+        twice: whether a frame arrives twice, asked for each.
+    """
+
+    latency: float = 0.0
+    bandwidth: float = float("inf")
+    parted: bool = False
+    delay: Callable[[], float] = lambda: 0.0
+    twice: Callable[[bytes], bool] = lambda frame: False
+
+
+class _Pipe:
+    """One direction of a channel."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self.closed: Reason | None = None
+        self.waiting = 0
+        self._frames: deque[tuple[float, Frame]] = deque()
+        self._free = 0.0
+        self._last = 0.0
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+
+    def push(self, frame: Frame) -> None:
+        """One frame, to arrive in its time."""
+        path, now = self.path, asyncio.get_running_loop().time()
+        self._free = max(self._free, now) + len(frame) / path.bandwidth
+        self._last = max(self._last, self._free + path.latency + path.delay())
+        self._frames.append((self._last, frame))
+        self.waiting += len(frame)
+        if path.twice(bytes(frame)):
+            self._frames.append((self._last, bytes(frame)))
+            self.waiting += len(frame)
+        self.wake()
+
+    @property
+    def ended(self) -> Reason | None:
+        """Why no more is sent, as far as the news has come."""
+        return None if self.path.parted else self.closed
+
+    def take(self) -> bytes | None:
+        """The next frame, if it has arrived."""
+        if self.path.parted or not self._frames or self._frames[0][0] > asyncio.get_running_loop().time():
+            return None
+        _, frame = self._frames.popleft()
+        self.waiting -= len(frame)
+        if self.waiting <= CONGESTED:
+            _done(self._writer)
+        return bytes(frame)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._frames
+
+    async def arrival(self) -> None:
+        """Return when a frame may have arrived, or none will."""
+        loop = asyncio.get_running_loop()
+        self._reader = loop.create_future()
+        coming = self._frames and not self.path.parted
+        timer = loop.call_at(self._frames[0][0], _done, self._reader) if coming else None
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+            if timer is not None:
+                timer.cancel()
+
+    async def change(self) -> None:
+        """Return when less may be waiting."""
+        self._writer = asyncio.get_running_loop().create_future()
+        try:
+            await self._writer
+        finally:
+            self._writer = None
+
+    def close(self, reason: Reason) -> None:
+        """No more is sent. What is lost is lost with all that was on its way."""
+        if self.closed is None:
+            self.closed = reason
+        if reason.code == LOST:
+            self._frames.clear()
+            self.waiting = 0
+        self.wake()
+
+    def wake(self) -> None:
+        """Let who waits look again."""
+        _done(self._reader)
+        _done(self._writer)
+
+
+def _done(future: "asyncio.Future[None] | None") -> None:
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+class MemoryChannel:
+    """One end of a channel in memory."""
+
+    def __init__(self, out: _Pipe, back: _Pipe, hosts: tuple[str, str]) -> None:
+        self.hosts: Final = hosts
+        self._out: Final = out
+        self._in: Final = back
+        self._closed: Reason | None = None
+
+    @property
+    def congested(self) -> bool:
+        """Whether much waits to be sent."""
+        return self._out.waiting > CONGESTED
+
+    async def room(self) -> None:
+        """Return as soon as little does."""
+        while self._out.waiting > CONGESTED and self._closed is None and self._in.ended is None:
+            await self._out.change()
+        self._check()
+
+    def send(self, *frames: Frame) -> None:
+        """The frames are on their way."""
+        self._check()
+        for frame in frames:
+            self._out.push(frame)
+
+    def _check(self) -> None:
+        reason = self._closed or self._in.ended
+        if reason is not None:
+            raise ClosedError(reason)
+
+    async def receive(self) -> bytes:
+        """The next frame."""
+        while self._closed is None:
+            frame = self._in.take()
+            if frame is not None:
+                return frame
+            if self._in.empty and self._in.ended is not None:
+                raise ClosedError(self._in.ended)
+            await self._in.arrival()
+        raise ClosedError(self._closed)
+
+    async def close(self, reason: Reason = Reason()) -> None:  # noqa: B008 - it is frozen
+        """Closed, here at once and there when all that was sent has arrived."""
+        self.end(reason)
+
+    def end(self, reason: Reason) -> None:
+        """Close this end."""
+        if self._closed is None:
+            self._closed = reason
+            self._out.close(reason)
+            self._in.close(Reason(LOST, reason.text))
+
+    def wake(self) -> None:
+        """Look again at what has arrived, and at what is waiting."""
+        self._in.wake()
+        self._out.wake()
+
+    @property
+    def open(self) -> bool:
+        """Whether this end is."""
+        return self._closed is None
+
+
+class MemoryListener:
+    """A host that can be dialled."""
+
+    def __init__(self, network: "MemoryNetwork", address: str, accept: Accept) -> None:
+        self._network: Final = network
+        self._address: Final = address
+        self._accept: Final = accept
+        self._serving: Final[set[asyncio.Task[None]]] = set()
+
+    @property
+    def address(self) -> str:
+        """The host's name."""
+        return self._address
+
+    def begin(self, channel: MemoryChannel) -> None:
+        """Serve a channel."""
+        task = asyncio.get_running_loop().create_task(self._serve(channel))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, channel: MemoryChannel) -> None:
+        try:
+            await self._accept(channel)
+        finally:
+            await channel.close()
+
+    async def close(self) -> None:
+        """It cannot be dialled any more, and what was accepted is closed."""
+        self._network.forget(self)
+        tasks = list(self._serving)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class MemoryHost:
+    """A network as one of its hosts sees it."""
+
+    def __init__(self, network: "MemoryNetwork", name: str) -> None:
+        self._network: Final = network
+        self.name: Final = name
+
+    async def dial(self, address: str) -> Channel:
+        """A channel to the host of that name. UnavailableError if it does not listen."""
+        return await self._network.connect(self.name, address)
+
+    async def listen(self, address: str, accept: Accept) -> MemoryListener:
+        """Serve whoever dials this host, whose name the address is."""
+        return self._network.listen(address, accept)
+
+
+class MemoryNetwork:
+    """Hosts by name, which reach each other by channels in memory. All of it belongs to one loop."""
+
+    def __init__(self, latency: float = 0.0, bandwidth: float = float("inf")) -> None:
+        self._make: Final[Callable[[], Path]] = lambda: Path(latency, bandwidth)
+        self._paths: Final[dict[tuple[str, str], Path]] = {}
+        self._listeners: Final[dict[str, MemoryListener]] = {}
+        self._channels: list[MemoryChannel] = []
+        self._dialling: Final[set[asyncio.Future[None]]] = set()
+
+    def at(self, host: str) -> MemoryHost:
+        """The network as that host sees it."""
+        return MemoryHost(self, host)
+
+    def listen(self, address: str, accept: Accept) -> MemoryListener:
+        """Serve whoever dials the host of that name. UnavailableError if it listens already."""
+        if address in self._listeners:
+            raise errors.UnavailableError(f"{address} is in use")
+        listener = self._listeners[address] = MemoryListener(self, address, accept)
+        return listener
+
+    def forget(self, listener: MemoryListener) -> None:
+        """It listens no more."""
+        if self._listeners.get(listener.address) is listener:
+            del self._listeners[listener.address]
+
+    async def connect(self, host: str, address: str) -> Channel:
+        """A channel from one host to another, after a round trip. UnavailableError if nobody listens there."""
+        there, back = self.path(host, address), self.path(address, host)
+        while there.parted or back.parted:
+            await self._change()
+        await asyncio.sleep(there.latency + back.latency)
+        listener = self._listeners.get(address)
+        if listener is None:
+            raise errors.UnavailableError(f"nobody listens at {address}")
+        out, into = _Pipe(there), _Pipe(back)
+        near, far = MemoryChannel(out, into, (host, address)), MemoryChannel(into, out, (address, host))
+        self._channels = [channel for channel in self._channels if channel.open] + [near, far]
+        listener.begin(far)
+        return near
+
+    async def _change(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._dialling.add(future)
+        try:
+            await future
+        finally:
+            self._dialling.discard(future)
+
+    # Faults
+
+    def path(self, source: str, target: str) -> Path:
+        """How frames go from one host to another."""
+        return self._paths.setdefault((source, target), self._make())
+
+    def part(self, one: str, other: str) -> None:
+        """From now on nothing arrives, in either direction, and nobody is told."""
+        self._set_parted(one, other, True)
+
+    def heal(self, one: str, other: str) -> None:
+        """What was held up arrives, and what comes."""
+        self._set_parted(one, other, False)
+
+    def _set_parted(self, one: str, other: str, parted: bool) -> None:
+        for pair in ((one, other), (other, one)):
+            self.path(*pair).parted = parted
+        for channel in self._channels:
+            channel.wake()
+        for future in self._dialling:
+            _done(future)
+
+    def cut(self, one: str, other: str) -> None:
+        """All channels between them are lost, as each end learns when nothing parts them."""
+        for channel in self._channels:
+            if set(channel.hosts) == {one, other}:
+                channel.end(Reason(LOST))
+
+    def crash(self, host: str) -> None:
+        """Its process is killed: it listens no more, and its channels are lost. It may listen again, as another."""
+        self._listeners.pop(host, None)
+        for channel in self._channels:
+            if channel.hosts[0] == host:
+                channel.end(Reason(LOST))
+
+
+__all__ = ["CONGESTED", "MemoryChannel", "MemoryHost", "MemoryListener", "MemoryNetwork", "Path"]

@@ -1,0 +1,109 @@
+"""What a master registers with a worker: the parts of a plan that its devices run, as one message, and back."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgpack  # type: ignore[import-untyped]
+
+from aioflow import errors
+from aioflow.dtypes import Array
+from aioflow.flowdef import flow_from_plain, flow_to_plain
+from aioflow.net.remote_rendezvous import task_of
+from aioflow.net.worker_verbs import RegisterGraph
+from aioflow.partition import Part
+
+_FIELDS: Final = {"device", "flow", "feeds", "fetches"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Share:
+    """One task's share of a plan.
+
+    Attributes:
+        parts: one for each of its devices, with feeds and fetches numbered within the share.
+        feeds: which of the call's feeds it is given, in that order.
+        fetches: which of the call's fetches it gives.
+    """
+
+    parts: tuple[Part, ...]
+    feeds: tuple[int, ...]
+    fetches: tuple[int, ...]
+
+    @property
+    def sends(self) -> bool:
+        """Whether other tasks ask for something of it, maybe after it has run."""
+        return sends_elsewhere(self.parts)
+
+
+def sends_elsewhere(parts: Iterable[Part]) -> bool:
+    """Whether any of these parts, all of one task, sends something to another task."""
+    return any(
+        node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device)
+        for part in parts
+        for node in part.flow.nodes
+    )
+
+
+def share_of(parts: Sequence[Part]) -> Share:
+    """The share that these parts of a plan make up."""
+    feeds = tuple(sorted({index for part in parts for index in part.feeds}))
+    fetches = tuple(sorted({index for part in parts for index in part.fetches}))
+    numbered = [
+        dataclasses.replace(
+            part,
+            feeds=tuple([feeds.index(index) for index in part.feeds]),
+            fetches=tuple([fetches.index(index) for index in part.fetches]),
+        )
+        for part in parts
+    ]
+    return Share(tuple(numbered), feeds, fetches)
+
+
+def registration(session: str, share: Share, counted: Sequence[str]) -> RegisterGraph:
+    """The request that registers a share.
+
+    InvalidArgumentError if something in it cannot leave the process.
+    """
+    arrays: list[Array] = []
+    parts = []
+    for part in share.parts:
+        try:
+            flow, beside = flow_to_plain(part.flow)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+        parts.append(
+            {"device": part.device, "flow": flow, "feeds": part.feeds, "fetches": part.fetches, "arrays": len(beside)}
+        )
+        arrays += beside
+    graph = msgpack.packb({"parts": parts, "counted": list(counted)})
+    return RegisterGraph(session, graph, {str(index): array for index, array in enumerate(arrays)})
+
+
+def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
+    """The parts that a message registers, and the operations that ask how often they ran. ValueError if malformed."""
+    try:
+        data = msgpack.unpackb(message.graph, strict_map_key=True)
+        arrays = _arrays(message.constants)
+        parts = [_part(fields, arrays) for fields in data["parts"]]
+        counted = data["counted"]
+    except (msgpack.exceptions.UnpackException, TypeError, KeyError, StopIteration) as error:
+        raise ValueError(f"malformed graph: {type(error).__name__}: {error}") from error
+    if not all(isinstance(name, str) for name in counted):
+        raise ValueError("malformed graph: names of operations are text")
+    return parts, list(counted)
+
+
+def _arrays(constants: Mapping[str, Array]) -> Any:
+    return iter([constants[str(index)] for index in range(len(constants))])
+
+
+def _part(fields: Any, arrays: Any) -> Part:
+    flow = flow_from_plain(fields["flow"], [next(arrays) for _ in range(fields["arrays"])])
+    feeds, fetches = tuple(fields["feeds"]), tuple(fields["fetches"])
+    if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):
+        raise ValueError("malformed graph: a part has other feeds or fetches than its flow")
+    return Part(fields["device"], flow, feeds, fetches)
+
+
+__all__ = ["Share", "parts_of", "registration", "sends_elsewhere", "share_of"]

@@ -1,0 +1,369 @@
+"""Another task, reached over two channels: one for what is short, one for what is large.
+
+Either side may ask. Many requests are under way at a time; each ends in an answer, in the error that was raised there,
+or in the error that says how the peer was lost, once. Cancelling a request frees what it holds, here at once and there
+as soon as that is known.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aioflow import errors
+from aioflow.net.channel import Channel, ClosedError
+from aioflow.net.codec import Announcement, Envelope, ProtocolError
+from aioflow.net.control_verbs import Cancel, Credit, Failure, Goodbye, Ping, Pong
+from aioflow.net.ending import End, Loss, end_of
+from aioflow.net.failures import error_of, failure_of
+from aioflow.net.framing import Outgoing, StreamKey
+from aioflow.net.identity import Identity
+from aioflow.net.kinds import ANSWERS, Answer, Message, Request
+from aioflow.net.limits import Limits
+from aioflow.net.link import Link
+from aioflow.net.recent import NEW, Recent
+from aioflow.net.serving import Handler, Serving
+
+A = TypeVar("A", bound=Answer)
+_log: Final = logging.getLogger(__name__)
+_BEATS: Final = 5
+"""So often a peer is asked for a sign of life before it counts as silent."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PeerStatistics:
+    """A peer at a moment.
+
+    Attributes:
+        asked: requests that it has not answered.
+        serving: requests of its that are not answered.
+        held: bytes of values that came with these.
+        arriving: messages of which a part has come.
+        credit: bytes of values that may be sent, on each channel.
+        late: answers that nobody waited for any more.
+        round_trip: seconds from a ping to its pong, the last time; None before the first.
+        clock_offset: what its clock was ahead of this one then, in seconds.
+    """
+
+    asked: int
+    serving: int
+    held: int
+    arriving: int
+    credit: tuple[int, ...]
+    late: int
+    round_trip: float | None
+    clock_offset: float
+
+
+class _Asked:
+    """A request that is not answered yet."""
+
+    __slots__ = ("answer", "future", "name")
+
+    def __init__(self, message: Message, future: "asyncio.Future[Any]") -> None:
+        self.name: Final = type(message).__name__
+        self.answer: Final = ANSWERS[type(message)]
+        self.future: Final = future
+
+
+class Peer:
+    """Another task, or a client.
+
+    Attributes:
+        me: who it is talking to.
+        it: who it is.
+        limits: what both keep to.
+        end: how it was lost; None as long as it is there.
+    """
+
+    def __init__(
+        self, me: Identity, it: Identity, limits: Limits, handler: Handler, recent: Recent, silence: float
+    ) -> None:
+        self.me: Final = me
+        self.it: Final = it
+        self.limits: Final = limits
+        self.end: End | None = None
+        self._silence: Final = silence
+        self._recent: Final = recent
+        self._serving: Final = Serving(self, handler, limits, self._reply)
+        self._links: Final[list[Link]] = []
+        self._asked: Final[dict[int, _Asked]] = {}
+        self._slots: Final = asyncio.Semaphore(limits.requests)
+        self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._over: Final = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
+        self._late = 0
+        self._round_trip: float | None = None
+        self._clock_offset = 0.0
+
+    @property
+    def statistics(self) -> PeerStatistics:
+        """How it is."""
+        arriving = sum([link.arriving for link in self._links])
+        credit = tuple([link.credit for link in self._links])
+        return PeerStatistics(
+            len(self._asked), len(self._serving), self._serving.held, arriving, credit, self._late, self._round_trip,
+            self._clock_offset,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        state = f"{len(self._links)} channels" if self.end is None else f"lost: {self.end}"
+        return f"<Peer {self.it.label}, {state}, {len(self._asked)} asked, {len(self._serving)} serving>"
+
+    # From beginning to end
+
+    def attach(self, channel: Channel) -> None:
+        """Talk over this channel, too: the first for what is short, the second for what is large."""
+        link = Link(channel, self.limits, self)
+        self._links.append(link)
+        self._own(self._read(link), "reads")
+        if len(self._links) == 1:
+            self._own(self._watch(), "watches")
+            loop = asyncio.get_running_loop()
+            self._closing = loop.create_task(self._close_when_over(), name=f"{self.it.label} closes")
+
+    def _own(self, work: Any, what: str) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"{self.it.label} {what}"))
+
+    @property
+    def channels(self) -> int:
+        """How many it has."""
+        return len(self._links)
+
+    async def closed(self) -> None:
+        """Return when the peer is lost or closed, and nothing of it is left."""
+        if self._closing is not None:
+            await asyncio.wait((self._closing,))
+
+    async def close(self, text: str = "") -> None:
+        """Say goodbye; whoever waits for an answer gets a CancelledError. Nothing is left. May be called again."""
+        if self.end is None:
+            self._post(Envelope(0, Goodbye(text)))
+        self._finish(Loss.LEFT, text)
+        await self.closed()
+
+    def lose(self, loss: Loss, text: str = "") -> None:
+        """It counts as lost from here on: whoever waits for an answer gets the error that says so, at once."""
+        self._finish(loss, text)
+
+    def _finish(self, loss: Loss, text: str) -> None:
+        self._end(End(loss, text, asyncio.get_running_loop().time()))
+
+    def _end(self, end: End) -> None:
+        if self.end is not None:
+            return
+        self.end = end
+        for asked in self._asked.values():
+            if not asked.future.done():
+                asked.future.set_exception(self._error(asked.name))
+        self._over.set()
+
+    def _error(self, asked: str) -> errors.OpError:
+        assert self.end is not None
+        return self.end.error(self.it.label, self.it.task or None, asked)
+
+    async def _close_when_over(self) -> None:
+        """Once the peer is lost: end all tasks, and close all channels."""
+        await self._over.wait()
+        assert self.end is not None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await asyncio.gather(*[link.close(self.end.reason) for link in self._links], return_exceptions=True)
+        await self._serving.stop()
+
+    async def _read(self, link: Link) -> None:
+        try:
+            await link.read(self._arrived)
+        except ClosedError as closed:
+            self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
+        except ProtocolError as error:
+            self._finish(Loss.VIOLATION, str(error))
+        except Exception as error:
+            _log.exception("reading from %s", self.it.label)
+            self._finish(Loss.VIOLATION, f"an internal error: {type(error).__name__}")
+
+    # Is it there?
+
+    async def _watch(self) -> None:
+        """Ask for a sign of life now and then, and count it as lost when none comes for too long."""
+        loop = asyncio.get_running_loop()
+        interval = self._silence / _BEATS
+        pardon = 0.0
+        while True:
+            heard = max([pardon, *[link.heard for link in self._links]])
+            due = min(loop.time() + interval, heard + self._silence)
+            if not self._links[0].congested:
+                self._post(Envelope(0, Ping(loop.time())))
+            await asyncio.sleep(due - loop.time())
+            now = loop.time()
+            if now > due + interval:
+                pardon = now  # it was this loop that did not listen
+            elif now >= max([pardon, *[link.heard for link in self._links]]) + self._silence:
+                self._finish(Loss.SILENT, f"for {self._silence:g} s")
+
+    def _ping(self, link: Link, message: Envelope) -> None:
+        if not link.congested:
+            ping: Any = message.message
+            link.post(Envelope(0, Pong(ping.clock, asyncio.get_running_loop().time())))
+
+    def _pong(self, link: Link, message: Envelope) -> None:
+        pong: Any = message.message
+        now = asyncio.get_running_loop().time()
+        self._round_trip = now - pong.ping
+        self._clock_offset = pong.clock - (now + pong.ping) / 2
+
+    # Asking
+
+    async def request(
+        self, message: Request[A], *, deadline: float | None = None, trace: str = "", number: int | None = None
+    ) -> A:
+        """The answer of the peer.
+
+        Args:
+            message: what is asked.
+            deadline: when it has to be there, on the loop's clock; DeadlineExceededError when it is not. The peer is
+                told how many seconds are left.
+            trace: the trace that it belongs to.
+            number: that of the same request when it was asked before, to ask again without doing it twice.
+
+        Raises:
+            OpError: what was raised there, or UnavailableError if the peer is lost.
+        """
+        number = next(self.me.numbers) if number is None else number
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                answer: A = await self._request(Envelope(number, message, None, trace), deadline)
+                return answer
+        except TimeoutError as error:
+            if not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            text = f"{self.it.label} has not answered {type(message).__name__} in time"
+            raise errors.DeadlineExceededError(text, task=self.it.task or None) from None
+
+    async def _request(self, message: Envelope, deadline: float | None) -> Any:
+        async with self._slots:
+            self._check(message)
+            asked = _Asked(message.message, asyncio.get_running_loop().create_future())
+            outgoing = Outgoing(message, self.limits)
+            link = self._link_for(outgoing)
+            self._asked[message.number] = asked
+            sent = False
+            try:
+                await link.send(outgoing, deadline, lambda: not asked.future.done())
+                sent = True
+                return await asked.future
+            except ClosedError as closed:
+                self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
+                raise self._error(asked.name) from None
+            except asyncio.CancelledError:
+                if sent and (asked.future.cancelled() or not asked.future.done()):
+                    link.post(Envelope(message.number, Cancel()))
+                raise
+            finally:
+                self._forget(message.number, asked)
+
+    def _check(self, message: Envelope) -> None:
+        if self.end is not None:
+            raise self._error(type(message.message).__name__)
+        if message.number in self._asked:
+            raise errors.AlreadyExistsError(f"request {message.number} is not answered yet")
+
+    def _forget(self, number: int, asked: _Asked) -> None:
+        del self._asked[number]
+        if asked.future.done() and not asked.future.cancelled():
+            asked.future.exception()  # it was seen to
+        for link in self._links:
+            link.abandon((number, True))
+
+    def _link_for(self, message: Outgoing) -> Link:
+        """The second channel for what is large, if there is one."""
+        return self._links[-1] if message.nbytes else self._links[0]
+
+    def _post(self, message: Envelope) -> None:
+        self._links[0].post(message)
+
+    # What arrives
+
+    def _arrived(self, link: Link, message: Envelope) -> None:
+        content = message.message
+        if isinstance(content, Answer):
+            self._answered(message.number, content)
+        elif isinstance(content, Request):
+            self._begin(message)
+        else:
+            handle = _HANDLERS.get(type(content))
+            if handle is None:
+                raise ProtocolError(f"{type(content).__name__} came where it cannot")
+            handle(self, link, message)
+
+    def _answered(self, number: int, answer: Answer) -> None:
+        asked = self._asked.get(number)
+        if asked is None or asked.future.done():
+            self._late += 1
+        elif isinstance(answer, Failure):
+            asked.future.set_exception(error_of(answer))
+        elif isinstance(answer, asked.answer):
+            asked.future.set_result(answer)
+        else:
+            raise ProtocolError(f"{type(answer).__name__} answers no {asked.name}")
+
+    def _begin(self, message: Envelope) -> None:
+        known = self._recent.begin((self.it.incarnation, message.number), self)
+        if known is NEW:
+            self._serving.begin(message)
+        elif isinstance(known, Answer):
+            self._serving.answer(message.number, known)
+
+    async def _reply(self, number: int, answer: Answer) -> None:
+        """Send the answer to a request of the peer's."""
+        try:
+            outgoing = Outgoing(Envelope(number, answer), self.limits)
+        except errors.OpError as error:
+            outgoing = Outgoing(Envelope(number, failure_of(error, self.me.task)), self.limits)
+        self._recent.end((self.it.incarnation, number), None if outgoing.nbytes else answer)
+        with contextlib.suppress(ClosedError):
+            await self._link_for(outgoing).send(outgoing)
+
+    def _cancel(self, link: Link, message: Envelope) -> None:
+        self._serving.cancel(message.number)
+
+    def _credit(self, link: Link, message: Envelope) -> None:
+        credit: Any = message.message
+        link.give(credit.nbytes)
+
+    def _goodbye(self, link: Link, message: Envelope) -> None:
+        goodbye: Any = message.message
+        self._finish(Loss.GOODBYE, goodbye.reason)
+
+    # What needs memory
+
+    def admits(self, announced: Announcement, key: StreamKey) -> bool:
+        """Whether a message is wanted, and there is room for it."""
+        number, answer = key
+        return number in self._asked if answer else self._serving.holds(number, announced.nbytes)
+
+    def out_of_memory(self, announced: Announcement, key: StreamKey) -> None:
+        """There is no memory for a message."""
+        number, answer = key
+        text = f"there is no memory for the {announced.nbytes} bytes of {announced.record.name}"
+        if not answer:
+            self._serving.refuse(number, text)
+        elif number in self._asked and not self._asked[number].future.done():
+            self._asked[number].future.set_exception(errors.ResourceExhaustedError(text))
+
+    def dropped(self, key: StreamKey) -> None:
+        """A message will not come."""
+        if not key[1]:
+            self._serving.dropped(key[0])
+
+
+_HANDLERS: Final[dict[type[Message], Callable[[Peer, Link, Envelope], None]]] = {
+    Cancel: Peer._cancel, Credit: Peer._credit, Ping: Peer._ping, Pong: Peer._pong, Goodbye: Peer._goodbye,
+}  # fmt: skip
+
+__all__ = ["Peer", "PeerStatistics"]

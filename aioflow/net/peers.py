@@ -1,0 +1,130 @@
+"""The other tasks of a cluster, each dialled when first needed."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from aioflow import errors
+from aioflow.net.channel import Network
+from aioflow.net.identity import Identity, Settings
+from aioflow.net.kinds import Answer, Request
+from aioflow.net.meeting import connect
+from aioflow.net.peer import Peer
+from aioflow.net.serving import Call, Handler
+
+A = TypeVar("A", bound=Answer)
+
+
+class Asked(Protocol):
+    """Whoever can be asked: a peer, or the task itself."""
+
+    async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
+        """The answer."""
+
+
+class Peers:
+    """The tasks that one task talks to, itself among them.
+
+    A task that was lost is dialled again when it is needed again; it may have been started anew by then, which it
+    says by its incarnation.
+    """
+
+    def __init__(
+        self, network: Network, me: Identity, addresses: Mapping[str, str], itself: Asked, handler: Handler,
+        settings: Settings,
+    ) -> None:  # fmt: skip
+        self._network: Final = network
+        self._me: Final = me
+        self._addresses: Final = dict(addresses)
+        self._itself: Final = itself
+        self._handler: Final = handler
+        self._settings: Final = settings
+        self._peers: Final[dict[str, Peer]] = {}
+        self._dialling: Final[dict[str, asyncio.Task[Peer]]] = {}
+        self._closed = False
+
+    async def of(self, task: str) -> Asked:
+        """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none."""
+        if task == self._me.task:
+            return self._itself
+        peer = self._peers.get(task)
+        if peer is not None and peer.end is None:
+            return peer
+        return await asyncio.shield(self._dial(task))
+
+    def there(self, task: str) -> Asked | None:
+        """The task of that name, if it is connected: for news that is of no use to one who is not."""
+        if task == self._me.task:
+            return self._itself
+        peer = self._peers.get(task)
+        return peer if peer is not None and peer.end is None else None
+
+    def _dial(self, task: str) -> "asyncio.Task[Peer]":
+        """Who needs it meanwhile waits for the same call, which is not given up when one of them is."""
+        found = self._dialling.get(task)
+        if found is None:
+            found = self._dialling[task] = asyncio.get_running_loop().create_task(
+                self._dialled(task), name=f"dial {task}"
+            )
+            found.add_done_callback(lambda done: self._ended(task, done))
+        return found
+
+    async def _dialled(self, task: str) -> Peer:
+        if task not in self._addresses:
+            raise errors.NotFoundError(f"the cluster has no {task}; it has {', '.join(self._addresses)}")
+        if self._closed:
+            raise errors.CancelledError(f"{self._me.label} is closing")
+        old = self._peers.pop(task, None)
+        if old is not None:
+            await old.close()
+        address = self._addresses[task]
+        try:
+            async with asyncio.timeout(self._settings.silence):
+                peer = await connect(
+                    self._network, address, self._me, target=task, handler=self._handler, settings=self._settings
+                )
+        except errors.OpError as error:
+            error.message = f"{task} at {address}: {error.message}"
+            error.task = error.task or task
+            raise
+        except TimeoutError:
+            text = f"{task} at {address} is silent: nothing was heard of it for {self._settings.silence:g} s"
+            raise errors.UnavailableError(text, task=task) from None
+        self._peers[task] = peer
+        return peer
+
+    def _ended(self, task: str, done: "asyncio.Task[Peer]") -> None:
+        del self._dialling[task]
+        if not done.cancelled():
+            done.exception()  # all who waited may be gone
+
+    async def close(self, text: str = "") -> None:
+        """Say goodbye to all."""
+        self._closed = True
+        for task in list(self._dialling.values()):
+            task.cancel()
+        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        await asyncio.gather(*[peer.close(text) for peer in self._peers.values()])
+        self._peers.clear()
+
+
+class Itself:
+    """A task as its own peer: what it asks of itself goes over no channel."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler: Final = handler
+
+    async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
+        """The answer."""
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                answer: Any = await self._handler(Call(message, None, 0, deadline, trace))
+                return answer  # type: ignore[no-any-return]
+        except TimeoutError as error:
+            if not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            raise errors.DeadlineExceededError(f"{type(message).__name__} has not ended in time") from None
+
+
+__all__ = ["Asked", "Itself", "Peers"]

@@ -1,0 +1,58 @@
+"""The requests of late, so that one which comes again is not done again.
+
+A request is known by who asked, in which incarnation, and by its number. Whoever asks again under the same number, as
+after a connection that was lost, gets the answer that was given, as long as it is remembered; it is short, so one that
+carries values is not. If it was begun and never answered, or the answer is not remembered, nobody can know what became
+of it: that is an AbortedError.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from aioflow import errors
+from aioflow.net.control_verbs import Failure
+from aioflow.net.failures import failure_of
+from aioflow.net.kinds import Answer
+
+RequestKey = tuple[int, int]
+"""The incarnation of who asks, and the number of the request."""
+
+
+class Recent:
+    """The last so many requests of all who ask."""
+
+    def __init__(self, most: int) -> None:
+        self._most: Final = most
+        self._seen: Final[OrderedDict[RequestKey, object]] = OrderedDict()
+
+    def begin(self, key: RequestKey, asker: object) -> "Answer | Known | None":
+        """NEW for the first who asks; None as long as it is being done for the same asker; else the answer."""
+        found = self._seen.get(key)
+        if found is None:
+            self._seen[key] = asker
+            if len(self._seen) > self._most:
+                self._seen.popitem(last=False)
+            return NEW
+        if isinstance(found, Answer):
+            return found
+        return None if found is asker else _UNKNOWN
+
+    def end(self, key: RequestKey, answer: Answer | None) -> None:
+        """It was answered so; with None, in a way that is not remembered."""
+        if key in self._seen:
+            self._seen[key] = _UNKNOWN if answer is None else answer
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+class Known:
+    """Stands for a request that is new."""
+
+
+NEW: Final = Known()
+_UNKNOWN: Final[Failure] = failure_of(
+    errors.AbortedError("the request came before, and its answer is not known any more; ask under a new number"), ""
+)
+
+__all__ = ["NEW", "Recent", "RequestKey"]

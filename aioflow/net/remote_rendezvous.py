@@ -1,0 +1,107 @@
+"""The rendezvous of a step over several tasks: what a device sends stays with its task until the other one asks for it.
+
+A receiver asks the sender's task as soon as it begins to wait, maybe before the step has begun there, and waits in its
+own table until the answer has arrived. So who is cancelled gives up a place in that table and nothing else, and
+whatever ends the step ends all that is asked.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.device_spec import DeviceSpec
+from aioflow.rendezvous import Key, LocalRendezvous, Waiting
+
+Ask = Callable[[Key], Awaitable[Any]]
+"""Gives the value of a key of another task's, once it is there."""
+
+
+class RemoteRendezvous:
+    """One task's side of it. Other tasks take from `here` what they ask for.
+
+    Attributes:
+        here: what was sent and received in this task.
+    """
+
+    def __init__(self, task: str, ask: Ask) -> None:
+        """A step that is about to run.
+
+        Args:
+            task: the name of this task.
+            ask: how to get a value from another.
+        """
+        self.here: Final = LocalRendezvous()
+        self._task: Final = task
+        self._ask: Final = ask
+        self._arrived: Final = LocalRendezvous()
+        self._asking: Final[set[asyncio.Task[None]]] = set()
+        self._spare: Final[Counter[Key]] = Counter()
+        """How many more values were asked for than are waited for."""
+
+    def send(self, key: Key, value: Any) -> None:
+        """The value can be received, here or there. Never waits."""
+        self.here.send(key, value)
+
+    async def recv(self, key: Key) -> Any:
+        """The next value of that key, as soon as it is here."""
+        if task_of(key.source) == self._task:
+            return await self.here.recv(key)
+        if self._spare[key] > 0:
+            self._spare[key] -= 1
+        else:
+            self._fetch(key)
+        try:
+            return await self._arrived.recv(key)
+        except asyncio.CancelledError:
+            self._spare[key] += 1
+            raise
+
+    def _fetch(self, key: Key) -> None:
+        task = asyncio.get_running_loop().create_task(self._fetched(key), name=f"receiving {key}")
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _fetched(self, key: Key) -> None:
+        try:
+            self._arrived.send(key, await self._ask(key))
+        except errors.OpError as error:
+            self.abort(error)
+
+    def abort(self, error: errors.OpError) -> None:
+        """From here on all who wait, and all who come, get that error, unless an earlier one."""
+        self.here.abort(error)
+        self._arrived.abort(error)
+        for task in self._asking:
+            task.cancel()
+
+    def close(self) -> tuple[Key, ...]:
+        """The same with a CancelledError. Returns the keys that still had values."""
+        left = self.here.close() + self._arrived.close()
+        self.abort(errors.CancelledError("the step is over"))
+        return left
+
+    async def settled(self) -> None:
+        """Return when nothing is asked any more."""
+        while self._asking:
+            await asyncio.wait(self._asking)
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """All who wait, for what is sent here or elsewhere."""
+        return self.here.waiting + self._arrived.waiting
+
+    @property
+    def left(self) -> int:
+        """How many values were sent and not received."""
+        return self.here.left + self._arrived.left
+
+
+def task_of(device: str) -> str:
+    """The task that a device belongs to, as `/job:worker/replica:0/task:1`."""
+    spec = DeviceSpec.from_string(device)
+    return f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task or 0}"
+
+
+__all__ = ["RemoteRendezvous", "task_of"]

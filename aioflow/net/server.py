@@ -1,0 +1,206 @@
+"""One task of a cluster: a worker that others give work to, and a master for whoever connects to it."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from aioflow import errors
+from aioflow.config import Config, expect
+from aioflow.local import Local
+from aioflow.net import master as masters
+from aioflow.net import worker as workers
+from aioflow.net.channel import Channel, Listener, Network
+from aioflow.net.cluster import ClusterSpec, Member
+from aioflow.net.control_verbs import Reply
+from aioflow.net.identity import Identity, Settings
+from aioflow.net.kinds import Answer
+from aioflow.net.master import Master
+from aioflow.net.meeting import Acceptor
+from aioflow.net.peers import Itself, Peers
+from aioflow.net.serving import Call
+from aioflow.net.worker import Worker
+from aioflow.net.worker_verbs import Stop
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Server:
+    """A task of a cluster; TensorFlow's `tf.train.Server`.
+
+        async with af.train.Server({"worker": ["127.0.0.1:2222"]}, "worker", 0) as server:
+            await server.join()
+
+    While it is open, it runs what masters give it, and any client may have it as its master:
+    `af.Session(server.target)`. Variables and queues of the default container belong to it, and outlive sessions.
+
+    Whoever may connect may run any operation on it, within `Config(file_roots=)`, by default no file at all, and
+    `Config(memory_limit=)`. So an address that can be reached from other machines is served only if a token is asked
+    for, by `Config(token_file=)` or the variable AIOFLOW_TOKEN, or a certificate, by `Config(ssl=)`.
+
+    Args:
+        cluster: all tasks.
+        job_name: the name of its job.
+        task_index: its number in that.
+        config: how it works: devices, threads, limits, credentials.
+        py_funcs: the functions that `af.py_func` may call by their names here; there are no others.
+        host: the address to listen at, as "0.0.0.0", where that is not the one by which others know it.
+        network: how tasks reach each other; websockets by default.
+        settings: how it treats those who connect.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSpec | Mapping[str, Any],
+        job_name: str,
+        task_index: int = 0,
+        config: Config | None = None,
+        *,
+        py_funcs: Mapping[str, Callable[..., Any]] | None = None,
+        host: str | None = None,
+        network: Network | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        expect("config", config, Config)
+        self.member: Final = Member(ClusterSpec(cluster), job_name, task_index)
+        self._address: Final = self.member.address
+        self._host: Final = host
+        self._config: Final = _confined(config or Config())
+        self._py_funcs: Final = _checked(py_funcs or {})
+        self._network: Final = network or _websockets(self._config)
+        self._settings: Final = settings or Settings()
+        self._open: contextlib.AsyncExitStack | None = None
+        self._asked: Final = asyncio.Event()
+        self._ending = False
+        self._listener: Listener | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, as `/job:worker/replica:0/task:1`."""
+        return self.member.name
+
+    @property
+    def target(self) -> str:
+        """What `af.Session` takes to have it as its master."""
+        address = self._address if self._listener is None or self._host is not None else self._listener.address
+        return f"{'ws' if self._config.ssl is None else 'wss'}://{address}"
+
+    async def __aenter__(self) -> Self:
+        """It listens.
+
+        UnavailableError if it cannot, FailedPreconditionError if others could reach it and no credential is asked for.
+        """
+        if self._open is not None:
+            raise RuntimeError("a server is entered once")
+        async with contextlib.AsyncExitStack() as stack:
+            await self._start(stack)
+            self._open = stack.pop_all()
+        return self
+
+    async def _start(self, stack: contextlib.AsyncExitStack) -> None:
+        local = Local(self._config, self.name, self._py_funcs)
+        stack.push_async_callback(local.close)
+        spec = self.member.cluster
+        self._worker = Worker(self.name, local)
+        self._master = Master(dict(spec), self._config)
+        identity = Identity(self.name, cluster=spec.digest)
+        peers = Peers(self._network, identity, dict(spec), Itself(self._handle), self._handle, self._settings)
+        self._worker.peers = self._master.peers = peers
+        self._acceptor = Acceptor(identity, self._handle, self._settings)
+        stack.push_async_callback(peers.close, "it stops")
+        self._listener = await self._network.listen(self._listening, self._accept)
+        stack.push_async_callback(self._listener.close)
+        stack.push_async_callback(self._end)
+
+    @property
+    def _listening(self) -> str:
+        if self._host is None:
+            return self._address
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._address.rpartition(':')[2]}"
+
+    async def _end(self) -> None:
+        """While who asked can still be told: end what runs."""
+        self._ending = True
+        self._asked.set()
+        await self._worker.close()
+        await self._acceptor.close("it stops")
+        await self._master.close()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def join(self) -> None:
+        """Return when it is to stop: somebody has asked it to, here or from elsewhere. Leave its block then."""
+        await self._asked.wait()
+
+    def ask_to_stop(self) -> None:
+        """Let `join` return: what a handler of signals may call."""
+        self._asked.set()
+
+    async def stop(self) -> None:
+        """End what runs with UnavailableError, say goodbye to all peers, release state and threads.
+
+        May be called again.
+        """
+        stack, self._open = self._open, contextlib.AsyncExitStack()
+        if stack is not None:
+            await stack.aclose()
+        self._asked.set()
+
+    async def _accept(self, channel: Channel) -> None:
+        try:
+            await self._acceptor.accept(channel)
+        finally:
+            self._worker.forget_lost()
+            await self._master.forget_lost()
+
+    async def _handle(self, call: Call) -> Answer:
+        kind = type(call.message)
+        if isinstance(call.message, Stop):
+            return self._stop(call)
+        if self._ending:
+            raise errors.UnavailableError(f"{self.name} is stopping", task=self.name)
+        if kind in workers.HANDLERS:
+            answer: Answer = await workers.HANDLERS[kind](self._worker, call)
+        elif kind in masters.HANDLERS:
+            answer = await masters.HANDLERS[kind](self._master, call)
+        else:
+            raise errors.UnimplementedError(f"{self.name} does not answer {kind.__name__}")
+        return answer
+
+    def _stop(self, call: Call) -> Reply:
+        message: Any = call.message
+        asker = "itself" if call.peer is None else call.peer.it.label
+        _log.info("%s is to stop: %s asks it to%s", self.name, asker, message.reason and f": {message.reason!r}")
+        self.ask_to_stop()
+        return Reply()
+
+    def __repr__(self) -> str:
+        return f"<af.train.Server {self.name} at {self._address}>"
+
+
+def _confined(config: Config) -> Config:
+    """Where nothing is said of files, none may be used."""
+    return dataclasses.replace(config, file_roots=()) if config.file_roots is None else config
+
+
+def _checked(py_funcs: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    for name, function in py_funcs.items():
+        if not isinstance(name, str) or not name or not callable(function):
+            raise TypeError(f"py_funcs are functions by their names, not {function!r} by {name!r}")
+    return dict(py_funcs)
+
+
+def _websockets(config: Config) -> Network:
+    from aioflow.net.access import network_of_server
+
+    return network_of_server(config)
+
+
+__all__ = ["Server"]

@@ -1,0 +1,167 @@
+"""The requests that a peer has sent and that are not answered yet."""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from aioflow import errors
+from aioflow.net.codec import Envelope, ProtocolError
+from aioflow.net.ending import Loss
+from aioflow.net.failures import failure_of
+from aioflow.net.kinds import ANSWERS, Answer, Message
+from aioflow.net.limits import Limits
+
+if TYPE_CHECKING:
+    from aioflow.net.peer import Peer
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A request, and all that its handler may want to know.
+
+    Attributes:
+        message: what is asked.
+        peer: who asks; None for the task itself.
+        number: the number of the request.
+        deadline: when it has to be answered, on the loop's clock; None for no limit.
+        trace: the trace that it belongs to.
+    """
+
+    message: Message
+    peer: "Peer | None"
+    number: int
+    deadline: float | None
+    trace: str
+
+
+Reply = Callable[[int, Answer], Coroutine[Any, Any, None]]
+"""Sends the answer to the request of that number."""
+Handler = Callable[[Call], Awaitable[Answer]]
+"""Answers a request, or raises what is to be raised there. It is cancelled when nobody waits for the answer any more,
+when its time is over, and when the peer is lost."""
+
+
+class Serving:
+    """Answers the requests of one peer, each in a task of its own."""
+
+    def __init__(self, peer: "Peer", handler: Handler, limits: Limits, reply: Reply) -> None:
+        self._peer: Final = peer
+        self._handler: Final = handler
+        self._limits: Final = limits
+        self._reply: Final = reply
+        self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
+        self._held: Final[dict[int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def held(self) -> int:
+        """Bytes of values that came, or come, with requests which are not answered."""
+        return sum(self._held.values())
+
+    def holds(self, number: int, nbytes: int) -> bool:
+        """A request with so many bytes is announced: whether there is room; if there is none it is answered so."""
+        if self.held + nbytes > self._limits.held:
+            self.refuse(number, f"requests with {self.held} bytes are not answered yet, and {nbytes} more come")
+            return False
+        self._held[number] = nbytes
+        return True
+
+    def refuse(self, number: int, text: str) -> None:
+        """There is no room for the request of that number."""
+        self._held.pop(number, None)
+        self.answer(number, self._failure(errors.ResourceExhaustedError(text)))
+
+    def dropped(self, number: int) -> None:
+        """The request of that number will not come."""
+        self._held.pop(number, None)
+
+    def begin(self, message: Envelope) -> None:
+        """Answer a request. ProtocolError if there are far too many."""
+        count = len(self._tasks)
+        if count < self._limits.requests:
+            self._start(message.number, lambda: self._serve(message))
+        elif count < 2 * self._limits.requests:
+            self.refuse(message.number, f"{count} requests are not answered yet")
+        else:
+            raise ProtocolError(f"{count} requests were not answered, and more came")
+
+    def answer(self, number: int, answer: Answer) -> None:
+        """The answer to a request is known."""
+        self._start(number, lambda: self._reply(number, answer))
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for that answer any more."""
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+
+    async def stop(self) -> None:
+        """Cancel all, and return when all have ended."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, number: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work(), name=f"answer {number}")
+        self._tasks[number] = task
+        task.add_done_callback(lambda done: self._ended(number, done))
+
+    def _ended(self, number: int, task: "asyncio.Task[None]") -> None:
+        del self._tasks[number]
+        self._held.pop(number, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.error("answering %s", self._peer.it.label, exc_info=error)
+            self._peer.lose(Loss.VIOLATION, f"an answer could not be sent: {type(error).__name__}")
+
+    async def _serve(self, message: Envelope) -> None:
+        await self._reply(message.number, await self._answer(message))
+
+    async def _answer(self, message: Envelope) -> Answer:
+        loop = asyncio.get_running_loop()
+        deadline = None if message.left is None else loop.time() + message.left
+        call = Call(message.message, self._peer, message.number, deadline, message.trace)
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                if message.left == 0:
+                    await asyncio.sleep(0)  # where the limit is noticed
+                return _checked(message.message, await self._handler(call))
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return self._failure(errors.CancelledError("what answers the request was cancelled"))
+        except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
+                name = type(message.message).__name__
+                error = errors.DeadlineExceededError(f"the {message.left:g} s for {name} are over")
+            return self._failure(error)
+
+    def _failure(self, error: BaseException) -> Answer:
+        return failure_of(error, self._peer.me.task)
+
+
+def _checked(request: Message, answer: Answer) -> Answer:
+    """What a handler gave, if it answers that request."""
+    name = type(request).__name__
+    if not isinstance(answer, ANSWERS[type(request)]):
+        raise errors.InternalError(
+            f"{name} was answered by {type(answer).__name__}, not {ANSWERS[type(request)].__name__}"
+        )
+    return answer
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the running task that was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+__all__ = ["Call", "Handler", "Serving"]

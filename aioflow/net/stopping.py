@@ -1,0 +1,55 @@
+"""Asking the tasks of a cluster to stop."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.net.access import network_of_client
+from aioflow.net.channel import Network
+from aioflow.net.cluster import ClusterSpec
+from aioflow.net.identity import Identity
+from aioflow.net.meeting import connect
+from aioflow.net.worker_verbs import Stop
+
+
+async def stop_servers(
+    cluster: ClusterSpec | Mapping[str, Any], config: Config | None = None, reason: str = ""
+) -> None:
+    """All tasks of a cluster were asked to stop, and are about to: `Server.join` returns there.
+
+    Args:
+        cluster: which tasks.
+        config: credentials, and the limit in time, `operation_timeout`, or else `close_timeout`.
+        reason: what their logs say of it.
+
+    Raises:
+        UnavailableError: some could not be asked, which it names; all others were.
+    """
+    config = config or Config()
+    network = network_of_client(config, config.ssl is not None)
+    limit = config.close_timeout if config.operation_timeout is None else config.operation_timeout
+    tasks = dict(ClusterSpec(cluster))
+    asked = await asyncio.gather(*[_stop(network, *task, limit, reason) for task in tasks.items()])
+    if absent := [text for text in asked if text]:
+        raise errors.UnavailableError(f"of {len(tasks)} tasks {len(absent)} could not be asked: {'; '.join(absent)}")
+
+
+async def _stop(network: Network, task: str, address: str, limit: float, reason: str) -> str:
+    """What went wrong."""
+    try:
+        async with asyncio.timeout(limit):
+            peer = await connect(network, address, Identity(), target=task)
+            try:
+                await peer.request(Stop(reason))
+            finally:
+                await peer.close()
+    except errors.OpError as error:
+        return f"{task} at {address}: {error.message}"
+    except TimeoutError:
+        return f"{task} at {address} did not answer within {limit:g} s"
+    return ""
+
+
+__all__ = ["stop_servers"]

@@ -1,0 +1,175 @@
+"""A task that can be dialled over websockets. Whoever dials is let in, or not, before the websocket is made."""
+
+import asyncio
+import contextlib
+import ssl
+from typing import Final, cast
+
+from aiohttp import web
+
+from aioflow import errors
+from aioflow.net.channel import Accept, Channel
+from aioflow.net.credentials import Token, check_binding
+from aioflow.net.identity import Settings
+from aioflow.net.websocket import CLOSING, HEADER, PATH, WebSocketChannel, dial, split_address
+
+
+class WebSocketNetwork:
+    """Tasks that reach each other over websockets, at addresses `host:port`.
+
+    Attributes:
+        token: what whoever dials has to show; None if nothing.
+    """
+
+    def __init__(
+        self,
+        token: Token | None = None,
+        *,
+        server_tls: ssl.SSLContext | None = None,
+        client_tls: ssl.SSLContext | None = None,
+        origins: tuple[str, ...] = (),
+        settings: Settings = Settings(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.token: Final = token
+        self._server_tls: Final = server_tls
+        self._client_tls: Final = client_tls
+        self._origins: Final = origins
+        self._settings: Final = settings
+
+    async def dial(self, address: str) -> Channel:
+        """A channel to the task that listens there."""
+        return await dial(address, self.token, self._client_tls, self._settings.limits)
+
+    async def listen(self, address: str, accept: Accept) -> "WebSocketListener":
+        """Serve whoever dials that address; port 0 is one that is free.
+
+        Raises:
+            FailedPreconditionError: it is not of this machine alone, and there is neither a token nor mutual TLS.
+            UnavailableError: it cannot be bound.
+        """
+        host, port = split_address(address)
+        check_binding(host, self.token, self._server_tls)
+        listener = WebSocketListener(accept, self.token, self._origins, self._settings)
+        try:
+            await listener.begin(host, port, self._server_tls)
+        except OSError as error:
+            raise errors.UnavailableError(f"{address} cannot be bound: {error.strerror or error}") from None
+        return listener
+
+
+class WebSocketListener:
+    """One address at which a task is dialled."""
+
+    def __init__(self, accept: Accept, token: Token | None, origins: tuple[str, ...], settings: Settings) -> None:
+        self._accept: Final = accept
+        self._token: Final = token
+        self._origins: Final = origins
+        self._settings: Final = settings
+        self._web: Final = web.Server(self._serve, access_log=None)
+        self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
+        self._serving: Final[set[asyncio.Task[None]]] = set()
+        self._server: asyncio.Server | None = None
+        self._address = ""
+
+    async def begin(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        """Listen there. OSError if that cannot be."""
+        limit = None if tls is None else self._settings.handshake
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._protocol, host, port, ssl=tls, ssl_handshake_timeout=limit, backlog=1024
+        )
+        self._address = f"{f'[{host}]' if ':' in host else host}:{self._server.sockets[0].getsockname()[1]}"
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as `host:port`."""
+        return self._address
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._web.connections)
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        """What talks to whoever has just connected: he has a moment to say what he wants."""
+        if self.connections >= self._settings.connections:
+            return _Full()
+        protocol = self._web()
+        loop = asyncio.get_running_loop()
+        self._slow[protocol] = loop.call_later(self._settings.handshake, self._too_slow, protocol)
+        return protocol
+
+    def _too_slow(self, protocol: web.RequestHandler) -> None:
+        del self._slow[protocol]
+        if protocol.transport is not None:
+            protocol.transport.abort()
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        socket = web.WebSocketResponse(
+            compress=False, max_msg_size=self._settings.limits.frame, timeout=CLOSING, autoping=True
+        )
+        await socket.prepare(request)
+        timer = self._slow.pop(request.protocol, None)
+        if timer is not None:
+            timer.cancel()
+        await self._run(WebSocketChannel(socket, request.protocol))
+        return socket
+
+    async def _run(self, channel: Channel) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._serving.add(task)
+        try:
+            await self._accept(channel)
+        finally:
+            self._serving.discard(task)
+            await channel.close()
+
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        """What whoever is not let in gets to hear."""
+        if request.path != PATH or request.method != "GET":
+            return _response(404, "there is nothing here")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin not in self._origins:
+            return _response(403, "pages of that origin are not let in")
+        if HEADER not in request.headers:
+            return _response(400, f"the header {HEADER} is missing")
+        if self._token is not None and not self._token.matches(request.headers.get("Authorization", "")):
+            return _response(401, "the token is missing, or is another")
+        return None
+
+    async def close(self) -> None:
+        """It cannot be dialled any more, and what was accepted is closed."""
+        if self._server is None:
+            return
+        self._server.close()
+        for timer in self._slow.values():
+            timer.cancel()
+        self._slow.clear()
+        tasks = list(self._serving)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._web.shutdown(CLOSING)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                await self._server.wait_closed()
+
+
+class _Full(asyncio.Protocol):
+    """Talks to whoever connects when there are too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say so, and hang up."""
+        wire = cast(asyncio.Transport, transport)
+        wire.write(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        wire.close()
+
+
+def _response(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=text, headers={"Connection": "close"})
+
+
+__all__ = ["WebSocketListener", "WebSocketNetwork"]

@@ -1,0 +1,241 @@
+"""What tasks ask each other: the master the workers of its session, and these one another."""
+
+import dataclasses
+from typing import Annotated
+
+from aioflow.net.control_verbs import U64, Failure, Incarnation, Reply
+from aioflow.net.fields import (
+    Data,
+    Devices,
+    Key,
+    Name,
+    NamedValues,
+    Names,
+    Number,
+    OneValue,
+    Options,
+    Seconds,
+    SessionId,
+    Switch,
+    Task,
+)
+from aioflow.net.kinds import Answer, Integer, Many, Record, Request, Table, Text, verb
+
+StepId = Number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something that a step waits for on a worker.
+
+    Attributes:
+        step: which step.
+        node: the operation that waits.
+        key: what it waits to receive; empty if it waits for something else.
+        what: what it waits for, for people.
+        since: for how many seconds.
+    """
+
+    step: StepId
+    node: Name
+    key: Key = ""
+    what: Annotated[str, Text(1024)] = ""
+    since: Seconds = 0.0
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Status(Answer):
+    """How a worker is.
+
+    Attributes:
+        devices: its devices.
+        steps: the steps that are under way.
+        waiting: what these wait for, at most 256 of it.
+        counters: what it counts, by name.
+    """
+
+    devices: Devices = ()
+    steps: Annotated[tuple[int, ...], Many(Integer(0, U64))] = ()
+    waiting: Annotated[tuple[Waiting, ...], Many(Record(Waiting), 256)] = ()
+    counters: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class GetStatus(Request[Status]):
+    """How are you?
+
+    Attributes:
+        waiting: whether it is wanted what the steps wait for.
+    """
+
+    waiting: Switch = False
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class CreateWorkerSession(Request[Reply]):
+    """Make what a worker needs of a session.
+
+    Attributes:
+        session: the session.
+        cluster: the addresses of the tasks it can use, by their names.
+        incarnations: the numbers that these had when the session was made.
+        config: how it works, by the names of `Config`.
+    """
+
+    session: SessionId
+    cluster: Annotated[dict[str, str], Table(Text(256))] = dataclasses.field(default_factory=dict)
+    incarnations: Annotated[dict[str, int], Table(Integer(0, U64))] = dataclasses.field(default_factory=dict)
+    config: Options = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeleteWorkerSession(Request[Reply]):
+    """The session is over: end its steps, and forget its graphs."""
+
+    session: SessionId
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class GraphRegistered(Answer):
+    """A graph can be run, under that handle."""
+
+    graph: Number
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegisterGraph(Request[GraphRegistered]):
+    """Make ready the part of a plan that a worker runs.
+
+    Attributes:
+        graph: the part, in msgpack.
+        constants: arrays of it that are sent as values.
+        feeds: what each step will be given, by name.
+        fetches: what each step has to give.
+    """
+
+    session: SessionId
+    graph: Data
+    constants: NamedValues = dataclasses.field(default_factory=dict)
+    feeds: Names = ()
+    fetches: Names = ()
+    config: Options = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeregisterGraph(Request[Reply]):
+    """A graph is not needed any more."""
+
+    session: SessionId
+    graph: Number
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class GraphRan(Answer):
+    """A worker's part of a step is done.
+
+    Attributes:
+        values: what it had to give, by name.
+        metadata: what was written down of it, if that was asked for.
+    """
+
+    values: NamedValues = dataclasses.field(default_factory=dict)
+    metadata: Data = b""
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunGraph(Request[GraphRan]):
+    """Run a worker's part of a step.
+
+    Attributes:
+        graph: the handle; AbortedError if the worker does not know it, as when it was started anew.
+        step: the step: 64 random bits.
+        feeds: what it is given, by name.
+        options: what the run is told, by the names of `RunOptions`.
+    """
+
+    session: SessionId
+    graph: Number
+    step: StepId
+    feeds: NamedValues = dataclasses.field(default_factory=dict)
+    options: Options = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorSent(Answer):
+    """The value that was asked for. `waited` is how many seconds it was not there."""
+
+    value: OneValue
+    waited: Seconds = 0.0
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecvTensor(Request[TensorSent]):
+    """The value of a key of a step, as soon as there is one.
+
+    Attributes:
+        step: the step, which need not have begun yet.
+        key: the text of its key.
+        incarnation: that of the task which is to send it; AbortedError if it was started anew.
+    """
+
+    step: StepId
+    key: Key
+    incarnation: Incarnation
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class CleanupGraph(Request[Reply]):
+    """A step is over: nothing of it is kept."""
+
+    step: StepId
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class CancelStep(Request[Reply]):
+    """End a step. `cause` is what ended it, which is raised wherever something of it waits."""
+
+    step: StepId
+    cause: Failure
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Traced(Answer):
+    """What was written down, in msgpack."""
+
+    events: Data = b""
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trace(Request[Traced]):
+    """Write down what happens for so many seconds, or what happened in that step.
+
+    Attributes:
+        task: of which task.
+    """
+
+    seconds: Seconds = 0.0
+    step: StepId | None = None
+    task: Task = ""
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stop(Request[Reply]):
+    """The task is to stop. It answers, and then ends what runs. `reason` is for its log."""
+
+    reason: Annotated[str, Text(256)] = ""

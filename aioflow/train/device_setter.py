@@ -1,0 +1,112 @@
+"""Variables on parameter servers, and all else on workers: device functions for `af.device`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from aioflow.device_spec import DeviceSpec
+from aioflow.net.cluster import ClusterSpec
+from aioflow.node import Operation
+
+PsStrategy = Callable[[Operation], int]
+"""(operation) -> the number of the parameter server that it goes to."""
+_PS_OPS: Final = ("variable",)
+
+
+def replica_device_setter(
+    ps_tasks: int = 0,
+    ps_device: str = "/job:ps",
+    worker_device: str = "/job:worker",
+    merge_devices: bool = True,
+    cluster: ClusterSpec | Mapping[str, Any] | None = None,
+    ps_ops: Iterable[str] | None = None,
+    ps_strategy: PsStrategy | None = None,
+) -> Callable[[Operation], str] | None:
+    """A device function that puts variables on parameter servers, and all else on a worker.
+
+        with af.device(af.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:1")):
+            ...
+
+    Reads and updates of a variable are where the variable is. What the program says of devices inside refines it.
+
+    Args:
+        ps_tasks: how many parameter servers there are. None, if there are none, which leaves all where it is.
+        ps_device: the job of the parameter servers.
+        worker_device: the device of the worker.
+        merge_devices: without meaning but for True, as in TensorFlow, which warns of anything else.
+        cluster: tells how many parameter servers there are.
+        ps_ops: the ops that go there; handles of variables by default.
+        ps_strategy: says which of them an operation goes to; one after the other by default.
+
+    Raises:
+        TypeError: `ps_strategy` cannot be called.
+        ValueError: a device is malformed, or `merge_devices` is False.
+    """
+    if not merge_devices:
+        raise ValueError("devices are always merged: merge_devices=False is not supported")
+    ps, worker = DeviceSpec.from_string(ps_device), DeviceSpec.from_string(worker_device)
+    indices = list(range(ps_tasks)) if cluster is None else _tasks(ClusterSpec(cluster), ps.job)
+    if not indices:
+        return None
+    strategy = RoundRobinStrategy(len(indices)) if ps_strategy is None else ps_strategy
+    if not callable(strategy):
+        raise TypeError(f"ps_strategy is a function of an operation, not {strategy!r}")
+    served = frozenset(_PS_OPS if ps_ops is None else ps_ops)
+
+    def device(operation: Operation) -> str:
+        asked = DeviceSpec.from_string(operation.device)
+        if operation.type not in served:
+            return str(worker.merge(asked))
+        if asked.job is not None and asked.job != ps.job:
+            return str(ps.merge(asked))
+        task = DeviceSpec(task=indices[strategy(operation)])
+        return str(ps.merge(task).merge(asked))
+
+    return device
+
+
+def _tasks(cluster: ClusterSpec, job: str | None) -> list[int]:
+    return cluster.task_indices(job) if job in cluster.jobs else []
+
+
+class RoundRobinStrategy:
+    """The parameter servers in turn."""
+
+    def __init__(self, num_tasks: int) -> None:
+        self._num_tasks: Final = num_tasks
+        self._next = 0
+
+    def __call__(self, op: Operation) -> int:
+        """The next one."""
+        task, self._next = self._next, (self._next + 1) % self._num_tasks
+        return task
+
+
+class GreedyLoadBalancingStrategy:
+    """The parameter server that has the least so far, the first of these if there are several.
+
+    Args:
+        num_tasks: how many parameter servers there are.
+        load_fn: what an operation adds to the load of its parameter server, as `byte_size_load_fn`.
+    """
+
+    def __init__(self, num_tasks: int, load_fn: Callable[[Operation], float]) -> None:
+        self._loads: Final = [0.0] * num_tasks
+        self._load_fn: Final = load_fn
+
+    def __call__(self, op: Operation) -> int:
+        """The one that has the least, which now has the operation, too."""
+        task = self._loads.index(min(self._loads))
+        self._loads[task] += self._load_fn(op)
+        return task
+
+
+def byte_size_load_fn(op: Operation) -> int:
+    """How many bytes a variable holds; ValueError if its shape is not known."""
+    spec = op.outputs[0].spec
+    items = getattr(spec, "items", (spec,))
+    if not all(item.shape.is_fully_defined() for item in items):
+        raise ValueError(f"the shape of {op.name!r} is not known, and so not how many bytes it takes")
+    return sum((item.shape.num_elements() or 0) * item.dtype.size for item in items)
+
+
+__all__ = ["GreedyLoadBalancingStrategy", "byte_size_load_fn", "replica_device_setter"]

@@ -1,0 +1,190 @@
+"""The LeNet-style net's SGD step: as a graph on a device, and by hand over an array module, NumPy's or CuPy's.
+
+By hand the same kernels are called that the graph's ops call on a GPU: patches become the rows of a matrix, BLOCK bytes
+of them at a time, and are gathered anew for the gradient of the filters; the gradient of images is one product per
+element of the filter. What is left to compare is what a graph and a session cost, or save.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from benchmarks import peers
+from benchmarks.harness import Step
+from benchmarks.lenet import CLASSES, Problem
+from benchmarks.lenet.with_aioflow import model
+
+Array = Any
+
+BLOCK = 4 << 20
+"""Bytes of patches, or of images to pool, that are worked on at a time; of images' gradients a quarter."""
+
+
+@asynccontextmanager
+async def by_graph(problem: Problem, device: str, **config: Any) -> AsyncIterator[Step]:
+    """A step that trains once on the batch, fed from host memory, and fetches its loss; all is on that device."""
+    af = peers.aioflow()
+    graph = af.Graph()
+    with graph.as_default(), af.device(device):
+        images, logits = model(problem)
+        labels = af.placeholder(af.int32, [None], name="labels")
+        loss = af.reduce_mean(af.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+        train = af.train.GradientDescentOptimizer(problem.rate).minimize(loss)
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph, config=af.Config(**config)) as session:
+        await session.run(init)
+        call = session.make_callable([loss, train], feeds=[images, labels])
+
+        async def step() -> Any:
+            value, _ = await call(problem.images, problem.labels)
+            return value
+
+        yield step
+
+
+def by_hand(xp: Any, problem: Problem) -> Callable[[], Array]:
+    """The same step; its loss is left where `xp` has its arrays."""
+    layers = [(xp.asarray(weights), xp.asarray(bias)) for weights, bias in problem.layers()]
+
+    def step() -> Array:
+        images, labels = xp.asarray(problem.images), xp.asarray(problem.labels)
+        seen, logits = forward(xp, layers, images)
+        loss, delta = cross_entropy(xp, logits, labels)
+        for (weights, bias), (weights_step, bias_step) in zip(layers, backward(xp, layers, seen, delta), strict=True):
+            weights -= problem.rate * weights_step
+            bias -= problem.rate * bias_step
+        return loss
+
+    return step
+
+
+def forward(xp: Any, layers: list[Any], images: Array) -> tuple[list[Any], Array]:
+    """The inputs and activations of each layer but the last, and the logits."""
+    seen: list[Any] = []
+    hidden = images
+    for weights, bias in layers[:2]:
+        active = xp.maximum(convolved(xp, hidden, weights) + bias, 0)
+        pooled = highest(xp, active)
+        seen.append((hidden, active, pooled))
+        hidden = pooled
+    (weights, bias), (last_weights, last_bias) = layers[2:]
+    flat = hidden.reshape(len(hidden), -1)
+    active = xp.maximum(flat @ weights + bias, 0)
+    seen.append((flat, active))
+    return seen, active @ last_weights + last_bias
+
+
+def backward(xp: Any, layers: list[Any], seen: list[Any], delta: Array) -> list[tuple[Array, Array]]:
+    """The gradients of each layer's weights and bias, from that of the logits; all before anything is updated."""
+    first, second, (flat, active) = seen
+    gradients = [(active.T @ delta, delta.sum(0))]
+    delta = (delta @ layers[3][0].T) * (active > 0)
+    gradients.append((flat.T @ delta, delta.sum(0)))
+    delta = (delta @ layers[2][0].T).reshape(second[2].shape)
+    for (images, active, pooled), (weights, _) in ((second, layers[1]), (first, layers[0])):
+        delta = at_highest(xp, active, pooled, delta) * (active > 0)
+        gradients.append((correlated(xp, images, delta, weights.shape), delta.sum((0, 1, 2))))
+        if images is not first[0]:
+            delta = spread(xp, weights, delta)
+    return gradients[::-1]
+
+
+def cross_entropy(xp: Any, logits: Array, labels: Array) -> tuple[Array, Array]:
+    """The mean loss and its gradient by the logits."""
+    shifted = logits - logits.max(1, keepdims=True)
+    powers = xp.exp(shifted)
+    total = powers.sum(1, keepdims=True)
+    chosen = labels[:, None] == xp.arange(CLASSES)
+    loss = (xp.log(total)[:, 0] - xp.where(chosen, shifted, 0).sum(1)).mean()
+    return loss, (powers / total - chosen) / len(labels)
+
+
+# Convolution with stride 1 that keeps the size of images, by filters of odd sizes
+
+
+def blocks(count: int, each: int, size: int) -> Iterator[slice]:
+    """Images, as many at a time as `size` bytes hold at `each` bytes of an image."""
+    some = max(1, size // each)
+    return (slice(start, start + some) for start in range(0, count, some))
+
+
+def patches(xp: Any, x: Array, height: int, width: int) -> Iterator[tuple[slice, Array]]:
+    """Images, and what the filter sees at each place in them as the rows of a matrix."""
+    batch, rows, columns, channels = x.shape
+    up, left = height // 2, width // 2
+    for some in blocks(batch, rows * columns * height * width * channels * x.itemsize, BLOCK):
+        part = x[some]
+        padded = xp.zeros((len(part), rows + 2 * up, columns + 2 * left, channels), x.dtype)
+        padded[:, up : up + rows, left : left + columns] = part
+        image, row, column, channel = padded.strides
+        shape = (len(part), rows, columns, height, width, channels)
+        view = xp.lib.stride_tricks.as_strided(padded, shape, (image, row, column, row, column, channel))
+        yield some, view.reshape(-1, height * width * channels)
+
+
+def convolved(xp: Any, x: Array, weights: Array) -> Array:
+    """Each patch times the filters."""
+    height, width, _, outputs = weights.shape
+    y = xp.empty((*x.shape[:-1], outputs), x.dtype)
+    filters = weights.reshape(-1, outputs)
+    for some, rows in patches(xp, x, height, width):
+        xp.matmul(rows, filters, out=y[some].reshape(-1, outputs))
+    return y
+
+
+def correlated(xp: Any, x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
+    """The gradient of filters of that shape."""
+    height, width, channels, outputs = shape
+    total = xp.zeros((height * width * channels, outputs), x.dtype)
+    for some, rows in patches(xp, x, height, width):
+        total += rows.T @ dy[some].reshape(-1, outputs)
+    return total.reshape(shape)
+
+
+def spread(xp: Any, weights: Array, dy: Array) -> Array:
+    """The gradient of images."""
+    height, width, channels, outputs = weights.shape
+    batch, rows, columns, _ = dy.shape
+    dx = xp.zeros((batch, rows, columns, channels), dy.dtype)
+    for some in blocks(batch, rows * columns * channels * dy.itemsize, BLOCK // 4):
+        part, into = dy[some], dx[some]
+        flat = part.reshape(-1, outputs)
+        for i in range(height):
+            for j in range(width):
+                (row, seen_row), (column, seen_column) = tap(i, height, rows), tap(j, width, columns)
+                product = (flat @ weights[i, j].T).reshape(into.shape)
+                into[:, seen_row, seen_column] += product[:, row, column]
+    return dx
+
+
+def tap(index: int, window: int, size: int) -> tuple[slice, slice]:
+    """Along one axis, the places where that element of the window is no padding, and what it sees there."""
+    by = index - window // 2
+    return slice(max(0, -by), size - max(0, by)), slice(max(0, by), size + min(0, by))
+
+
+# Pooling of images of even sizes, 2x2
+
+
+def highest(xp: Any, x: Array) -> Array:
+    """The highest element of each window."""
+    batch, rows, columns, channels = x.shape
+    y = xp.empty((batch, rows // 2, columns // 2, channels), x.dtype)
+    for some in blocks(batch, rows * columns * channels * x.itemsize, BLOCK):
+        part = xp.maximum(x[some, ::2], x[some, 1::2])
+        xp.maximum(part[:, :, ::2], part[:, :, 1::2], out=y[some])
+    return y
+
+
+def at_highest(xp: Any, x: Array, y: Array, dy: Array) -> Array:
+    """`dy` where each window of `x` has its highest element `y` first, else 0."""
+    batch, rows, columns, channels = x.shape
+    dx = xp.zeros(x.shape, x.dtype)
+    for some in blocks(batch, rows * columns * channels * x.itemsize, BLOCK):
+        found = xp.zeros(y[some].shape, bool)
+        for i in range(2):
+            for j in range(2):
+                hit = xp.greater(x[some, i::2, j::2] == y[some], found)
+                found |= hit
+                dx[some, i::2, j::2] += dy[some] * hit
+    return dx

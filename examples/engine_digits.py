@@ -1,0 +1,80 @@
+"""Train a net to read handwritten digits in all processes that an engine has started: SLURM, Kubernetes, torchrun.
+
+Each process is a task of the cluster that the engine's variables tell of. One of them, the `chief` if there is one or
+else the first worker, has the session too, and asks all to stop when it is done. They know each other by AIOFLOW_TOKEN.
+`examples/launch/` has what SLURM and Kubernetes are given; on one machine this will do:
+
+    AIOFLOW_TOKEN=$(openssl rand -hex 32) mpirun -n 3 python examples/engine_digits.py
+"""
+
+import argparse
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from dask_digits import HOME, Model, build, train
+from train_digits import add_loop_option, loop_factory
+
+import aioflow as af
+from aioflow import launch
+
+WAITING = 300.0
+"""Seconds that the others have to come up: an engine need not start all at a time."""
+
+
+async def main(epochs: int, host: str | None) -> None:
+    """Be a task until asked to stop, and see to the training if it is this one's turn."""
+    member = launch.resolve()
+    async with af.train.Server(member.cluster, member.job, member.index, host=host) as server:
+        print(f"{server.name} listens", flush=True)
+        if (member.job, member.index) == chief(member.cluster):
+            try:
+                print(await trained(server.target, member.cluster, epochs), flush=True)
+            finally:
+                with contextlib.suppress(af.errors.UnavailableError):  # who is gone need not be asked
+                    await af.train.stop_servers(member.cluster)
+        else:
+            await server.join()
+
+
+def chief(cluster: af.train.ClusterSpec) -> tuple[str, int]:
+    """The task that has the session."""
+    return ("chief", 0) if "chief" in cluster.jobs else ("worker", 0)
+
+
+async def trained(target: str, cluster: af.train.ClusterSpec, epochs: int) -> str:
+    """How the training went."""
+    model = build(cluster.num_tasks("worker"), HOME if "ps" in cluster.jobs else "/job:worker/task:0")
+    async with af.Session(target, graph=model.graph) as session:
+        await initialised(session, model)
+        return await train(session, model, epochs)
+
+
+async def initialised(session: af.Session, model: Model) -> None:
+    """All tasks are there, and the variables have their first values."""
+    async with asyncio.timeout(WAITING):
+        while True:
+            try:
+                await session.run(model.init)
+                return
+            except af.errors.UnavailableError as error:
+                print(f"waiting: {error.message}", flush=True)
+                await asyncio.sleep(1)
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--epochs", type=int, default=10, help="how often each image is shown (default: %(default)s)")
+    parser.add_argument("--host", help="the address to listen at, as 0.0.0.0 (default: the one that others know)")
+    add_loop_option(parser)
+    options = parser.parse_args(arguments)
+    if options.epochs < 1:
+        parser.error("--epochs must be at least 1")
+    return options
+
+
+if __name__ == "__main__":
+    options = parse()
+    with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
+        runner.run(main(options.epochs, options.host))

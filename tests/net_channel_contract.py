@@ -1,0 +1,166 @@
+"""What every channel must do. A subclass has a fixture `network` that gives a Network, and one `address`."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from aioflow import errors
+from aioflow.net.channel import LOST, REFUSED, VIOLATION, ClosedError, Reason
+
+
+class Ends:
+    """A listener, and what it accepted."""
+
+    def __init__(self):
+        self.accepted = asyncio.Queue()
+
+    async def accept(self, channel):
+        gone = asyncio.Event()
+        self.accepted.put_nowait((channel, gone))
+        await gone.wait()
+
+
+@contextlib.asynccontextmanager
+async def a_pair(network, address):
+    """Both ends of a channel, which are closed in the end."""
+    ends = Ends()
+    listener = await network.listen(address, ends.accept)
+    try:
+        near = await network.dial(listener.address)
+        far, gone = await ends.accepted.get()
+        try:
+            yield near, far
+        finally:
+            gone.set()
+            await near.close()
+            await far.close()
+    finally:
+        await listener.close()
+
+
+async def closed(channel):
+    """Why the channel is closed, once it is."""
+    try:
+        while True:
+            await channel.receive()
+    except ClosedError as error:
+        return error.reason
+
+
+class ChannelTests:
+    """The contract."""
+
+    @pytest.fixture
+    async def pair(self, network, address):
+        async with a_pair(network, address) as pair:
+            yield pair
+
+    @pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536])
+    async def test_frames_arrive_in_order_in_both_directions(self, pair, size):
+        for one, other in (pair, pair[::-1]):
+            sent = [bytes([number]) * size for number in range(5)]
+            one.send(*sent[:3])
+            one.send(memoryview(sent[3]))
+            one.send(sent[4])
+            assert [await other.receive() for _ in sent] == sent
+
+    async def test_frames_may_be_on_their_way_in_both_directions_at_once(self, pair):
+        near, far = pair
+
+        async def push(channel):
+            for number in range(200):
+                await channel.room()
+                channel.send(number.to_bytes(2, "big") * 10_000)
+
+        async def pull(channel):
+            return [int.from_bytes((await channel.receive())[:2], "big") for _ in range(200)]
+
+        _, _, *found = await asyncio.gather(push(near), push(far), pull(near), pull(far))
+        assert found == [[*range(200)]] * 2
+
+    async def test_whoever_does_not_read_holds_up_who_sends(self, pair):
+        near, far = pair
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                while True:
+                    await near.room()
+                    near.send(bytes(60_000))
+                    sent += 1
+        assert near.congested
+        assert 0 < sent < 1000
+        for _ in range(sent):
+            await far.receive()
+        await near.room()
+        assert not near.congested
+        near.send(b"again")
+        assert await far.receive() == b"again"
+
+    async def test_a_wait_that_is_cancelled_takes_nothing(self, pair):
+        near, far = pair
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await far.receive()
+        near.send(b"whole")
+        assert await far.receive() == b"whole"
+
+    @pytest.mark.parametrize("reason", [Reason(), Reason(VIOLATION, "too loud"), Reason(REFUSED, "é" * 200)])
+    async def test_what_was_sent_before_closing_arrives_and_then_the_reason(self, pair, reason):
+        for one, other in (pair, pair[::-1]):
+            if one is pair[1]:
+                break  # it is closed by now
+            one.send(b"last words")
+            closing = asyncio.create_task(one.close(reason))
+            assert await other.receive() == b"last words"
+            found = await closed(other)
+            assert found.code == reason.code
+            assert reason.text.startswith(found.text[:50])
+            await closing
+
+    async def test_closing_wakes_whoever_waits_and_whoever_comes(self, pair):
+        near, _ = pair
+        waiting = asyncio.create_task(closed(near))
+        await asyncio.sleep(0)
+        await near.close(Reason(VIOLATION, "enough"))
+        assert await waiting == Reason(VIOLATION, "enough")
+        for use in (near.receive, near.room):
+            with pytest.raises(ClosedError, match="enough"):
+                await use()
+        with pytest.raises(ClosedError, match="enough"):
+            near.send(b"x")
+        await near.close()
+
+    async def test_closing_does_not_wait_for_one_who_does_not_read(self, pair):
+        near, _ = pair
+        while not near.congested:
+            near.send(bytes(60_000))
+        async with asyncio.timeout(5):
+            await near.close()
+
+    async def test_whoever_waits_for_room_hears_that_the_other_is_gone(self, pair):
+        near, far = pair
+        while not near.congested:
+            near.send(bytes(60_000))
+        waiting = asyncio.create_task(near.room())
+        await asyncio.sleep(0)
+        await far.close(Reason(LOST))
+        with pytest.raises(ClosedError):
+            await waiting
+
+    async def test_nobody_listens(self, network, address):
+        listener = await network.listen(address, Ends().accept)
+        await listener.close()
+        with pytest.raises(errors.UnavailableError):
+            await network.dial(listener.address)
+
+    async def test_a_listener_that_is_closed_closes_what_it_accepted(self, network, address):
+        ends = Ends()
+        listener = await network.listen(address, ends.accept)
+        near = await network.dial(listener.address)
+        await ends.accepted.get()
+        waiting = asyncio.create_task(closed(near))
+        await listener.close()
+        await waiting
+        await near.close()

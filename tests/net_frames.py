@@ -1,0 +1,60 @@
+"""Messages as frames, without a channel between."""
+
+import msgpack
+
+from aioflow.net.assembler import Assembler
+from aioflow.net.codec import Envelope
+from aioflow.net.framing import Outgoing
+from aioflow.net.limits import Limits
+
+LIMITS = Limits()
+
+
+class Everything:
+    """Admits all messages, and notes what else happens."""
+
+    def __init__(self, admits=True):
+        self.noted = []
+        self._admits = admits
+
+    def admits(self, announced, key):
+        self.noted.append(("announced", key, announced.nbytes))
+        return self._admits
+
+    def out_of_memory(self, announced, key):
+        self.noted.append(("out of memory", key))
+
+    def dropped(self, key):
+        self.noted.append(("dropped", key))
+
+
+def frame(header, behind=b""):
+    """A frame with that header, as a peer of another mind could send it."""
+    packed = header if isinstance(header, bytes) else msgpack.packb(header)
+    return len(packed).to_bytes(4, "little") + packed + behind
+
+
+def announced(number, nbytes, follows=0):
+    """The first frame of an answer whose bytes are to come later."""
+    header = {"verb": "TensorSent", "id": number, "fields": {"value": 0}, "values": [["bytes", nbytes]]}
+    return frame(header | {"follows": follows})
+
+
+def bursts(message, number=1, limits=LIMITS, left=None, trace=""):
+    """The frames of a message, a burst at a time, as they arrive."""
+    outgoing = Outgoing(Envelope(number, message, None, trace), limits)
+    return [[bytes(frame) for frame in burst] for burst in outgoing.bursts(left)]
+
+
+def frames(message, number=1, limits=LIMITS, left=None, trace=""):
+    return [frame for burst in bursts(message, number, limits, left, trace) for frame in burst]
+
+
+def assembler(limits=LIMITS, receiver=None):
+    return Assembler(limits, receiver or Everything())
+
+
+def put_together(frames, limits=LIMITS, receiver=None):
+    """The messages that these frames make."""
+    found = assembler(limits, receiver)
+    return [message for frame in frames if (message := found.feed(frame)) is not None]

@@ -1,0 +1,173 @@
+"""Values and messages to send, and what they are when they have come."""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+
+from aioflow.kernels.control_flow import DEAD
+from aioflow.net.control_verbs import (
+    Cancel,
+    Credit,
+    Drop,
+    Failure,
+    Goodbye,
+    Hello,
+    Part,
+    Ping,
+    Pong,
+    Reply,
+    Welcome,
+)
+from aioflow.net.fields import Device
+from aioflow.net.limits import Limits
+from aioflow.net.master_verbs import (
+    CallableMade,
+    CloseSession,
+    CreateSession,
+    DeviceList,
+    ExtendSession,
+    ListDevices,
+    MakeCallable,
+    PartialRun,
+    PartialRunReady,
+    PartialRunSetup,
+    ReleaseCallable,
+    Reset,
+    RunCallable,
+    RunStep,
+    SessionCreated,
+    SessionExtended,
+    StepDone,
+)
+from aioflow.net.worker_verbs import (
+    CancelStep,
+    CleanupGraph,
+    CreateWorkerSession,
+    DeleteWorkerSession,
+    DeregisterGraph,
+    GetStatus,
+    GraphRan,
+    GraphRegistered,
+    RecvTensor,
+    RegisterGraph,
+    RunGraph,
+    Status,
+    Stop,
+    TensorSent,
+    Trace,
+    Traced,
+    Waiting,
+)
+from aioflow.tensor_list import TensorList
+
+PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
+SESSION = "0123456789abcdef" * 2
+KEY = f"{PS}/device:CPU:0;1f;{WORKER}/device:CPU:0;add:0;3:1"
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def tensor_list(length, items, cleared=()):
+    return TensorList(length).write_all(items).clear(cleared)
+
+
+VALUES = {
+    "float32": X,
+    "transposed": X.T,
+    "big endian": X.astype(">f4"),
+    "strided": np.arange(20)[::3],
+    "bfloat16": np.array([1.5, -2], ml_dtypes.bfloat16),
+    "float8": np.array([[1.5]], ml_dtypes.float8_e5m2),
+    "complex": np.array([1 + 2j]),
+    "bool": np.array([True, False]),
+    "rank 0": np.array(7, np.int64),
+    "empty": np.zeros((3, 0, 2), np.uint8),
+    "scalar": np.float32(2.5),
+    "strings": np.array([[b"a", b""], [b"\xff\x00", b"long" * 100]], object),
+    "string of rank 0": np.array(b"text", object),
+    "no strings": np.zeros((0, 2), object),
+    "bytes": b"raw",
+    "no bytes": b"",
+    "none": None,
+    "true": True,
+    "int": -(1 << 63),
+    "float": 0.1,
+    "text": "é",
+    "dead": DEAD,
+    "list": tensor_list(9, {0: X, 1: X + 1, 3: np.float32(1), 4: np.float32(2), 5: np.array([b"s"], object)}, [4]),
+    "list of lists": tensor_list(2, {1: tensor_list(3, {0: np.int8(1), 2: np.zeros(0)})}),
+    "list of nothing": TensorList(4),
+    "list of large ones": tensor_list(3, {0: np.arange(3000), 2: np.arange(5000)}),
+}
+
+
+def plain(value):
+    """`value` as something that can be compared."""
+    match value:
+        case np.ndarray():
+            kind = value.dtype.newbyteorder("=")
+            return "array", kind.name, value.shape, value.tolist() if kind.hasobject else value.astype(kind).tobytes()
+        case np.generic():
+            return "scalar", value.dtype.name, value.tobytes()
+        case TensorList():
+            return "list", [plain(item) for item in value.elements()]
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case tuple():
+            return tuple(plain(item) for item in value)
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return type(value).__name__, fields
+    return value if value is DEAD else (type(value).__name__, value)
+
+
+CPU = Device(f"{WORKER}/device:CPU:0", "CPU", 31, 1 << 30, "a processor")
+FAILURE = Failure(
+    "data_loss", "a cause", "add", "add_n", f"{PS}/device:CPU:0", PS, "model.py:1 in f", ("float32[2]",), ("a note",)
+)
+MESSAGES = [
+    Hello("control", (1, 2), 7, PS, WORKER, "c0ffee", "", Limits(chunk=4096)),
+    Welcome(1, 8, WORKER, "c0ffee", "ab" * 16, Limits(tensor=1 << 20)),
+    Reply(),
+    FAILURE,
+    Cancel(),
+    Part(True),
+    Drop(),
+    Credit(1 << 20),
+    Ping(1.5),
+    Pong(1.5, -2.0),
+    Goodbye("stopping"),
+    CreateSession({"executor": "tokens", "device_count": {"CPU": 2}}, b"graph", {"c": X}),
+    SessionCreated(SESSION, (CPU,)),
+    ExtendSession(SESSION, 3, b"more", {"d": np.float32(1)}),
+    SessionExtended(5),
+    RunStep(SESSION, {"x:0": X, "y:0": None}, ("z:0",), ("init",), {"trace": True}),
+    StepDone((X, b"", DEAD), b"metadata"),
+    PartialRunSetup(SESSION, ("x:0",), ("z:0",), ("init",)),
+    PartialRunReady("handle"),
+    PartialRun(SESSION, "handle", {"x:0": X}, ("z:0",)),
+    MakeCallable(SESSION, ("x:0",), ("z:0",)),
+    CallableMade(4),
+    RunCallable(SESSION, 4, (X, np.int32(1))),
+    ReleaseCallable(SESSION, 4),
+    CloseSession(SESSION),
+    ListDevices(SESSION, False),
+    DeviceList((CPU, CPU)),
+    Reset(("models",)),
+    GetStatus(True),
+    Status((CPU,), (1, 2), (Waiting(1, "recv", KEY, "a value", 2.5),), {"steps": 3}),
+    CreateWorkerSession(SESSION, {PS: "10.0.0.1:2222"}, {PS: 1 << 63}, {"optimize": False}),
+    DeleteWorkerSession(SESSION),
+    RegisterGraph(SESSION, b"part", {"c": X}, ("x:0",), ("z:0",), {"optimize": False}),
+    GraphRegistered(9),
+    DeregisterGraph(SESSION, 9),
+    RunGraph(SESSION, 9, 1 << 63, {"x:0": X}, {"trace": True}),
+    GraphRan({"z:0": X}, b"metadata"),
+    RecvTensor(1 << 63, KEY, 31),
+    TensorSent(X, 0.25),
+    CleanupGraph(1 << 63),
+    CancelStep(1 << 63, FAILURE),
+    Trace(2.0, 5, WORKER),
+    Traced(b"events"),
+    Stop("the job is done"),
+]

@@ -1,0 +1,289 @@
+"""One graph over several tasks: servers in one process that reach each other in memory, in virtual time."""
+
+import asyncio
+import gc
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import errors
+from aioflow.testing import no_pending_tasks
+from aioflow.testing.simulated_cluster import SimulatedCluster
+
+PS, FIRST, SECOND = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+async def cluster():
+    with no_pending_tasks():
+        async with SimulatedCluster({"ps": 1, "worker": 2}, latency=1e-3) as cluster:
+            yield cluster
+            for server in cluster.servers.values():
+                assert not server._worker._meetings, f"{server} still has steps"
+    gc.collect()
+
+
+@pytest.fixture
+async def session(graph, cluster):
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        yield session
+
+
+def model():
+    """A regression whose weights are on the parameter server, and whose layers are on the workers."""
+    x = af.placeholder(af.float32, [None, 3])
+    with af.device(PS):
+        weights = af.Variable(np.ones((3, 2), np.float32))
+    with af.device(FIRST):
+        product = af.matmul(x, weights)
+    with af.device(SECOND):
+        loss = af.reduce_mean(af.square(product))
+    return x, weights, loss, af.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
+async def settled():
+    """Whatever is on its way between tasks has arrived."""
+    await asyncio.sleep(0.1)
+
+
+async def test_a_step_over_three_tasks_gives_what_one_process_gives(session):
+    x, weights, loss, train = model()
+    await session.run(weights.initializer)
+    data, expected = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((3, 2), np.float32)
+    for _ in range(3):
+        product = data @ expected
+        found, _ = await session.run([loss, train], {x: data})
+        np.testing.assert_allclose(found, np.mean(product**2), rtol=1e-5)
+        expected -= 0.1 * data.T @ (2 * product / product.size)
+    np.testing.assert_allclose(await session.run(weights), expected, rtol=1e-4)
+    await settled()
+
+
+async def test_the_devices_are_those_of_all_tasks(session):
+    await session.run(af.constant(1.0))
+    assert [device.name for device in session.list_devices()] == [
+        "/job:ps/replica:0/task:0/device:CPU:0",
+        "/job:worker/replica:0/task:0/device:CPU:0",
+        "/job:worker/replica:0/task:1/device:CPU:0",
+    ]
+
+
+async def test_a_graph_that_grows_between_runs_is_extended(session):
+    with af.device(SECOND):
+        y = af.constant([1.0, 2.0]) + 1.0
+    np.testing.assert_array_equal(await session.run(y), [2, 3])
+    with af.device(FIRST):
+        z = af.reduce_sum(y)
+    assert await session.run(z) == 5
+    await settled()
+
+
+@pytest.mark.parametrize("where", [(FIRST, SECOND), (SECOND, FIRST), (PS, SECOND)])
+async def test_a_loop_and_a_branch_span_tasks(session, where):
+    x, limit = af.placeholder(af.float32, []), af.placeholder(af.int32, [])
+
+    def body(i, y):
+        with af.device(where[0]):
+            y = y * 2.0
+        with af.device(where[1]):
+            return i + 1, af.cond(y > 10.0, lambda: y - 10.0, lambda: y + 1.0)
+
+    _, y = af.while_loop(lambda i, y: i < limit, body, [0, x])
+    expected = 3.0
+    for _ in range(5):
+        expected = expected * 2 - 10 if expected * 2 > 10 else expected * 2 + 1
+    assert await session.run(y, {x: 3.0, limit: 5}) == expected
+    assert await session.run(y, {x: 3.0, limit: 0}) == 3
+    await settled()
+
+
+async def test_variables_outlive_sessions_and_are_shared_by_clients(graph, cluster):
+    with af.device(PS):
+        count = af.Variable(0, name="count")
+    add = count.assign_add(1)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as first:
+        await first.run(count.initializer)
+        async with af.Session(cluster.target("worker", 1, "another"), graph=graph) as second:
+            await asyncio.gather(first.run(add), second.run(add))
+    async with af.Session(cluster.target("ps", 0), graph=graph) as third:
+        assert await third.run(count) == 2
+    await settled()
+
+
+async def test_a_queue_on_one_task_feeds_another(session):
+    with af.device(PS):
+        queue = af.FIFOQueue(10, af.float32, shapes=[[]])
+    put = queue.enqueue(af.constant(2.0))
+    with af.device(SECOND):
+        doubled = queue.dequeue() * 2.0
+    taking = asyncio.ensure_future(session.run(doubled))
+    await settled()
+    assert not taking.done()
+    await session.run(put)
+    assert await taking == 4
+    await settled()
+
+
+async def test_an_error_names_the_task_the_op_and_the_users_line_and_ends_the_step_everywhere(session, cluster):
+    x = af.placeholder(af.float32, [None])
+    with af.device(SECOND):
+        checked = af.check_numerics(x, "bad", name="checked")
+    with af.device(PS):
+        never = af.FIFOQueue(1, af.float32).dequeue()
+    with af.device(FIRST):
+        both = checked + never
+    loop = asyncio.get_running_loop()
+    for limit in (1.0, 0.012):  # at first the tasks have to meet; a message takes 1 ms
+        began = loop.time()
+        with pytest.raises(errors.InvalidArgumentError, match=r"bad") as caught:
+            await session.run(both, {x: [np.nan]})
+        assert loop.time() - began < limit
+    assert "checked" in str(caught.value)
+    assert "/job:worker/replica:0/task:1" in str(caught.value)
+    assert "test_cluster.py" in str(caught.value)
+    await settled()
+
+
+async def test_cancelling_ends_the_step_on_all_tasks_and_leaves_the_session_usable(session, cluster):
+    with af.device(PS):
+        never = af.FIFOQueue(1, af.float32).dequeue()
+    with af.device(SECOND):
+        y = never + 1.0
+    task = asyncio.ensure_future(session.run(y))
+    await settled()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await settled()
+    assert not any(server._worker._meetings for server in cluster.servers.values())
+    assert await session.run(af.constant(1.0)) == 1
+
+
+async def test_a_limit_ends_the_step_on_all_tasks(session, cluster):
+    with af.device(PS):
+        never = af.FIFOQueue(1, af.float32).dequeue()
+    with af.device(SECOND):
+        y = never + 1.0
+    with pytest.raises(errors.DeadlineExceededError):
+        await session.run(y, options=af.RunOptions(timeout=0.5))
+    await settled()
+    assert not any(server._worker._meetings for server in cluster.servers.values())
+
+
+async def test_a_worker_that_dies_fails_the_step_at_once_and_is_named(session, cluster):
+    with af.device(SECOND):
+        never = af.FIFOQueue(1, af.float32).dequeue()
+    with af.device(PS):
+        y = never + 1.0
+    task = asyncio.ensure_future(session.run(y))
+    await settled()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await cluster.crash("worker", 1)
+    with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:1"):
+        await task
+    assert loop.time() - began < 0.1
+    assert await session.run(af.constant(1.0) * 2.0) == 2
+
+
+async def test_a_worker_of_which_nothing_is_heard_fails_the_step_within_five_seconds(session, cluster):
+    with af.device(SECOND):
+        never = af.FIFOQueue(1, af.float32).dequeue()
+    with af.device(PS):
+        y = never + 1.0
+    task = asyncio.ensure_future(session.run(y))
+    await settled()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for other in ("ps0", "worker0", "client"):
+        cluster.network.part("worker1", other)
+    with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:1.*silent"):
+        await task
+    assert loop.time() - began <= 6.5
+    for other in ("ps0", "worker0", "client"):
+        cluster.network.heal("worker1", other)
+    await asyncio.sleep(10)
+
+
+async def test_a_worker_started_anew_is_used_again_without_what_it_held(session, cluster):
+    with af.device(SECOND):
+        state = af.Variable(1.0)
+    await session.run(state.initializer)
+    await cluster.crash("worker", 1)
+    with pytest.raises(errors.OpError):
+        await session.run(state)
+    await cluster.start("worker", 1)
+    with pytest.raises(errors.FailedPreconditionError):
+        await session.run(state)
+    await session.run(state.initializer)
+    assert await session.run(state) == 1
+
+
+async def test_a_client_that_dies_leaves_no_step_on_any_task(graph, cluster):
+    with af.device(PS):
+        never = af.FIFOQueue(1, af.float32).dequeue()
+    with af.device(SECOND):
+        y = never + 1.0
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        task = asyncio.ensure_future(session.run(y))
+        await settled()
+        cluster.network.crash("client")
+        with pytest.raises(errors.UnavailableError):
+            await task
+        await settled()
+        for server in cluster.servers.values():
+            assert not server._worker._meetings
+            assert not server._worker._sessions
+            assert not server._master._sessions
+
+
+async def test_a_task_that_is_absent_is_named_when_the_time_for_opening_a_session_is_over(graph):
+    async with SimulatedCluster({"worker": 3}, latency=1e-3) as cluster:
+        cluster.network.part("worker0", "worker2")
+        config = af.Config(operation_timeout=2.0)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with af.Session(cluster.target("worker", 0), graph=graph, config=config) as session:
+            with pytest.raises(errors.DeadlineExceededError, match=r"/job:worker/replica:0/task:2"):
+                await session.run(af.constant(1.0))
+        assert loop.time() - began < 2.5
+        cluster.network.heal("worker0", "worker2")
+
+
+async def test_many_steps_at_a_time_and_failing_kernels_do_not_mix(session):
+    x = af.placeholder(af.float32, [])
+    with af.device(PS):
+        y = x + 1.0
+    with af.device(SECOND):
+        z = af.sqrt(y, name="root")
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(session.run(z, {x: float(n * n - 1)})) for n in range(50)]
+    assert [task.result() for task in tasks] == list(range(50))
+    with pytest.raises(errors.InvalidArgumentError, match=r"root:0 is not finite"):
+        await session.run(z, {x: -3.0}, options=af.RunOptions(check_numerics=True))
+    assert await session.run(z, {x: 3.0}) == 2
+    await settled()
+
+
+async def test_what_a_session_of_a_cluster_cannot_do_yet_says_so(session):
+    x = af.constant(1.0)
+    queue = af.FIFOQueue(1, af.float32)
+    for refused in (
+        lambda: session.partial_run_setup(x),
+        lambda: session.explain(),
+        lambda: session.run(x, options=af.RunOptions(trace=True)),
+    ):
+        with pytest.raises(errors.UnimplementedError, match="yet"):
+            await refused()
+    for refused in (
+        lambda: session.queue(queue), lambda: session.memory(), lambda: session.placement(x), session.replan,
+    ):  # fmt: skip
+        with pytest.raises(errors.UnimplementedError, match="yet"):
+            refused()

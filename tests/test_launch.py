@@ -1,0 +1,225 @@
+"""Launching on an engine: what is started is watched and stopped, whatever the engine does."""
+
+import asyncio
+import contextlib
+import logging
+
+import pytest
+
+import aioflow as af
+from aioflow import errors, launch
+from aioflow.config import Config
+from aioflow.launch import Launch
+from aioflow.launch.agent import Agent
+from aioflow.launch.order import Order
+
+
+class FakePlace:
+    """A place whose agent does what the test says."""
+
+    def __init__(self, engine, number):
+        self.engine = engine
+        self.number = number
+        self.name = f"host {number}"
+        self.host = "127.0.0.1"
+        self.ended = asyncio.Event()
+        self.cause = "it ended"
+        self.order = None
+        self.released = False
+
+    async def ask(self, method, *arguments):
+        self.engine.asked.append((self.number, method))
+        if (self.number, method) in self.engine.faults:
+            return await self.engine.faults[self.number, method](self)
+        return await getattr(self, method)(*arguments)
+
+    async def reserve(self, host):
+        return f"{host}:{1000 + self.number}"
+
+    async def start(self, order):
+        self.order = order
+        return "serving"
+
+    async def watch(self):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                await self.ended.wait()
+                return self.cause
+        return ""
+
+    async def stop(self):
+        self.ended.set()
+        return ""
+
+    def release(self):
+        self.released = True
+
+
+class FakeEngine:
+    """An engine with a place for each task."""
+
+    def __init__(self, **faults):
+        self.faults = {(int(name[-1]), name[:-1]): fault for name, fault in faults.items()}
+        self.asked = []
+        self.places = []
+
+    async def place(self, count):
+        self.places = [FakePlace(self, number) for number in range(count)]
+        return self.places
+
+    @property
+    def left(self):
+        return [place.number for place in self.places if not place.released]
+
+    def launch(self, config=None):
+        return Launch(self, {"ps": 1, "worker": 2}, config)
+
+
+async def lost(place):
+    raise ConnectionError("the worker is gone")
+
+
+async def hang(place):
+    await asyncio.Event().wait()
+
+
+async def test_each_task_is_told_what_it_is_and_the_token_is_the_same_for_all():
+    engine = FakeEngine()
+    async with engine.launch(Config(device_count={"CPU": 2})) as cluster:
+        orders = [place.order for place in engine.places]
+        assert [(order.job, order.index) for order in orders] == [("ps", 0), ("worker", 0), ("worker", 1)]
+        assert all(order.cluster == cluster.spec.as_dict() for order in orders)
+        assert all(order.settings == {"device_count": {"CPU": 2}} for order in orders)
+        assert len({order.token for order in orders}) == 1
+        assert cluster.target.address == "127.0.0.1:1001"
+        assert cluster.target.network.token.matches(f"Bearer {orders[0].token}")
+        assert repr(cluster) == "<af.launch.Cluster of 3 tasks, 0 lost>"
+        assert orders[0].token not in f"{orders[0]} {cluster.target!r}"
+    assert engine.left == []
+
+
+async def test_every_launch_has_a_token_of_its_own_unless_there_is_a_file(tmp_path):
+    (tmp_path / "token").write_text("one that the user has\n".replace(" ", "-"))
+    tokens = []
+    for config in (None, None, Config(token_file=tmp_path / "token")):
+        engine = FakeEngine()
+        async with engine.launch(config):
+            tokens.append(engine.places[0].order.token)
+            assert engine.places[0].order.settings == {}
+    assert len(set(tokens)) == 3
+    assert len(tokens[0]) >= 32
+    assert tokens[2] == "one-that-the-user-has"
+
+
+@pytest.mark.parametrize("method", ["reserve", "start"])
+@pytest.mark.parametrize("fault", [lost, "answers"])
+async def test_a_task_that_does_not_come_up_is_named_and_all_are_stopped(method, fault):
+    async def refuse(place):
+        return "!OSError: no room"
+
+    engine = FakeEngine(**{f"{method}1": refuse if fault == "answers" else fault})
+    cause = "OSError: no room" if fault == "answers" else "ConnectionError: the worker is gone"
+    who = "/job:worker/replica:0/task:0" if method == "start" else "a task"
+    with pytest.raises(errors.UnavailableError, match=f"{who} did not come up on host 1: {cause}"):
+        async with engine.launch():
+            pytest.fail("it came up")
+    assert engine.left == []
+    assert [number for number, asked in engine.asked if asked == "stop"] == [0, 1, 2]
+
+
+async def test_tasks_that_are_lost_are_named_as_long_as_the_block_lasts(caplog):
+    engine = FakeEngine(watch2=lost)
+    async with engine.launch() as cluster:
+        with pytest.raises(errors.UnavailableError, match=r"task:1: ConnectionError: .* on host 2") as caught:
+            await cluster.watch()
+        assert caught.value.task == "/job:worker/replica:0/task:1"
+        await asyncio.sleep(3600)
+        engine.places[0].ended.set()
+        await asyncio.sleep(1)
+        assert cluster.lost == {
+            "/job:worker/replica:0/task:1": "ConnectionError: the worker is gone, on host 2",
+            "/job:ps/replica:0/task:0": "it ended, on host 0",
+        }
+        with pytest.raises(errors.UnavailableError, match=r"task:1: .*; /job:ps/replica:0/task:0: it ended"):
+            await cluster.watch()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    assert engine.left == []
+
+
+@pytest.mark.parametrize("fault", [lost, hang])
+async def test_a_worker_that_does_not_answer_keeps_nobody_from_leaving(fault):
+    engine = FakeEngine(stop1=fault)
+    async with engine.launch():
+        before = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - before <= 20
+    assert engine.left == []
+
+
+@pytest.mark.parametrize("method", ["reserve", "start"])
+async def test_a_launch_that_is_cancelled_leaves_nothing(method):
+    engine = FakeEngine(**{f"{method}2": hang})
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(5), engine.launch():
+            pytest.fail("it came up")
+    assert engine.left == []
+    assert [number for number, asked in engine.asked if asked == "stop"] == [0, 1, 2]
+
+
+async def test_a_launch_is_entered_once():
+    launched = FakeEngine().launch()
+    async with launched:
+        with pytest.raises(RuntimeError, match="entered once"):
+            await launched.__aenter__()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "config", "error", "text"),
+    [
+        ({"worker": 0}, None, ValueError, "0 tasks of the job 'worker'"),
+        ({"ps": -1, "worker": 1}, None, ValueError, "-1 tasks of the job 'ps'"),
+        ({"worker": 1}, Config(ssl="certificates"), ValueError, "ssl: .*aioflow worker"),
+        ({"worker": 1}, Config(cost_model=af.CostModel()), TypeError, "cost_model cannot be handed"),
+    ],
+)
+def test_what_cannot_be_launched_is_refused_at_once(jobs, config, error, text):
+    with pytest.raises(error, match=text):
+        Launch(FakeEngine(), jobs, config)
+
+
+# Real processes
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_an_agent_has_a_task_that_ends_when_it_is_told_or_killed():
+    agent = Agent()
+    address = await agent.reserve("127.0.0.1")
+    assert await agent.start(Order({"worker": [address]}, "worker", 0, {}, "0123456789abcdef")) == "serving"
+    assert await agent.stop() == ""
+    assert await agent.watch() == "its process ended with status 0"
+    assert await agent.stop() == ""
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_an_agent_says_why_a_task_does_not_come_up(capfd):
+    agent = Agent()
+    assert (await agent.reserve("192.0.2.123")).startswith("!OSError: ")
+    assert await agent.watch() == "its process ended with status 1"
+    assert await agent.stop() == ""
+    address = await agent.reserve("127.0.0.1")
+    refused = await agent.start(Order({"worker": [address]}, "ps", 0, {}, "0123456789abcdef"))
+    assert "'ps'" in refused
+    assert refused.startswith("!")
+    assert await agent.watch() == "its process ended with status 1"
+    assert "0123456789abcdef" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_processes_of_this_machine_are_a_cluster_for_the_time_of_a_block():
+    with af.Graph().as_default() as graph, af.device("/job:worker/task:1"):
+        total = af.reduce_sum(af.constant([1.0, 2.0]))
+    async with launch.local(workers=2) as cluster, af.Session(cluster.target, graph=graph) as session:
+        assert await session.run(total) == 3.0
+        assert cluster.lost == {}

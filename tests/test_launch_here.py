@@ -1,0 +1,88 @@
+"""Clusters of processes on this machine."""
+
+import asyncio
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import errors
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+SECRET = "correct-horse-battery"
+
+
+def graph():
+    with af.Graph().as_default() as built:
+        with af.device("/job:ps"):
+            x = af.constant(np.ones(4))
+        with af.device("/job:worker/task:1"):
+            af.reduce_sum(x * 2.0, name="total")
+    return built
+
+
+async def total(target, config=None):
+    async with af.Session(target, graph=graph(), config=config) as session:
+        return await session.run("total:0")
+
+
+def pids(launch):
+    return [place._agent._process.pid for place in launch._places]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_session_runs_on_all_tasks_and_leaving_the_block_ends_them():
+    launch = af.launch.local(workers=2, ps=1)
+    async with launch as cluster:
+        assert await total(cluster.target) == 8
+        started = pids(launch)
+        assert len(started) == 3
+    assert not any(map(alive, started))
+
+
+async def test_a_task_that_is_killed_is_named_and_the_others_go_on():
+    launch = af.launch.local(workers=2)
+    async with launch as cluster:
+        os.kill(pids(launch)[0], signal.SIGKILL)
+        with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:0: .* SIGKILL, on this machine"):
+            await cluster.watch()
+        assert list(cluster.lost) == ["/job:worker/replica:0/task:0"]
+        assert alive(pids(launch)[1])
+
+
+async def test_the_token_is_the_users_if_there_is_one(tmp_path):
+    (tmp_path / "token").write_text(SECRET)
+    config = af.Config(token_file=tmp_path / "token", file_roots=[str(tmp_path)])
+    with af.Graph().as_default() as built:
+        af.read_file(str(tmp_path / "token"), name="read")
+    async with af.launch.local(config=config) as cluster:
+        target = f"ws://{cluster.spec.task_address('worker', 0)}"
+        with pytest.raises(errors.UnauthenticatedError):
+            await total(target)
+        async with af.Session(target, graph=built, config=config) as session:
+            assert await session.run("read:0") == SECRET.encode()
+
+
+async def test_a_block_that_is_cancelled_leaves_nothing():
+    async def body():
+        async with launch:
+            inside.set()
+            await asyncio.Event().wait()
+
+    launch, inside = af.launch.local(), asyncio.Event()
+    running = asyncio.create_task(body())
+    await inside.wait()
+    started = pids(launch)
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    assert not any(map(alive, started))

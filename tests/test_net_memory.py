@@ -1,0 +1,144 @@
+"""Channels in memory: the contract, time, and faults."""
+
+import asyncio
+
+import pytest
+from net_channel_contract import ChannelTests, a_pair, closed
+
+from aioflow import errors
+from aioflow.net.channel import LOST, ClosedError
+from aioflow.net.memory import MemoryNetwork
+
+
+class TestMemoryChannel(ChannelTests):
+    @pytest.fixture
+    def address(self):
+        return "b"
+
+    @pytest.fixture
+    def network(self):
+        hosts = MemoryNetwork()
+        return Between(hosts)
+
+
+class Between:
+    """Listens at b, and dials from a."""
+
+    def __init__(self, network):
+        self.listen = network.at("b").listen
+        self.dial = network.at("a").dial
+
+
+class TestMemoryChannelThatIsSlow(TestMemoryChannel):
+    @pytest.fixture
+    def network(self):
+        return Between(MemoryNetwork(latency=0.01, bandwidth=1e8))
+
+
+@pytest.fixture
+def network():
+    return MemoryNetwork(latency=0.5, bandwidth=1000)
+
+
+@pytest.fixture
+async def pair(network):
+    async with a_pair(Between(network), "b") as pair:
+        yield pair
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+async def test_a_frame_takes_as_long_as_the_network_says(network, pair):
+    near, far = pair
+    began = now()
+    near.send(bytes(1000), bytes(500))
+    await far.receive()
+    assert now() - began == pytest.approx(1.5)
+    await far.receive()
+    assert now() - began == pytest.approx(2.0)
+
+
+async def test_what_is_held_up_by_a_partition_arrives_when_it_heals(network, pair):
+    near, far = pair
+    network.part("a", "b")
+    near.send(b"x")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(100):
+            await far.receive()
+    network.heal("a", "b")
+    assert await far.receive() == b"x"
+
+
+async def test_a_partition_hides_that_the_other_is_gone(network, pair):
+    near, far = pair
+    network.part("a", "b")
+    await far.close()
+    near.send(b"x")
+    waiting = asyncio.create_task(closed(near))
+    await asyncio.sleep(100)
+    assert not waiting.done()
+    network.heal("a", "b")
+    await waiting
+
+
+async def test_whoever_closes_during_a_partition_waits_for_nothing(network, pair):
+    near, _ = pair
+    network.part("a", "b")
+    while not near.congested:
+        near.send(bytes(60_000))
+    waiting = [asyncio.create_task(use()) for use in (near.room, near.receive)]
+    await asyncio.sleep(1)
+    await near.close()
+    assert [type(found) for found in await asyncio.gather(*waiting, return_exceptions=True)] == [ClosedError] * 2
+
+
+async def test_whoever_dials_across_a_partition_waits_until_it_heals(network, pair):
+    network.part("a", "c")
+    dialling = asyncio.create_task(network.at("a").dial("c"))
+    await asyncio.sleep(100)
+    network.heal("a", "c")
+    with pytest.raises(errors.UnavailableError, match="nobody listens at c"):
+        await dialling
+
+
+@pytest.mark.parametrize("fault", ["cut", "crash"])
+async def test_what_was_on_its_way_is_lost_with_the_connection(network, pair, fault):
+    near, far = pair
+    far.send(b"x")
+    network.crash("b") if fault == "crash" else network.cut("a", "b")
+    assert (await closed(near)).code == LOST
+    with pytest.raises(ClosedError):
+        near.send(b"y")
+
+
+async def test_a_host_that_crashed_can_listen_again(network):
+    async def accept(channel):
+        channel.send(b"hello")
+
+    first = await network.at("b").listen("b", accept)
+    with pytest.raises(errors.UnavailableError, match="b is in use"):
+        await network.at("b").listen("b", accept)
+    network.crash("b")
+    second = await network.at("b").listen("b", accept)
+    await first.close()
+    channel = await network.at("a").dial("b")
+    assert await channel.receive() == b"hello"
+    await channel.close()
+    await second.close()
+
+
+async def test_frames_can_be_late_and_keep_their_order(network, pair):
+    near, far = pair
+    delays = iter([3.0, 0.0, 1.0])
+    network.path("a", "b").delay = lambda: next(delays)
+    near.send(b"1", b"2", b"3")
+    assert [await far.receive() for _ in range(3)] == [b"1", b"2", b"3"]
+
+
+async def test_frames_can_arrive_twice(network, pair):
+    near, far = pair
+    network.path("a", "b").twice = lambda frame: frame == b"2"
+    near.send(b"1", b"2", b"3")
+    assert [await far.receive() for _ in range(4)] == [b"1", b"2", b"2", b"3"]
