@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import importlib.util
 import os
 
@@ -25,6 +26,12 @@ def _uvloop():
 def pytest_itemcollected(item):
     if is_async_test(item):  # inside the check of the process, outside all that the test asks for
         item.fixturenames.insert(item.fixturenames.index("process_is_left_clean") + 1, "loop_is_left_clean")
+
+
+def pytest_collection_finish(session):
+    """A full collection in a test need not look at thirty thousand tests, which takes it 0.4 s."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):

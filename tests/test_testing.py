@@ -230,6 +230,12 @@ class TestNoLeaks:
         end.set()
         thread.join()
 
+    def test_a_thread_about_to_end_is_none(self):
+        end = threading.Event()
+        with no_leaks():
+            threading.Thread(target=end.wait).start()
+            threading.Timer(0.01, end.set).start()
+
     def test_a_socket_is_named_with_its_address(self):
         with pytest.raises(LeakError, match=r"127\.0\.0\.1"), no_leaks():
             left = socket.create_server(("127.0.0.1", 0))
