@@ -134,7 +134,7 @@ def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
     readers = [(node, value) for node in flow.nodes for value in node.inputs if value in fetched]
     held = {value for node, value in readers if not _is_fresh(node)}
     alone = [fetched[value] == 1 and value not in held and _is_fresh(value.node) for value in flow.fetches]
-    return [_scalar if mine else copied for mine in alone]
+    return [scalar if mine else copied for mine in alone]
 
 
 def _is_fresh(node: Node) -> bool:
@@ -143,7 +143,8 @@ def _is_fresh(node: Node) -> bool:
     return kernel is not None and kernel.fresh
 
 
-def _scalar(value: Array) -> Any:
+def scalar(value: Array) -> Any:
+    """A scalar for an array of no axes, any other value as it is."""
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
@@ -152,4 +153,4 @@ def copied(value: Array) -> Any:
     return (value.copy() if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
 
 
-__all__ = ["Call", "copied"]
+__all__ = ["Call", "copied", "scalar"]

@@ -37,6 +37,7 @@ class Wait:
         seconds: how long it has been under way.
         what: what it waits to do, as far as it waits for a queue or the like, or for a value of another device; empty
             for one that computes.
+        task: the task of the cluster that it is on; empty in this process.
     """
 
     step: int
@@ -45,12 +46,13 @@ class Wait:
     line: str
     seconds: float
     what: str
+    task: str = ""
 
     def __str__(self) -> str:
         doing = f"waits to {self.what}" if self.what else "has not ended"
-        return (
-            f"step {self.step}, {self.seconds:.1f} s: {self.operation!r} ({self.op_type}) {doing}\n    at {self.line}"
-        )
+        where = f" on {self.task}" * bool(self.task)
+        begin = f"step {self.step}, {self.seconds:.1f} s{where}"
+        return f"{begin}: {self.operation!r} ({self.op_type}) {doing}\n    at {self.line}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,18 +86,21 @@ class Report:
         application: what application code waits to do with live queues and the like, the oldest first.
         idle_runners: queue runners of the graph that were never started in this session.
         detached: kernels that still run in C code although their run was cancelled.
+        absent: tasks of the cluster that have told nothing, and why.
     """
 
     waits: tuple[Wait, ...]
     application: tuple[Caller, ...]
     idle_runners: tuple[str, ...]
     detached: tuple[str, ...]
+    absent: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [str(wait) for wait in self.waits] or ["no step is running"]
         lines += [str(caller) for caller in self.application]
         lines += [f"{name} was never started: call af.train.start_queue_runners()" for name in self.idle_runners]
         lines += [f"left behind in C code: {name}" for name in self.detached]
+        lines += [f"not known: {text}" for text in self.absent]
         return "\n".join(lines)
 
 
@@ -108,23 +113,28 @@ class Runner(Protocol):
         """Whether it ever was."""
 
 
-def explain(session: Any, local: Local, graph: Graph) -> Report:
-    """What is under way in a session, and what it waits for."""
+def explain(local: Local) -> Report:
+    """What is under way in this process, and what it waits for."""
     attempts = [(thing, attempt) for thing in _waitables(local) for attempt in thing.waiting]
     by_node: dict[int, deque[_Waiting]] = {}
     for thing, attempt in sorted(attempts, key=lambda each: each[1].since):
         by_node.setdefault(id(attempt.who), deque()).append((thing, attempt))
     waits = sorted(_waits(local, by_node), key=lambda wait: -wait.seconds)
     live = sorted([_caller(*each) for each in by_node.get(id(None), ())], key=lambda caller: -caller.seconds)
+    detached = [name for threads in local.threads for name in threads.detached]
+    return Report(tuple(waits), tuple(live), (), tuple(detached))
+
+
+def with_idle_runners(report: Report, session: Any, graph: Graph) -> Report:
+    """The report, with the queue runners of the graph that were never started in the session."""
     runners: Iterable[Runner] = graph.get_collection(GraphKeys.QUEUE_RUNNERS)
     idle = [f"queue runner of {runner.name!r}" for runner in runners if not runner.was_started(session)]
-    detached = [name for threads in local.threads for name in threads.detached]
-    return Report(tuple(waits), tuple(live), tuple(idle), tuple(detached))
+    return dataclasses.replace(report, idle_runners=tuple(idle))
 
 
-def report_stall(session: Any, local: Local, graph: Graph, seconds: float) -> None:
+def report_stall(report: Report, seconds: float) -> None:
     """Say in the log that nothing has gone on for so long, and why."""
-    _log.warning("no operation has ended for %g s:\n%s", seconds, explain(session, local, graph))
+    _log.warning("no operation has ended for %g s:\n%s", seconds, report)
 
 
 def _waitables(local: Local) -> list[Waitable]:
@@ -212,4 +222,4 @@ def _doing(thing: Waitable, attempt: Attempt) -> str:
     return f"{attempt.what} {thing!r}"
 
 
-__all__ = ["Caller", "Report", "Wait", "explain", "report_stall"]
+__all__ = ["Caller", "Report", "Wait", "explain", "report_stall", "with_idle_runners"]

@@ -7,8 +7,9 @@ Nodes are named by their place; only what closes a loop reads what comes later. 
 beside the data, unpacked: {"array": 3} is the fourth. Shapes are in a table, so that those which are one object, and
 so the same in every run, are one again.
 
-Nothing is believed: ops are found in the registry alone, every number is checked, and ValueError says what does not
-fit. What the specs and shapes say is not: whoever may register a flow may run any op in any order.
+Nothing is believed: ops are found in the registry alone, every number is checked, each node takes and makes the dtypes
+that its op's own rule says, and ValueError says what does not fit. Shapes and known values are believed, for kernels
+look at the arrays; whoever may register a flow may run any op in any order.
 """
 
 import dataclasses
@@ -19,7 +20,8 @@ import numpy as np
 
 from aioflow import plain
 from aioflow.body import Body
-from aioflow.dtypes import ListSpec, ResourceSpec, Spec, TensorShape
+from aioflow.dtypes import SCALAR, ListSpec, ResourceSpec, Spec, TensorShape, bool_, int32
+from aioflow.importing import check_arity, check_attributes
 from aioflow.node import Line
 from aioflow.op import REGISTRY
 from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
@@ -27,9 +29,11 @@ from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 _LARGE: Final = 64
 """Bytes from which on an array travels beside the data."""
 _DEEPEST: Final = plain.DEEPEST
+_BOOL: Final = Spec(bool_, SCALAR)
+_INT: Final = Spec(int32, SCALAR)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Origin:
     """What a worker knows of the user's operation that a node was made of: see `Operation`.
 
@@ -45,7 +49,7 @@ class Origin:
     type: str
     line: Line | None
     id: int
-    origin: "Origin | None" = None
+    origin: "Origin | None" = dataclasses.field(default=None, repr=False)
 
 
 # Writing
@@ -137,9 +141,13 @@ class _Writer:
 def flow_from_plain(data: Any, arrays: Sequence[Any]) -> Flow:
     """The flow that `flow_to_plain` wrote. ValueError for anything else."""
     try:
-        return _Reader(data, arrays).flow(data, 0)
-    except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError(f"malformed flow: {type(error).__name__}: {error}") from error
+        flow = _Reader(data, arrays).flow(data, 0)
+    except KeyError as error:
+        raise ValueError(f"malformed flow: {error} is missing") from None
+    except (TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"malformed flow: {error}") from None
+    _check(flow)
+    return flow
 
 
 class _Reader:
@@ -148,16 +156,15 @@ class _Reader:
         self._origins: list[Origin] = []
         for fields in data["by"]:
             self._origins.append(self._origin(*fields))
-        self._shapes = [TensorShape.from_plain(sizes) for sizes in data["shapes"]]
+        self._shapes = [plain.from_plain({"shape": sizes}) for sizes in data["shapes"]]
 
     def _origin(self, name: Any, kind: Any, line: Any, number: Any, origin: Any) -> Origin:
         if not isinstance(name, str) or not isinstance(kind, str) or type(number) is not int:
             raise ValueError(f"{plain.brief(name)} is no operation")
         if line is not None and (list(map(type, line)) != [str, int, str]):
             raise ValueError(f"{plain.brief(line)} is no line")
-        return Origin(
-            name, kind, None if line is None else tuple(line), number, None if origin is None else self._origins[origin]
-        )
+        before = None if origin is None else self._origins[_place(origin, self._origins)]
+        return Origin(name, kind, None if line is None else tuple(line), number, before)
 
     def flow(self, data: Any, depth: int) -> Flow:
         if depth > _DEEPEST:
@@ -175,7 +182,7 @@ class _Reader:
 
     def _node(self, fields: Any, nodes: Sequence[Node], depth: int) -> Node:
         op, name = fields["op"], fields["name"]
-        if op not in REGISTRY:
+        if not isinstance(op, str) or op not in REGISTRY:
             raise ValueError(f"this version of aioflow has no op {plain.brief(op)}, which {plain.brief(name)} is")
         if not isinstance(name, str):
             raise ValueError(f"{plain.brief(name)} is no name")
@@ -183,10 +190,11 @@ class _Reader:
         attrs = {key: self._attr(value) for key, value in fields.get("attr", {}).items()}
         wanted = {param.name for param in definition.params if param.role == "attr"}
         if strange := attrs.keys() - wanted:
-            raise ValueError(f"{name!r}: this version of aioflow's {op} has no attribute {sorted(strange)}")
+            unknown = ", ".join(map(plain.brief, strange))
+            raise ValueError(f"{plain.brief(name)}: this version of aioflow's {op} has no attribute {unknown}")
         blocks = [Block(self.flow(block, depth + 1), tuple(block["takes"])) for block in fields.get("blocks", ())]
         specs = [self._spec(spec) for spec in fields["out"]]
-        origin: Any = self._origins[fields["by"]]
+        origin: Any = self._origins[_place(fields["by"], self._origins)]
         made = Node(origin, definition, name, (), (), attrs, specs, tuple(blocks))
         made.at_home = fields.get("home", False) is True
         return made
@@ -196,17 +204,20 @@ class _Reader:
             return self._arrays[_place(data["beside"], self._arrays)]
         return plain.from_plain(data)
 
-    def _spec(self, data: Any) -> Spec:
+    def _spec(self, data: Any, depth: int = 0) -> Spec:
+        if depth > _DEEPEST:
+            raise ValueError(f"lists and handles are nested more than {_DEEPEST} deep")
         kind, content, *rest = data
         if kind == "list":
             size, dynamic, clear, infer = rest
-            (element,) = [self._spec(item) for item in content]
+            if not (size is None or (type(size) is int and size >= 0)) or {dynamic, clear, infer} - {True, False}:
+                raise ValueError(f"{plain.brief(rest)} is no size of a list, followed by three truths")
+            (element,) = [self._spec(item, depth + 1) for item in content]
             return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=infer)
-        if kind == "resource":
-            return ResourceSpec(tuple([self._spec(item) for item in content]))
+        if kind == "resource" and isinstance(content, list):
+            return ResourceSpec(tuple([self._spec(item, depth + 1) for item in content]))
         dtype = plain.from_plain({"dtype": kind})
-        known = tuple(rest[0]) if rest and isinstance(rest[0], list) else rest[0] if rest else None
-        return Spec(dtype, self._shapes[_place(content, self._shapes)], known)
+        return Spec(dtype, self._shapes[_place(content, self._shapes)], _known(*rest))
 
     @staticmethod
     def _value(nodes: Sequence[Node], place: Any, index: Any) -> Value:
@@ -220,6 +231,14 @@ def _place(place: Any, among: Sequence[Any]) -> int:
     return place
 
 
+def _known(data: Any = None) -> Any:
+    """What is known of a small integer value."""
+    values = data if isinstance(data, list) else [data]
+    if not all(value is None or type(value) is int for value in values):
+        raise ValueError(f"{plain.brief(data)} is no known value: an integer, or a list of them and of None")
+    return tuple(data) if isinstance(data, list) else data
+
+
 def _check_order(nodes: Sequence[Node]) -> None:
     seen: set[Node] = set()
     for node in nodes:
@@ -227,6 +246,99 @@ def _check_order(nodes: Sequence[Node]) -> None:
             if source not in seen and not is_back_edge(source, node):
                 raise ValueError(f"{node.name!r} needs {source.name!r}, which comes later")
         seen.add(node)
+
+
+# Types
+
+
+def _check(flow: Flow) -> None:
+    """ValueError unless every node takes and makes what its op does, by its own rule. Kernels rely on that."""
+    for node in flow.nodes:
+        try:
+            check_arity(node.definition, len(node.inputs))
+            check_attributes(node.definition, node.attrs)
+            if node.blocks:
+                _check_blocks(node)
+            else:
+                _check_rule(node)
+        except Exception as error:  # a rule meets what no graph would have passed it
+            raise ValueError(f"{plain.brief(node.name)} ({node.definition.name}): {error}") from None
+
+
+def _check_rule(node: Node) -> None:
+    wanted = [param.name for param in node.definition.params if param.role == "attr"]
+    if missing := [name for name in wanted if name not in node.attrs]:
+        raise ValueError(f"attribute {', '.join(missing)} is missing")
+    found = node.definition.infer(node.input_specs, node.attrs)
+    if node.definition.name != "no_records":  # which is a list of whatever is wanted, and holds nothing
+        node.output_specs = _agreed("it makes", found, node.output_specs)
+
+
+def _agreed(what: str, found: Sequence[Spec], stated: Sequence[Spec]) -> list[Spec]:
+    """What was stated, with handles as they are found. ValueError unless both are of the same dtypes."""
+    if len(found) != len(stated) or not all(map(_agree, found, stated)):
+        shown, said = [", ".join(map(str, specs[:8])) or "nothing" for specs in (found, stated)]
+        raise ValueError(f"{what} {shown}, not {said}")
+    return [ours if _is_handle(ours) else theirs for ours, theirs in zip(found, stated, strict=True)]
+
+
+def _agree(found: Spec, stated: Spec) -> bool:
+    if isinstance(found, ListSpec):
+        return isinstance(stated, ListSpec) and _agree(found.element, stated.element)
+    return found.dtype is stated.dtype and not (_is_handle(found) and isinstance(stated, ListSpec))
+
+
+def _is_handle(spec: Spec) -> bool:
+    return isinstance(spec, ResourceSpec) and not isinstance(spec, ListSpec)
+
+
+def _check_blocks(node: Node) -> None:
+    """ValueError unless the blocks of a branch or loop take and make what it passes on."""
+    if node.definition.name not in ("cond", "while_loop"):
+        raise ValueError("it runs no blocks")
+    if len(node.blocks) != 2 and not (node.attrs.get("limited") and len(node.blocks) == 1):
+        raise ValueError(f"it has {len(node.blocks)} blocks")
+    loops = node.definition.name == "while_loop"
+    given = _given_in_loop(node) if loops else list(node.input_specs)
+    for block in node.blocks:
+        taken = [given[_place(place, given)] for place in block.takes]
+        specs = _agreed("a block takes", taken, [argument.output_specs[0] for argument in block.flow.feeds])
+        for argument, spec in zip(block.flow.feeds, specs, strict=True):
+            argument.output_specs = [spec]
+        _check(block.flow)
+    made = [[value.spec for value in block.flow.fetches] for block in node.blocks]
+    if loops:
+        _check_loop(node, *made)
+    else:
+        _agreed("it takes", node.input_specs[:1], [_BOOL])
+        for outputs in made:
+            node.output_specs = _agreed("a branch makes", outputs, node.output_specs)
+
+
+def _given_in_loop(node: Node) -> list[Spec]:
+    """What the blocks of a loop are given, by the number of the input."""
+    first, count, replays = (int(node.attrs[name]) for name in ("limited", "variables", "replays"))
+    inputs, last = node.input_specs, first + count
+    if min(count, replays) < 0 or last + replays > len(inputs) or len(node.output_specs) <= count:
+        raise ValueError(
+            f"{len(inputs)} inputs and {len(node.output_specs)} outputs are not those of {count} variables"
+        )
+    _agreed("a loop with a limit takes", inputs[:first], [_INT] * first)
+    elements = [ListSpec.check(spec).element for spec in inputs[last : last + replays]]
+    return [*inputs[:last], *elements, *inputs[last + replays :]]
+
+
+def _check_loop(node: Node, *made: Sequence[Spec]) -> None:
+    first, count = int(node.attrs["limited"]), node.attrs["variables"]
+    started = _agreed("it starts with", node.input_specs[first : first + count], node.output_specs[:count])
+    outputs = [*started, *node.output_specs[count:]]
+    _agreed("it counts in", [_INT], outputs[count : count + 1])
+    records = [ListSpec.check(spec).element for spec in outputs[count + 1 :]]
+    *conditions, body = made
+    _agreed("its body makes", body, [*outputs[:count], *records])
+    for condition in conditions:
+        _agreed("its condition makes", condition, [_BOOL])
+    node.output_specs = outputs
 
 
 __all__ = ["Origin", "flow_from_plain", "flow_to_plain"]

@@ -401,9 +401,9 @@ class Graph:
         """Whether it may be fetched."""
         return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
 
-    def as_graph_def(self) -> Any:
-        """The graph as plain data, a `GraphDef`, to store or send."""
-        return METHODS["as_graph_def"](self)
+    def as_graph_def(self, from_version: int = 0) -> Any:
+        """The graph as plain data, a `GraphDef`, to store or send; with a version, what was added since it had that."""
+        return METHODS["as_graph_def"](self, from_version)
 
     def __repr__(self) -> str:
         return f"<af.Graph of {len(self._operations)} operations>"

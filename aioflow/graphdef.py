@@ -328,19 +328,20 @@ def _refuse_constant(text: str) -> Any:
 # From a graph
 
 
-def graph_def(graph: Graph) -> GraphDef:
-    """All operations of `graph` as plain data.
+def graph_def(graph: Graph, from_version: int = 0) -> GraphDef:
+    """The operations of `graph`, from that number on, as plain data.
 
     Raises:
         ValueError: an operation holds what exists in this process alone, as the function of a `py_func`.
     """
-    return GraphDef(tuple([_node_def(operation) for operation in graph.get_operations()]))
+    return GraphDef(tuple([node_def(operation) for operation in graph.get_operations()[from_version:]]))
 
 
 METHODS["as_graph_def"] = graph_def
 
 
-def _node_def(operation: Operation) -> NodeDef:
+def node_def(operation: Operation) -> NodeDef:
+    """The operation as plain data."""
     reads = [t.op.name if t.index == 0 else t.name for t in operation.inputs]
     override = operation.gradient_override
     return NodeDef(
@@ -361,7 +362,7 @@ def _node_def(operation: Operation) -> NodeDef:
 def _attribute(value: Any) -> Any:
     if not isinstance(value, Body):
         return value
-    nodes = tuple([_node_def(operation) for operation in value.graph.get_operations()])
+    nodes = tuple([node_def(operation) for operation in value.graph.get_operations()])
     names = tuple([argument.op.name for argument in value.arguments])
     return BodyDef(nodes, names, value.takes, tuple([output.name for output in value.outputs]))
 

@@ -16,6 +16,9 @@ from aioflow.graph import Graph, get_default_graph
 from aioflow.graphdef import BodyDef, GraphDef, NodeDef, Source, source_of
 from aioflow.node import Attrs, Operation, Tensor
 from aioflow.op import REGISTRY, Op
+from aioflow.plain import brief
+
+_LONGEST: Final = 300
 
 
 def import_graph_def(
@@ -107,7 +110,7 @@ class _Import:
         for node in self._nodes.values():
             for place, (name, index) in enumerate(self._sources[node.name] if node.op == "merge" else ()):
                 if index >= 0 and (name, index) not in self._mapped and self._closes_loop(name, node):
-                    self._made[node.name].update_input(place, self._made[name].outputs[index])
+                    self._made[node.name].update_input(place, self._input(node, name, index))
 
     def tell_origins(self) -> None:
         """Tell each operation of a gradient which operation's it is."""
@@ -196,8 +199,8 @@ class _Import:
         if sources and not begun:
             raise _wrong(node, "nothing comes to it but what it has begun itself")
         inputs = tuple([self._input(node, *(source if source in begun else begun[0])) for source in sources])
-        _check_arity(definition, node, len(inputs))
         try:
+            check_arity(definition, len(inputs))
             attr = {
                 name: self._body(node, value, inputs) if isinstance(value, BodyDef) else value
                 for name, value in node.attr.items()
@@ -281,18 +284,24 @@ def _text(name: str, index: int) -> str:
 
 def _wrong(node: NodeDef, problem: str) -> ValueError:
     built = "" if node.line is None else f"\n  built at: {node.line[0]}:{node.line[1]} in {node.line[2]}"
-    return ValueError(f"node {node.name!r} ({node.op}): {problem}{built}")
+    return ValueError(f"node {_shown(node.name)!r} ({_shown(node.op)}): {problem}{built}")
+
+
+def _shown(name: str) -> str:
+    """A name in an error, of which there has to be more to be seen."""
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
 
 
 # What an op takes
 
 
-def _check_arity(definition: Op[Any], node: NodeDef, count: int) -> None:
+def check_arity(definition: Op[Any], count: int) -> None:
+    """ValueError if the op does not take so many inputs."""
     roles = [param.role for param in definition.params]
     singles, lists = roles.count("tensor"), roles.count("list")
     if count < singles or (count > singles and not lists) or (lists and (count - singles) % lists):
         wanted = f"{singles} inputs" + (f" and {lists} lists of equal length" if lists else "")
-        raise _wrong(node, f"it takes {wanted}, and has {count}")
+        raise ValueError(f"it takes {wanted}, and has {count}")
 
 
 def _given(attr: Mapping[str, Any], place: int, spec: Spec, argument: NodeDef) -> Spec:
@@ -306,14 +315,19 @@ def _given(attr: Mapping[str, Any], place: int, spec: Spec, argument: NodeDef) -
     return Spec(argument.attr["dtype"], argument.attr["shape"])
 
 
-def _attributes(definition: Op[Any], attr: Mapping[str, Any]) -> Attrs:
+def check_attributes(definition: Op[Any], attr: Mapping[str, Any]) -> None:
+    """ValueError if the op has no such attributes, or they are of other types."""
     hints = _hints(definition.rule)
     names = [param.name for param in definition.params if param.role == "attr"]
     for name, value in attr.items():
         if name not in names:
-            raise ValueError(f"it has no attribute {name!r}, but {', '.join(names) or 'none'}")
+            raise ValueError(f"it has no attribute {brief(name)}, but {', '.join(names) or 'none'}")
         if not _fits(value, hints[name]):
-            raise ValueError(f"{value!r} cannot be its attribute {name!r}, which is of type {hints[name]}")
+            raise ValueError(f"{brief(value)} cannot be its attribute {name!r}, which is of type {hints[name]}")
+
+
+def _attributes(definition: Op[Any], attr: Mapping[str, Any]) -> Attrs:
+    check_attributes(definition, attr)
     data = {param.name: None for param in definition.params if param.role != "attr"}
     values, _ = definition._arguments((), {**data, **attr})
     return {p.name: value for p, value in zip(definition.params, values, strict=True) if p.role == "attr"}

@@ -14,6 +14,7 @@ from aioflow.config import Config
 from aioflow.devices import blas
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import HERE, Device, local_devices
+from aioflow.devices.memory import MemoryUse
 from aioflow.files import FILES, Files
 from aioflow.plan_cache import Plans
 from aioflow.program import Unit
@@ -54,7 +55,7 @@ class Local:
         self.task: Final = task
         self.py_funcs: Final = py_funcs
         """The functions that graphs may call by name."""
-        self.resources: Final = Resources()
+        self.resources: Final = Resources(shared=task == HERE)
         self.devices: Final = local_devices(config, task)
         first = self.devices[0]
         assert isinstance(first, Device)
@@ -145,6 +146,10 @@ class Local:
         self.steps.discard(step)
         if not self.steps and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+
+    def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the devices that account for it."""
+        return {device.name: device.memory.use() for device in self.devices if device.accounts is not None}
 
     async def close(self) -> list[str]:
         """Release state and threads. Returns what still runs in C code after the limit."""

@@ -20,7 +20,7 @@ from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Plan
 from aioflow.program import Outputs, Unit
 from aioflow.programs import Programs
-from aioflow.step import Step, deadline_exceeded
+from aioflow.step import Joint, Step, deadline_exceeded
 
 
 class Streamed(Step):
@@ -35,8 +35,8 @@ class Streamed(Step):
 
     __slots__ = ("_places", "_programs", "failure", "given", "made", "runner")
 
-    def __init__(self, local: Local, plan: Plan, programs: Programs) -> None:
-        super().__init__(local, plan.counted)
+    def __init__(self, local: Local, plan: Plan, programs: Programs, joint: Joint | None = None) -> None:
+        super().__init__(local, plan.counted, joint=joint)
         loop = asyncio.get_running_loop()
         self._programs: Final = programs
         self.given: Final = {tensor: loop.create_future() for tensor in plan.signature.feeds}
@@ -110,15 +110,14 @@ class PartialRun:
     long, on an error, which every later call raises, and when the handle is gone before all was fed.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_fetched", "_needs", "_timeout", "local", "step")
+    __slots__ = ("__weakref__", "_calls", "_fetched", "_needs", "_timeout", "step")
 
-    def __init__(self, local: Local, plan: Plan, programs: Programs, timeout: float | None = None) -> None:
-        self.local: Final = local
+    def __init__(self, step: Streamed, plan: Plan, timeout: float | None = None) -> None:
         self._timeout: Final = timeout
         self._fetched: set[Tensor] = set()
         self._needs = dict(zip(plan.signature.fetches, _needs(plan.flow), strict=True))
         self._calls = 0
-        self.step: Final = Streamed(local, plan, programs)
+        self.step: Final = step
         weakref.finalize(self, self.step.abandon).atexit = False
 
     @property
@@ -180,9 +179,7 @@ class PartialRun:
         tensors = []
         for element in fetches:
             if isinstance(element, Operation):
-                raise errors.InvalidArgumentError(
-                    f"{element.name!r} is an operation: it runs as soon as it can, and only tensors can be fetched"
-                )
+                raise errors.InvalidArgumentError(only_tensors(element))
             if element not in self.step.made:
                 raise errors.InvalidArgumentError(f"{element.name!r} is not among the fetches of this partial run")
             if element in self._fetched:
@@ -212,6 +209,11 @@ class PartialRun:
         given = sum(future.done() for future in step.given.values())
         feeds, fetches = f"{given} of {len(step.given)} fed", f"{len(self._fetched)} of {len(step.made)} fetched"
         return f"<af.PartialRun {step.id}: {feeds}, {fetches}{', over' if self.runner.done() else ''}>"
+
+
+def only_tensors(operation: Operation) -> str:
+    """Why an operation cannot be asked for."""
+    return f"{operation.name!r} is an operation: it runs as soon as it can, and only tensors can be fetched"
 
 
 def _failure(error: BaseException) -> errors.OpError:

@@ -244,7 +244,7 @@ class _Partition:
         """A value in its lossy form, made once on its device."""
         if (value, codec) not in self._lossy:
             home = self._places[origin]
-            for node in encoding(value, codec, home):
+            for node in encoding(value, codec, home, self._compression.container):
                 self._add(home, self._order[origin] + _AFTER, node)
             self._lossy[value, codec] = Value(node, 0)
         return self._lossy[value, codec]

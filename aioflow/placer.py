@@ -14,9 +14,10 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.dtypes import DeviceKind
 from aioflow.partition import Part, partition
 from aioflow.passes.compress import Compression
-from aioflow.passes.flow import Flow
+from aioflow.passes.flow import Flow, Node
+from aioflow.passes.gather import gathered
 from aioflow.passes.memory_kinds import memory_kinds
-from aioflow.placement import Placement, lowered, place, state_bytes, state_key
+from aioflow.placement import Arrangement, Placement, lowered, place, state_bytes, state_key
 from aioflow.scheduling import scheduled
 
 _log: Final = logging.getLogger("aioflow.placement")
@@ -29,10 +30,17 @@ class Placer:
         model: what things cost, estimated or measured.
     """
 
-    def __init__(self, config: Config, devices: Sequence[DeviceAttributes]) -> None:
+    def __init__(self, config: Config, devices: Sequence[DeviceAttributes], container: str = "") -> None:
+        """Of a session.
+
+        Args:
+            config: how it works.
+            devices: what it can use.
+            container: where there is on these devices what is the session's alone.
+        """
         self._config = config
         self.use(devices)
-        self._compression = Compression(config.compression)
+        self._compression = Compression(config.compression, container)
         self._homes: dict[Hashable, str] = {}
         self._state: dict[Hashable, float] = {}
         """The bytes of what is at home."""
@@ -41,45 +49,54 @@ class Placer:
 
     def use(self, devices: Sequence[DeviceAttributes]) -> None:
         """These are the devices from here on. What holds state is still taken to be where it was placed."""
-        self._sites = [
-            Site(device.name, DeviceSpec.from_string(device.name), DeviceKind(device.device_type), device.memory_limit)
-            for device in devices
-        ]
+        self._sites = list(map(_site, devices))
         self._incarnations = {device.name: device.incarnation for device in devices}
 
-    def split(self, flow: Flow, streamed: bool = False) -> Sequence[Part]:
+    def split(self, flow: Flow, streamed: bool = False, home: DeviceAttributes | None = None) -> Sequence[Part]:
         """The parts of a flow, one for each device. InvalidArgumentError, saying why, if something has no place.
 
-        `streamed`: its feeds arrive while it runs.
+        Args:
+            flow: what is to run.
+            streamed: whether its feeds arrive while it runs.
+            home: the device that all feeds come to, and that all fetches come from, though it be none of the session's;
+                any of these, if it is None.
         """
-        sites = {site.name: site for site in self._sites}
-        parts = [_with_memory_kinds(part, sites[part.device].kind) for part in self._parts(flow)]
+        sites = {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
+        parts = [_with_memory_kinds(part, sites[part.device].kind) for part in self._parts(flow, home)]
         return scheduled(parts, sites, self.model, self._config, streamed)
 
-    def _parts(self, flow: Flow) -> Sequence[Part]:
-        if len(self._sites) == 1 and not _asks(flow) and not self._config.log_device_placement:
+    def _parts(self, flow: Flow, home: DeviceAttributes | None) -> Sequence[Part]:
+        alone = len(self._sites) == 1 and (home is None or home.name == self._sites[0].name)
+        if alone and not _asks(flow) and not self._config.log_device_placement:
             every = tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches)))
             return [Part(self._sites[0].name, flow, *every)]
         with self._lock:
+            at_home: frozenset[Node] = frozenset()
+            if home is not None:
+                flow, at_home = gathered(flow)
             flow = self._lowered(flow)
             placed = self._place(flow)
+            devices, incarnations = dict(placed.devices), self._incarnations
+            if home is not None:
+                devices |= dict.fromkeys(at_home, home.name)
+                incarnations = {**incarnations, home.name: home.incarnation}
             for node, device in placed.devices.items():
                 if node.definition.handle:
                     self._homes.setdefault(state_key(node), device)
                     self._state[state_key(node)] = state_bytes(node)
         if self._config.log_device_placement:
-            _log.info("%s", placed)
-        return partition(flow, placed.devices, self._incarnations, self._compression)
+            _log.info("%s", placed.report())
+        return partition(flow, devices, incarnations, self._compression)
 
     def placement(self, flow: Flow) -> Placement:
         """Where each node of a flow would go, and why; branches and loops that span devices node by node."""
-        return self._place(self._lowered(flow))
+        return self._place(self._lowered(flow)).report()
 
     def _lowered(self, flow: Flow) -> Flow:
         """The flow with primitives for branches and loops that span devices."""
         return flow if len(self._sites) == 1 else lowered(flow, self._sites, self._homes)
 
-    def _place(self, flow: Flow) -> Placement:
+    def _place(self, flow: Flow) -> Arrangement:
         soft = self._config.allow_soft_placement
         return place(flow, self._with_room(flow), self.model, soft=soft, homes=self._homes)
 
@@ -95,6 +112,11 @@ class Placer:
             else dataclasses.replace(site, memory_limit=int(max(0, site.memory_limit - held[site.name])))
             for site in self._sites
         ]  # fmt: skip
+
+
+def _site(device: DeviceAttributes) -> Site:
+    spec, kind = DeviceSpec.from_string(device.name), DeviceKind(device.device_type)
+    return Site(device.name, spec, kind, device.memory_limit)
 
 
 def _with_memory_kinds(part: Part, kind: DeviceKind) -> Part:

@@ -13,6 +13,7 @@ from aioflow.cost_model import CostModel
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, attributes_of
 from aioflow.devices.gpu import Gpu
+from aioflow.partition import Part
 from aioflow.placement import Placement
 from aioflow.placer import Placer
 from aioflow.plan import Plan, Signature, make_flow, make_plan
@@ -75,9 +76,13 @@ class Plans:
         """What things are taken to cost."""
         return self._placer.model
 
-    def placement(self, signature: Signature) -> Placement:
-        """Where each node of a call would be put, and why."""
-        return self._placer.placement(make_flow(signature, self._config.optimize))
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why. It is found out on a compute thread if that takes long."""
+
+        def find() -> Placement:
+            return self._placer.placement(make_flow(signature, self._config.optimize))
+
+        return await self._compute.run(find, "planning") if self.is_long(signature) else find()
 
     def clear(self) -> None:
         """Forget all plans."""
@@ -136,14 +141,18 @@ class Plans:
         return "plain" if self._config.executor == "tokens" or options.trace else "fused"
 
     def _assembled(self, plan: Plan, form: Form) -> Programs:
+        if form in ("streamed", "unchanged"):
+            plan = self._made(plan.signature, form != "unchanged", form == "streamed").plan
+        return self.assembled(plan.parts, form)
+
+    def assembled(self, parts: Sequence[Part], form: Form) -> Programs:
+        """The programs of these parts."""
         stream = form == "streamed"
-        if stream or form == "unchanged":
-            plan = self._made(plan.signature, form != "unchanged", stream).plan
         fused = form == "fused" or (stream and self._config.executor != "tokens")
         tracked = self._config.track_memory or self._config.memory_limit is not None
         blocks = fused and not stream and not tracked and self._config.fuse_elementwise
         made = []
-        for part in plan.parts:
+        for part in parts:
             device = self._devices[part.device]
             with device if isinstance(device, Gpu) else contextlib.nullcontext():  # constants are brought there
                 program = assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks)

@@ -238,11 +238,11 @@ class Queue(Waitable):
 
         OutOfRangeError if the queue is closed and has fewer; these stay.
         """
-        return _items(await self._take(count, False, who))
+        return _items(await self.take_marked(count, False, who))
 
     async def take_up_to(self, count: int, who: Any = None) -> list[Item]:
         """The same; of a closed queue what is left, if that is at least one element."""
-        return _items(await self._take(count, True, who))
+        return _items(await self.take_marked(count, True, who))
 
     async def take_batch(self, count: int, fewer: bool = False, who: Any = None, work: Work | None = None) -> Item:
         """The next elements component by component, stacked: as `take_many` takes them, `take_up_to` if `fewer`.
@@ -254,18 +254,19 @@ class Queue(Waitable):
             work: where many bytes are copied; here if it is None.
         """
         elements = self._typed()
-        taken = await self._take(count, fewer, who)
+        taken = await self.take_marked(count, fewer, who)
         items = _items(taken)
         if work is None or not items or len(items) * _bytes(items[:1]) < LARGE:
             return elements.batch(items)
         try:
             made: Item = await work(elements.batch, items)
         except BaseException:
-            self._restore(taken)
+            self.put_back(taken)
             raise
         return made
 
-    async def _take(self, count: int, fewer: bool, who: Any) -> Sequence[Taken]:
+    async def take_marked(self, count: int, fewer: bool = False, who: Any = None) -> Sequence[Taken]:
+        """The next elements, as `take_many` or `take_up_to` takes them, each with what `put_back` needs."""
         if count < 0:
             raise ValueError(f"{count} elements cannot be taken of a queue")
         if not count:
@@ -283,8 +284,8 @@ class Queue(Waitable):
         if isinstance(attempt.serve, _Take) and attempt.outcome is not None:
             self._put_back(attempt.outcome[0])
 
-    def _restore(self, taken: Sequence[Taken]) -> None:
-        """What was taken is there again, for whoever waits."""
+    def put_back(self, taken: Sequence[Taken]) -> None:
+        """What was taken is there again, where it was, for whoever waits."""
         with self._lock:
             self._put_back(taken)
             served = self._serve()

@@ -69,10 +69,15 @@ _shared_lock: Final = threading.Lock()
 
 def shared_container(name: str) -> Container:
     """The process's container of that name, made if there is none. ValueError if the name is malformed."""
+    made = _new_container(name)
+    with _shared_lock:
+        return _shared.setdefault(name, made)
+
+
+def _new_container(name: str) -> Container:
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"{name!r} is not a valid container name: letters, digits and _ . - / only")
-    with _shared_lock:
-        return _shared.setdefault(name, Container())
+    return Container()
 
 
 def drop_shared(names: Iterable[str] | None) -> list[Container]:
@@ -83,11 +88,15 @@ def drop_shared(names: Iterable[str] | None) -> list[Container]:
 
 
 class Resources:
-    """The containers one session can reach: its own default one, and the process's by name."""
+    """The containers one session can reach: its own default one, and the process's by name.
 
-    def __init__(self) -> None:
+    Those of a cluster's task are all its own, for a process may run several: `shared` is False.
+    """
+
+    def __init__(self, shared: bool = True) -> None:
         self._own = Container()
         self._used: dict[str, Container] = {}
+        self._shared: Final = shared
 
     def container(self, name: str) -> Container:
         """The container of that name; the session's own for an empty name."""
@@ -95,8 +104,22 @@ class Resources:
             return self._own
         found = self._used.get(name)
         if found is None:
-            found = self._used[name] = shared_container(name)
+            make = shared_container if self._shared else _new_container
+            found = self._used[name] = make(name)
         return found
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Release what the task has in these containers; in all, if none are named."""
+        wanted = set(names)
+        for name, container in {"": self._own, **self._used}.items():
+            if name in wanted or not wanted:
+                container.clear()
+
+    def forget(self, name: str) -> None:
+        """Release what the task has in this container, of which it will not hear again."""
+        container = self._used.pop(name, None)
+        if container is not None:
+            container.clear()
 
     def alive(self) -> list[Any]:
         """All live objects in the containers that the session has reached."""
@@ -108,6 +131,8 @@ class Resources:
 
     def clear(self) -> None:
         """Release the session's own state; what is shared stays."""
+        if not self._shared:
+            self.drop(())
         self._own.clear()
         self._used.clear()
 

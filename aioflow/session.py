@@ -11,32 +11,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aioflow import errors, scopes
-from aioflow.calls import Call, copied
+from aioflow.calls import copied
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions, expect
 from aioflow.cost_model import CostModel
-from aioflow.devices.device import DeviceAttributes, attributes_of
+from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
-from aioflow.explain import Report, explain, report_stall
+from aioflow.engine import AnyCall, AnyPartialRun, LocalEngine
+from aioflow.explain import Report, explain, report_stall, with_idle_runners
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
-from aioflow.kernels.compression import savings_of
-from aioflow.kernels.queue_handles import live_queue
 from aioflow.local import Local
 from aioflow.node import Operation, Tensor
-from aioflow.partial import PartialRun, Streamed
 from aioflow.placement import Placement
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT
-from aioflow.queues import Queue
 from aioflow.resources import Container, drop_shared
-from aioflow.slices import slice_of
 from aioflow.streaming import stream
-from aioflow.structure import Fetches, parse_fetches
+from aioflow.structure import parse_fetches
 from aioflow.tracing import RunMetadata
 
 if TYPE_CHECKING:
-    from aioflow.net.client import Address, RemoteCall, RemoteEngine
+    from aioflow.net.client import Address, RemoteEngine
 
 _running_loop: Final = asyncio._get_running_loop
 
@@ -64,11 +60,10 @@ class Session:
         expect("config", config, Config)
         self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
-        self._local = Local(self.config)
-        self._remote = remote_engine(target, self.graph, self.config) if target else None
-        self._local.on_stall = functools.partial(_report_stall, weakref.ref(self))
-        self._calls: dict[Any, Call | RemoteCall] = {}
-        self._partial: set[Streamed] = set()
+        self._engine: Final = _engine_at(target, self.graph, self.config) if target else LocalEngine(self.config)
+        if isinstance(self._engine, LocalEngine):
+            self._engine.local.on_stall = functools.partial(_report_stall, weakref.ref(self))
+        self._calls: dict[Any, AnyCall] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         with _sessions_lock:
@@ -135,7 +130,7 @@ class Session:
         check_distinct(keys)
         flat = [tensor for key in keys for tensor in key.tensors]
         ordered = in_order(flat)
-        call = self._made(parse_fetches(self.graph, fetches), ordered)
+        call = self._engine.call(parse_fetches(self.graph, fetches), ordered)
         arrange = _arrangement(keys, [flat.index(tensor) for tensor in ordered])
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
@@ -150,14 +145,11 @@ class Session:
 
         return run
 
-    def _made(self, fetches: Fetches, feeds: Sequence[Tensor]) -> "Call | RemoteCall":
-        return Call(self._local, fetches, feeds) if self._remote is None else self._remote.call(fetches, feeds)
-
-    def _call(self, fetches: Any, feeds: tuple[Tensor, ...]) -> "Call | RemoteCall":
+    def _call(self, fetches: Any, feeds: tuple[Tensor, ...]) -> AnyCall:
         key = _key(fetches), feeds
         found = self._calls.get(key) if key[0] is not None else None
         if found is None:
-            found = self._made(parse_fetches(self.graph, fetches), feeds)
+            found = self._engine.call(parse_fetches(self.graph, fetches), feeds)
             if key[0] is not None:
                 if len(self._calls) >= self.config.plan_cache_size:
                     self._calls.pop(next(iter(self._calls)))
@@ -166,7 +158,7 @@ class Session:
 
     async def partial_run_setup(
         self, fetches: Any, feeds: Iterable[Any] = (), options: RunOptions | None = None
-    ) -> PartialRun:
+    ) -> AnyPartialRun:
         """Begin a step whose feeds will be given, and whose fetches will be taken, by calls of `partial_run`.
 
         What needs no feed begins to run at once. The time limit, of `options` or else of the session, is for each call
@@ -174,21 +166,14 @@ class Session:
         any more and feeds are missing.
         """
         self._check()
-        self._only_here("partial runs")
         keys = [feed_key(self.graph, feed) for feed in feeds]
         check_distinct(keys)
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
-        planned = await self._local.plans.plan(Signature(tuple(tensors), parsed.tensors, parsed.operations))
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
-        programs = await self._local.plans.programs(planned, "streamed")
-        handle = PartialRun(self._local, planned.plan, programs, limit)
-        step = handle.step
-        self._partial.add(step)
-        step.runner.add_done_callback(lambda runner: self._partial.discard(step))
-        return handle
+        return await self._engine.begin(Signature(tuple(tensors), parsed.tensors, parsed.operations), limit)
 
-    async def partial_run(self, handle: PartialRun, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
+    async def partial_run(self, handle: AnyPartialRun, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
         """Give some feeds to a partial run and return some of its fetches, in the structure of `fetches`.
 
         Each feed and fetch is used once; after the last the handle is dead. Cancelling ends that partial run alone.
@@ -200,7 +185,7 @@ class Session:
             af.errors.OpError: the step failed, now or in an earlier call.
         """
         self._check()
-        if not isinstance(handle, PartialRun) or handle.local is not self._local:
+        if not self._engine.began(handle):
             raise errors.InvalidArgumentError(f"{handle!r} is no partial run of this session; see partial_run_setup")
         given = {tensor: converter(tensor)(value) for tensor, value in parse_feeds(self.graph, feeds).items()}
         parsed = parse_fetches(self.graph, fetches)
@@ -213,8 +198,7 @@ class Session:
         Also which queue runners of the graph were never started. `str` of it is the text.
         """
         self._check()
-        self._only_here("reports of what is waited for")
-        return explain(self, self._local, self.graph)
+        return with_idle_runners(await self._engine.explain(), self, self.graph)
 
     async def stream(
         self,
@@ -246,28 +230,23 @@ class Session:
             return
         self._check()
         self._closed = True
-        try:
-            await self._local.abort(errors.CancelledError("the session was closed while the run went on"))
-            await asyncio.gather(*[step.stop() for step in self._partial])
-        finally:
-            self._calls.clear()
-            if self._remote is not None:
-                await self._remote.close()
-            await self._local.close()
+        self._calls.clear()
+        await self._engine.close()
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
         return self._closed
 
-    def queue(self, handle: Any) -> Queue:
+    def queue(self, handle: Any) -> Any:
         """The live queue behind a handle: what steps of this session put elements into and take them off.
 
             await session.queue(images).put(image)
             async for loss in session.queue(losses): ...
 
-        It is made now if no step has made it. What is put is converted as feeds are: TypeError or ValueError if an
-        element cannot be so.
+        It is an `aioflow.queues.Queue`; of a session of a cluster a `RemoteQueue`, whose waiting is done where the
+        queue lives. It is made now if no step has made it. What is put is converted as feeds are: TypeError or
+        ValueError if an element cannot be so.
 
         Args:
             handle: the queue in the graph, or the tensor that is its handle.
@@ -277,18 +256,15 @@ class Session:
             af.errors.InvalidArgumentError: it is shared, and was made with other attributes.
         """
         self._check()
-        self._only_here("live queues")
         tensor = self.graph.as_graph_element(getattr(handle, "queue_ref", handle), allow_operation=False)
         assert isinstance(tensor, Tensor)
-        return live_queue(self._local.resources, tensor)
+        return self._engine.queue(tensor)
 
     def list_devices(self) -> list[DeviceAttributes]:
         """The devices it can use. Of a cluster's session they are known once it has run something."""
-        if self._remote is not None:
-            return list(self._remote.devices)
-        return [attributes_of(device) for device in self._local.devices]
+        return list(self._engine.devices)
 
-    def memory(self) -> dict[str, MemoryUse]:
+    async def memory(self) -> dict[str, MemoryUse]:
         """What kernels have made and is still alive, by the names of the devices that account for it.
 
         Feeds count from when a kernel returns them, constants from when they are first used; what kernels allocate and
@@ -297,49 +273,46 @@ class Session:
         Raises:
             ValueError: none does, as neither `Config(track_memory=True)` nor a memory limit asks for it.
         """
-        self._check_open()
-        self._only_here("accounts of memory")
-        found = {device.name: device.memory.use() for device in self._local.devices if device.accounts is not None}
+        self._check()
+        found = await self._engine.memory()
         if not found:
             raise ValueError("no device accounts for its memory: open the session with af.Config(track_memory=True)")
         return found
 
-    def placement(self, fetches: Any, feeds: Iterable[Any] = ()) -> Placement:
+    async def placement(self, fetches: Any, feeds: Iterable[Any] = ()) -> Placement:
         """Where each node of a run would be put, and why; `str` of it is a table. Nothing runs.
 
         Args:
             fetches: as for `run`.
             feeds: the tensors that would be fed.
         """
-        self._check_open()
-        self._only_here("placements")
+        self._check()
         keys = [feed_key(self.graph, feed) for feed in feeds]
         tensors = tuple(in_order(tensor for key in keys for tensor in key.tensors))
         parsed = parse_fetches(self.graph, fetches)
         computed = tuple([tensor for tensor in parsed.tensors if tensor not in tensors])
-        return self._local.plans.placement(Signature(tensors, computed, parsed.operations))
+        return await self._engine.placement(Signature(tensors, computed, parsed.operations))
 
-    @property
-    def savings(self) -> dict[str, Saving]:
+    async def savings(self) -> dict[str, Saving]:
         """What lossy forms have saved so far, by the edge between devices that they went along."""
-        return savings_of(self._local.resources).edges
+        self._check()
+        return await self._engine.savings()
 
     @property
     def cost_model(self) -> CostModel:
         """What its placement takes operations and transfers to cost; each traced run teaches it what they took."""
         return self._local.plans.model
 
-    def replan(self) -> None:
+    async def replan(self) -> None:
         """Forget all plans, so that each call is placed anew, by what the cost model has learnt. State stays.
 
             await session.run(train, feeds, af.RunOptions(trace=True))
-            session.replan()
+            await session.replan()
 
         A model that was saved serves another session: `af.Config(cost_model=af.CostModel.load(path))`.
         """
-        self._check_open()
-        self._only_here("new placements")
-        self._local.plans.clear()
+        self._check()
+        await self._engine.replan()
 
     @property
     def cached_plans(self) -> list[Signature]:
@@ -353,7 +326,8 @@ class Session:
 
     async def _leave(self, containers: Iterable[Container]) -> None:
         """Close it if it uses one of the containers, on its own loop if that runs."""
-        if self._closed or not any(map(self._local.resources.uses, containers)):
+        engine = self._engine
+        if self._closed or not isinstance(engine, LocalEngine) or not any(map(engine.local.resources.uses, containers)):
             return
         loop = self._loop
         if loop is None or loop is _running_loop():
@@ -365,12 +339,14 @@ class Session:
                 closing.result()
         else:
             self._closed = True
-            self._local.resources.clear()
+            engine.local.resources.clear()
 
-    def _only_here(self, what: str) -> None:
-        """UnimplementedError if its steps run elsewhere."""
-        if self._remote is not None:
-            raise errors.UnimplementedError(f"{what} are not there yet for a session of a cluster")
+    @property
+    def _local(self) -> Local:
+        """What its steps share. UnimplementedError if they run elsewhere."""
+        if isinstance(self._engine, LocalEngine):
+            return self._engine.local
+        raise errors.UnimplementedError("a session of a cluster has this with its master, and it is not shown")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -388,7 +364,8 @@ class Session:
         if self._loop is not None or loop is None:
             raise RuntimeError("the session belongs to another event loop; open one session per loop")
         self._loop = loop
-        self._local.slice = slice_of(loop)
+        if isinstance(self._engine, LocalEngine):
+            self._engine.bind(loop)
 
     def __del__(self) -> None:
         if not self._closed and self._loop is not None:
@@ -396,7 +373,7 @@ class Session:
             warnings.warn(text, ResourceWarning, stacklevel=1, source=self)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self._local.steps)} steps running"
+        state = "closed" if self._closed else repr(self._engine)
         return f"<af.Session of {self.graph!r}, {state}>"
 
 
@@ -404,10 +381,11 @@ def _report_stall(session: "weakref.ref[Session]") -> None:
     """Say in the log why a session does not go on."""
     found = session()
     if found is not None and not found._closed:
-        report_stall(found, found._local, found.graph, found.config.stall_report or 0.0)
+        report = with_idle_runners(explain(found._local), found, found.graph)
+        report_stall(report, found.config.stall_report or 0.0)
 
 
-def remote_engine(target: "str | Address", graph: Graph, config: Config) -> "RemoteEngine":
+def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "RemoteEngine":
     """What runs a graph by the master at an address `ws://host:port`. ValueError if the target is something else."""
     from aioflow.net.access import network_of_client
     from aioflow.net.client import Address, RemoteEngine
@@ -452,13 +430,25 @@ _sessions: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
 _sessions_lock: Final = threading.Lock()
 
 
-async def reset(containers: Iterable[str] | None = None) -> None:
+async def reset(
+    containers: Iterable[str] | None = None, target: "str | Address" = "", config: Config | None = None
+) -> None:
     """The named containers, all by default, are gone: what they held is released, sessions that used them are closed.
 
-    A later session that names one of them finds it empty. Sessions of other loops are closed there.
+    A later session that names one of them finds it empty. Sessions of other loops are closed there. With a target it is
+    the containers of all tasks of that cluster, their default ones, too, if none are named; the sessions of that master
+    end.
+
+    Args:
+        containers: their names.
+        target: the address of a cluster's master; empty for this process.
+        config: how it is reached.
     """
     if isinstance(containers, str):
         raise TypeError(f"containers are a list of names, not {containers!r}")
+    if target:
+        await _engine_at(target, Graph(), config or Config()).reset(tuple(containers or ()))
+        return
     dropped = drop_shared(containers)
     with _sessions_lock:
         sessions = list(_sessions)

@@ -11,7 +11,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aioflow import errors
 from aioflow.blame import located, reraise
@@ -32,12 +32,26 @@ from aioflow.tracing import RunMetadata, Trace
 _clock: Final = time.perf_counter
 
 
+class Joint(NamedTuple):
+    """What makes a step one task's share of a step over several.
+
+    Attributes:
+        step: the number by which all tasks know it.
+        session: by which names of operations are told apart.
+        rendezvous: where it meets the shares of the others. They may still ask for what was sent when it is over.
+    """
+
+    step: int
+    session: str
+    rendezvous: Rendezvous
+
+
 class Step:
     """One run, on one device or several. It is the `StepView` of its kernels."""
 
     __slots__ = (
-        "_began", "_cancelling", "_counts", "_executions", "_lanes", "_local", "_lone", "_numerics", "_rendezvous",
-        "_task", "context", "ended", "error", "id", "trace",
+        "_began", "_cancelling", "_counts", "_executions", "_joint", "_lanes", "_local", "_lone", "_numerics",
+        "_rendezvous", "_task", "context", "ended", "error", "id", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -47,8 +61,10 @@ class Step:
         trace: Trace | None = None,
         numerics: bool = False,
         due: float | None = None,
+        joint: Joint | None = None,
     ) -> None:
         self._local = local
+        self._joint: Final = joint
         self.trace: Final = trace
         self._numerics = numerics
         self._task: asyncio.Task[Any] | None = None
@@ -57,8 +73,10 @@ class Step:
         self._began = 0.0
         self._executions: Sequence[Execution] = ()
         self._lanes: Sequence[Lane] = ()
-        self._rendezvous: LocalRendezvous | None = None
+        self._rendezvous: Rendezvous | None = None if joint is None else joint.rendezvous
         self.id = local.step_count = local.step_count + 1
+        if joint is not None:
+            self.id, counted = joint.step, [_counted(joint, name) for name in counted]
         device = local.devices[0]
         self.context = Context(device.xp, local.resources, self, local.slice.due if due is None else due, device)
         self.ended = False
@@ -75,7 +93,7 @@ class Step:
 
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""
-        return self._counts[name]
+        return self._counts[name if self._joint is None else _counted(self._joint, name)]
 
     def check(self) -> None:
         """CancelledError if the step has ended."""
@@ -203,6 +221,8 @@ class Step:
                 await lane.settled()
 
     async def _run_parts(self, programs: Programs, feeds: Outputs) -> list[Array]:
+        if self._joint is not None:
+            return await self._run_share(programs, feeds)
         if len(self._executions) == 1:
             fetched = await self._executions[0].run(feeds)
             await self._settled()
@@ -216,6 +236,15 @@ class Step:
         if left:
             raise errors.InternalError(f"sent and never received: {', '.join(map(str, left))}")
         return programs.joined(results)
+
+    async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
+        results = await run_together(self._executions, [part.given(feeds) for part in programs.parts])
+        await self._settled()
+        return programs.joined(results)
+
+
+def _counted(joint: Joint, name: str) -> str:
+    return f"{joint.session}/{name}"
 
 
 def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
@@ -272,4 +301,4 @@ def _light_step(local: Local) -> Step:
     return found
 
 
-__all__ = ["Step", "deadline_exceeded", "run_light", "run_step"]
+__all__ = ["Joint", "Step", "deadline_exceeded", "run_light", "run_step"]

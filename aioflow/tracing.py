@@ -135,6 +135,48 @@ class RunMetadata:
         self._threads[id(owner)] = name
         return id(owner)
 
+    def to_plain(self, later: float) -> dict[str, Any]:
+        """What was written down, as plain data, for another process; all times `later` seconds later."""
+        return {
+            "step": self.step_id,
+            "stats": [[*_fields(stats)[:3], *_shifted(stats, _NODE_TIMES, later), *_fields(stats)[6:]]
+                      for stats in self.step_stats],
+            "transfers": [[*_fields(each)[:4], *_shifted(each, _TRANSFER_TIMES, later), list(each.threads)]
+                          for each in self.transfers],
+            "memory": [[sample.device, sample.time + later, sample.bytes] for sample in self.memory],
+            "threads": [[thread, name] for thread, name in self._threads.items()],
+            "sent": [[str(key), when + later, thread] for key, (when, thread) in self._sent.items()],
+        }  # fmt: skip
+
+    def add_plain(self, data: Any, later: float) -> None:
+        """Add what `to_plain` gave in another process, all times `later` seconds later.
+
+        What came from there to here, or from here to there, is one transfer with both its ends.
+        """
+        self._traced = True
+        self.step_id = data["step"] or self.step_id
+        first = min(0, *self._threads) - 1 if self._threads else -1
+        lanes = {thread: first - place for place, (thread, _) in enumerate(data["threads"])}
+        self._threads |= {lanes[thread]: name for thread, name in data["threads"]}
+        for name, op_type, device, *times, size, thread, waits in data["stats"]:
+            scheduled, start, end = [when + later for when in times]
+            stats = NodeStats(name, op_type, device, scheduled, start, end, size, lanes[thread], waits)
+            self.step_stats.append(stats)
+        for key, source, target, size, sent, asked, arrived, threads in data["transfers"]:
+            began = None if sent is None else sent + later
+            ends = lanes.get(threads[0], 0), lanes.get(threads[1], 0)
+            self.transfers.append(Transfer(key, source, target, size, began, asked + later, arrived + later, ends))
+        self.memory += [MemorySample(device, when + later, size) for device, when, size in data["memory"]]
+        self._sent |= {key: (when + later, lanes[thread]) for key, when, thread in data["sent"]}
+        self.transfers[:] = [self._with_sender(transfer) for transfer in self.transfers]
+
+    def _with_sender(self, transfer: Transfer) -> Transfer:
+        """The transfer, with when and where it was sent, if that was written down in another process."""
+        if transfer.sent is not None or transfer.key not in self._sent:
+            return transfer
+        sent, thread = self._sent.pop(transfer.key)
+        return dataclasses.replace(transfer, sent=sent, threads=(thread, transfer.threads[1]))
+
     def by_device(self) -> dict[str, DeviceStats]:
         """Sums over each device that did something."""
         found: dict[str, DeviceStats] = {}
@@ -234,6 +276,19 @@ def _here(metadata: RunMetadata) -> int:
     if thread not in metadata._threads:
         metadata._threads[thread] = threading.current_thread().name
     return thread
+
+
+_NODE_TIMES: Final = ("scheduled", "start", "end")
+_TRANSFER_TIMES: Final = ("sent", "asked", "arrived")
+
+
+def _fields(thing: Any) -> list[Any]:
+    return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
+
+
+def _shifted(thing: Any, names: Sequence[str], later: float) -> list[float | None]:
+    times = [getattr(thing, name) for name in names]
+    return [None if when is None else when + later for when in times]
 
 
 Event = dict[str, Any]

@@ -33,6 +33,8 @@ ROWS = (
     "devices",
     "placement",
     "receives",
+    "cluster",
+    "cluster_transfer",
     "gpu",
 )
 

@@ -270,20 +270,3 @@ async def test_many_steps_at_a_time_and_failing_kernels_do_not_mix(session):
         await session.run(z, {x: -3.0}, options=af.RunOptions(check_numerics=True))
     assert await session.run(z, {x: 3.0}) == 2
     await settled()
-
-
-async def test_what_a_session_of_a_cluster_cannot_do_yet_says_so(session):
-    x = af.constant(1.0)
-    queue = af.FIFOQueue(1, af.float32)
-    for refused in (
-        lambda: session.partial_run_setup(x),
-        lambda: session.explain(),
-        lambda: session.run(x, options=af.RunOptions(trace=True)),
-    ):
-        with pytest.raises(errors.UnimplementedError, match="yet"):
-            await refused()
-    for refused in (
-        lambda: session.queue(queue), lambda: session.memory(), lambda: session.placement(x), session.replan,
-    ):  # fmt: skip
-        with pytest.raises(errors.UnimplementedError, match="yet"):
-            refused()

@@ -58,7 +58,7 @@ class Pair:
             x = af.placeholder(dtype, [None] * len(shape) if open_shape else shape, name="x")
             flow = verify(prune((), (af.negative(x, name="y"),), ()))
         self.value = flow.fetches[0]
-        self.nodes = encoding(self.value, Codec.parse(codec), CPU_0)
+        self.nodes = encoding(self.value, Codec.parse(codec), CPU_0, "")
         self.decoder = decoding(Value(self.nodes[-1], 0), self.value, Codec.parse(codec), CPU_0, CPU_1)
         self.resources = resources or Resources()
         self.step = Step()

@@ -158,10 +158,10 @@ def slow(monkeypatch):
     return lambda x, name=None: light(x, kernel, name=name)
 
 
-def places(session, fetches, *feeds):
+async def places(session, fetches, *feeds):
     """The device of each operation that a call would run, by its number."""
-    found = session.placement(fetches, feeds).devices
-    return {node.name: int(device.rpartition(":")[2]) for node, device in found.items()}
+    found = (await session.placement(fetches, feeds)).devices
+    return {name: int(device.rpartition(":")[2]) for name, device in found.items()}
 
 
 async def test_a_traced_run_teaches_its_session_what_its_nodes_took(graph):
@@ -219,12 +219,12 @@ async def test_what_proves_slow_moves_when_placed_anew_and_state_stays(graph, sl
     update = v.assign_add(one * other)
     async with af.Session(graph=graph, config=af.Config(device_count=TWO)) as session:
         await session.run(v.initializer)
-        before = places(session, update, x)
+        before = await places(session, update, x)
         assert before["one"] == before["other"]
         assert await session.run(update, {x: 3.0}, TRACE) == 9.0
-        assert places(session, update, x) != before  # as it would be placed now; what was planned stays
-        session.replan()
-        after = places(session, update, x)
+        assert await places(session, update, x) != before  # as it would be placed now; what was planned stays
+        await session.replan()
+        after = await places(session, update, x)
         assert after["one"] != after["other"]
         state = ["v", "read_variable", "assign_add_variable"]
         assert [after[name] for name in state] == [before[name] for name in state]
@@ -239,14 +239,14 @@ async def test_what_was_learnt_and_saved_places_alike_in_another_session(graph, 
     x = af.placeholder(af.float32, [], name="x")
     total = slow(x, name="one") + slow(x, name="other")
     async with af.Session(graph=graph, config=af.Config(device_count=TWO)) as session:
-        alike = places(session, total, x)
+        alike = await places(session, total, x)
         await session.run(total, {x: 1.0}, TRACE)
-        learnt = places(session, total, x)
+        learnt = await places(session, total, x)
         session.cost_model.save(tmp_path / "costs.json")
     assert learnt != alike
     for model, expected in ((CostModel.load(tmp_path / "costs.json"), learnt), (None, alike)):
         async with af.Session(graph=graph, config=af.Config(device_count=TWO, cost_model=model)) as session:
-            assert places(session, total, x) == expected
+            assert await places(session, total, x) == expected
 
 
 async def test_of_a_gpu_its_kernels_teach_and_what_is_copied_does_not(graph):

@@ -13,7 +13,6 @@ from aioflow import nest
 from aioflow.dtypes import DeviceKind
 from aioflow.kernels.variables import read_variable
 from aioflow.op import REGISTRY
-from aioflow.placement.colocation import is_state
 from aioflow.testing import Gate, no_leaks
 
 HERE = "/job:localhost/replica:0/task:0"
@@ -42,10 +41,10 @@ async def session(graph):
         yield session
 
 
-def places(session, fetches, *feeds):
+async def places(session, fetches, *feeds):
     """The device of each operation that a call would run, by its number."""
-    found = session.placement(fetches, feeds).devices
-    return {node.name: int(device.rpartition(":")[2]) for node, device in found.items()}
+    found = (await session.placement(fetches, feeds)).devices
+    return {name: int(device.rpartition(":")[2]) for name, device in found.items()}
 
 
 # What there is
@@ -75,7 +74,7 @@ NAMES = [
 async def test_a_device_can_be_named_in_full_in_part_and_as_in_older_programs(session, x, name):
     with af.device(name):
         y = af.negative(x, name="y")
-    assert places(session, y, x) == {"y": 2}
+    assert await places(session, y, x) == {"y": 2}
     assert await session.run(y, {x: 1.0}) == -1.0
 
 
@@ -87,7 +86,7 @@ async def test_inner_blocks_refine_outer_ones_and_none_clears_them(session, x):
             free = af.square(a, name="free")
         b = af.exp(free, name="b")
     assert free.op.device == ""
-    found = places(session, b, x)
+    found = await places(session, b, x)
     assert (found["a"], found["b"]) == (3, 1)
 
 
@@ -96,7 +95,7 @@ async def test_what_is_asked_for_shows_in_the_report_and_in_the_log(graph, x, ca
         y = af.exp(x, name="grown")
     z = af.square(y, name="squared")
     async with af.Session(graph=graph, config=config(2, log_device_placement=True)) as session:
-        text = str(session.placement(z, [x]))
+        text = str(await session.placement(z, [x]))
         assert re.search(rf"grown +exp +{CPUS[1]} +asked for /device:CPU:1", text)
         assert re.search(rf"squared +square +{HERE}/device:CPU:[01] +\w", text)
         with caplog.at_level(logging.INFO, logger="aioflow.placement"):
@@ -148,7 +147,7 @@ async def test_softly_placed_only_the_job_the_replica_and_the_task_must_be_there
     async with af.Session(graph=graph, config=config(allow_soft_placement=True)) as session:
         if name in ("/cpu:4", "/gpu:0"):
             assert await session.run(y, {x: 1.0}) == -1.0
-            assert places(session, y, x)["y"] in range(4)
+            assert (await places(session, y, x))["y"] in range(4)
         else:
             assert (await refused(session, y, {x: 1.0})).op == "y"
 
@@ -210,7 +209,7 @@ async def test_with_soft_placement_the_colocation_is_kept(graph, x):
     with graph.colocate_with(a), af.device("/cpu:2"):
         b = af.negative(a, name="b")
     async with af.Session(graph=graph, config=config(allow_soft_placement=True)) as session:
-        found = places(session, b, x)
+        found = await places(session, b, x)
         assert found["a"] == found["b"]
         assert await session.run(b, {x: 0.0}) == -1.0
 
@@ -237,7 +236,7 @@ async def test_reads_and_updates_are_where_their_variable_is_whatever_is_asked_f
     await session.run(v.initializer)
     assert await session.run(y.op) is None
     assert await session.run(z) == 9.0
-    assert places(session, z) == {"v": 1, "read_variable": 1, "z": 2}
+    assert await places(session, z) == {"v": 1, "read_variable": 1, "z": 2}
 
 
 def queue():
@@ -297,16 +296,15 @@ async def test_what_works_on_state_runs_where_that_is_whatever_is_asked_for_arou
     after = [asked] if isinstance(asked, af.Operation) else list(nest.flatten(asked))
     with af.control_dependencies(after):
         done = af.no_op()
-    found = session.placement(done).devices
-    taking = [node for node in found if any(is_state(spec) for spec in (*node.input_specs, *node.output_specs))]
+    taking = [node for node in (await session.placement(done)).nodes if af.op.REGISTRY[node.op_type].stateful]
     assert len(taking) > 1
-    assert {found[node] for node in taking} == {CPUS[1]}
+    assert {node.device for node in taking} == {CPUS[1]}
 
 
 async def test_what_asks_for_another_device_than_where_an_earlier_step_has_put_its_state_is_refused(session):
     v = af.Variable(1.0, name="v")
     await session.run(v.initializer)
-    home = places(session, v.read_value())["v"]
+    home = (await places(session, v.read_value()))["v"]
     with af.device(f"/cpu:{home + 1}"):
         asked = read_variable(v.handle)
     error = await refused(session, asked)
@@ -393,22 +391,22 @@ async def test_a_session_tells_what_its_devices_hold_and_who_made_it(graph):
         v = af.Variable(np.zeros(1000, np.float32), name="v")
         update = v.assign(af.exp(x))
     async with af.Session(graph=graph, config=config(2, track_memory=True)) as session:
-        assert session.memory() == dict.fromkeys(CPUS[:2], af.MemoryUse(0, 0, None, ()))
+        assert await session.memory() == dict.fromkeys(CPUS[:2], af.MemoryUse(0, 0, None, ()))
         await session.run(update.op, {x: np.ones(1000)})
-        used = session.memory()
+        used = await session.memory()
         assert [use.live for use in used.values()] == [0, 4000]
         assert used[CPUS[1]].peak >= 4000
         assert [(holder.op, holder.bytes) for holder in used[CPUS[1]].by_op] == [(update.op.name, 4000)]
     with pytest.raises(RuntimeError, match="the session is closed"):
-        session.memory()
+        await session.memory()
 
 
 async def test_only_devices_that_account_for_their_memory_tell_of_it(graph):
     async with af.Session(graph=graph, config=config(2, memory_limit={"CPU:1": 7})) as session:
-        assert session.memory() == {CPUS[1]: af.MemoryUse(0, 0, 7, ())}
+        assert await session.memory() == {CPUS[1]: af.MemoryUse(0, 0, 7, ())}
     async with af.Session(graph=graph, config=config(2)) as session:
         with pytest.raises(ValueError, match=r"open the session with af.Config\(track_memory=True\)"):
-            session.memory()
+            await session.memory()
 
 
 # State
@@ -420,11 +418,11 @@ async def test_placing_anew_leaves_variables_where_they_are(session):
         pinned = af.Variable(5.0, name="pinned")
     update = af.group(*[v.assign_add(v.read_value() * 2.0) for v in variables], pinned.assign_add(1.0))
     await session.run(af.global_variables_initializer())
-    before = places(session, update)
+    before = await places(session, update)
     await session.run(update, options=af.RunOptions(trace=True))
-    session.replan()
+    await session.replan()
     assert not session.cached_plans
-    after = places(session, update)
+    after = await places(session, update)
     names = [*[v.op.name for v in variables], "pinned"]
     assert [before[name] for name in names] == [after[name] for name in names]
     assert after["pinned"] == 2
@@ -442,7 +440,7 @@ async def test_variables_on_several_devices_are_looked_at_where_each_is(session)
     await session.run([variables[0].initializer, variables[2].initializer])
     assert (await session.run(missing)).tolist() == [b"v1", b"v3"]
     assert (await session.run("missing:0")).tolist() == [b"v1", b"v3"]
-    found = places(session, missing)
+    found = await places(session, missing)
     assert [found[f"v{index}"] for index in range(4)] == [0, 1, 2, 3]
 
 
@@ -466,7 +464,7 @@ async def test_a_function_with_its_own_gradient_reads_variables_of_several_devic
     async with af.Session(graph=graph, config=config(optimize=optimize)) as session:
         await session.run(af.global_variables_initializer())
         assert await session.run([y, slopes], {x: 3.0}) == [6.0, [10.0, 100.0, 200.0]]
-        found = places(session, [y, *slopes], x)
+        found = await places(session, [y, *slopes], x)
         assert (found["v1"], found["v2"], found[y.op.name]) == (1, 2, 3)
 
 

@@ -204,13 +204,13 @@ def test_a_number_of_devices_that_cannot_be_is_refused(program, options, capsys)
 
 def places(placement):
     """What runs on each device: the device's number by the node's name."""
-    return {node.name: int(device[-1]) for node, device in placement.devices.items()}
+    return {name: int(device[-1]) for name, device in placement.devices.items()}
 
 
 async def test_each_tower_is_on_its_device_and_the_variables_on_the_first():
     model = data_parallel.build(["/cpu:1", "/cpu:2", "/cpu:3"])
     async with af.Session(graph=model.graph, config=af.Config(device_count={"CPU": 4})) as session:
-        found = places(session.placement([model.loss, model.train], feeds=[model.images, model.labels]))
+        found = places(await session.placement([model.loss, model.train], feeds=[model.images, model.labels]))
     for name, device in found.items():
         tower = re.match(r"tower(\d)/(?!.*read_variable)", name)
         assert device == (int(tower[1]) + 1 if tower else 0), name
@@ -220,8 +220,8 @@ async def test_each_tower_is_on_its_device_and_the_variables_on_the_first():
 async def test_each_layer_is_on_its_device_with_its_gradients_and_sums():
     model = model_parallel.build(4)
     async with af.Session(graph=model.graph, config=af.Config(device_count={"CPU": 4})) as session:
-        placement = session.placement([model.add, model.train], feeds=[model.images, model.labels])
-    kinds = [(node.definition.name, int(device[-1])) for node, device in placement.devices.items()]
+        placement = await session.placement([model.add, model.train], feeds=[model.images, model.labels])
+    kinds = [(node.op_type, int(node.device[-1])) for node in placement.nodes]
     for device in range(4):
         assert kinds.count(("apply_momentum", device)) == 2
         assert kinds.count(("matmul", device)) == (3 if device else 2)  # the images have no gradient

@@ -352,7 +352,7 @@ async def test_a_peer_that_is_silent_is_lost_after_so_long(network, service, sil
         found = [await outcome(task) for task in tasks[:3]]
         assert 0.7 * silence <= now() - began <= silence
         assert {type(error) for error in found} == {errors.UnavailableError}
-        assert f"is silent: nothing was heard of it: for {silence:g} s" in found[0].message
+        assert f"is silent: nothing was heard of it for {silence:g} s" in found[0].message
         assert peer.end.loss is Loss.SILENT
         await settle(silence)
         assert other.end.loss is Loss.SILENT

@@ -22,7 +22,7 @@ def graph():
 async def session(graph, request):
     async with af.Session(graph=graph, config=af.Config(executor=request.param)) as session:
         yield session
-        assert len(session._partial) == 0
+        assert len(session._engine._partial) == 0
         assert session._local.steps == set()
 
 

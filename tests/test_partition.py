@@ -697,7 +697,7 @@ def test_random_ends_of_random_programs_leave_the_session_as_it_was(block, choic
                     stack.enter_context(faulty_kernel(how, at=after + 1, error=error))
                 await ended(session)
             assert not session._local.steps
-            session.replan()  # for kernels as they were
+            await session.replan()  # for kernels as they were
             await session.run(program.init)
             return await session.run(program.results, {program.x: START})
 

@@ -1,17 +1,25 @@
 """A client of a cluster: what a session does when its steps run elsewhere."""
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.calls import copied
+from aioflow.calls import copied, scalar
+from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions
 from aioflow.devices.device import DeviceAttributes
+from aioflow.devices.memory import MemoryUse
+from aioflow.dtypes import Array
+from aioflow.elements import Elements
+from aioflow.explain import Report
 from aioflow.feeds import converter
 from aioflow.graph import Graph
+from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.net.channel import Network
 from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
@@ -20,16 +28,33 @@ from aioflow.net.master_verbs import (
     CloseSession,
     CreateSession,
     ExtendSession,
+    InspectSession,
     MakeCallable,
+    PartialRun,
+    PartialRunSetup,
+    Place,
+    Replan,
+    Reset,
     RunCallable,
     RunStep,
     SessionCreated,
+    UseQueue,
 )
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
-from aioflow.node import Tensor
+from aioflow.net.remote_queue import RemoteQueue
+from aioflow.net.reports import TaskReport, unpack_placement, unpack_trace
+from aioflow.net.worker_verbs import QueueServed
+from aioflow.node import Operation, Tensor
+from aioflow.partial import only_tensors
+from aioflow.placement import Placement
+from aioflow.plan import Signature
+from aioflow.plan_cache import LONG_PLAN
 from aioflow.structure import Fetches
 from aioflow.tracing import RunMetadata
+
+_INSPECTED: Final = 10.0
+"""Seconds that the tasks have to say what they are at."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +75,7 @@ class _Open:
         session: its id.
         devices: what it runs on.
         version: how many operations the master knows.
+        loop: the loop that it is used on.
         handles: the calls that are ready there.
     """
 
@@ -57,6 +83,7 @@ class _Open:
     session: str
     devices: Sequence[DeviceAttributes]
     version: int
+    loop: asyncio.AbstractEventLoop
     handles: "weakref.WeakKeyDictionary[RemoteCall, asyncio.Future[int]]"
 
 
@@ -75,6 +102,8 @@ class RemoteEngine:
         self._opening: asyncio.Task[_Open] | None = None
         self._extending: Final = asyncio.Lock()
         self._open: _Open | None = None
+        self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     @property
     def devices(self) -> Sequence[DeviceAttributes]:
@@ -84,6 +113,87 @@ class RemoteEngine:
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> "RemoteCall":
         """A call signature made ready."""
         return RemoteCall(self, fetches, feeds)
+
+    async def begin(self, signature: Signature, limit: float | None) -> "RemotePartialRun":
+        """Begin a partial run. `limit` is for each call of it."""
+        found = await self.ready(self.deadline())
+        options = {} if limit is None else {"timeout": float(limit)}
+        request = PartialRunSetup(found.session, *_names(signature), options)
+        made = await found.peer.request(request, deadline=self.deadline())
+        handle = RemotePartialRun(found.peer, found.session, made.handle)
+        self._handles.add(handle)
+        weakref.finalize(handle, self._give_up, weakref.ref(found.peer), handle.request({}, ())).atexit = False
+        return handle
+
+    def _give_up(self, peer: "weakref.ref[Peer]", request: PartialRun) -> None:
+        """Nobody has the handle of a partial run any more. May be called on any thread."""
+        there = peer()
+        if there is not None and there.end is None and self._open is not None:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                self._open.loop.call_soon_threadsafe(self.later, there.request(request))
+
+    def began(self, handle: object) -> bool:
+        """Whether that is a partial run of its."""
+        return handle in self._handles
+
+    async def explain(self) -> Report:
+        """What is under way on all tasks, and what it waits for; of tasks that do not answer, that they do not."""
+        return (await self._inspected()).report
+
+    async def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the devices that account for it."""
+        return dict((await self._inspected()).memory)
+
+    async def savings(self) -> dict[str, Saving]:
+        """What lossy forms have saved on all tasks, by edge."""
+        return dict((await self._inspected()).savings)
+
+    async def _inspected(self) -> TaskReport:
+        deadline = self.deadline() or asyncio.get_running_loop().time() + _INSPECTED
+        found = await self.ready(deadline)
+        answer = await found.peer.request(InspectSession(found.session), deadline=deadline)
+        return TaskReport.unpack(bytes(answer.report))
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        deadline = self.deadline()
+        found = await self.ready(deadline)
+        answer = await found.peer.request(Place(found.session, *_names(signature)), deadline=deadline)
+        return unpack_placement(bytes(answer.report))
+
+    async def replan(self) -> None:
+        """Forget all plans, on all tasks."""
+        deadline = self.deadline()
+        found = await self.ready(deadline)
+        await found.peer.request(Replan(found.session), deadline=deadline)
+
+    async def reset(self, containers: tuple[str, ...]) -> None:
+        """Drop these containers on all tasks. It needs no session for that."""
+        deadline = self.deadline()
+        peer = await self._dial(deadline)
+        try:
+            await peer.request(Reset(containers), deadline=deadline)
+        finally:
+            await peer.close()
+
+    def queue(self, handle: Tensor) -> RemoteQueue:
+        """The live queue behind a handle. TypeError if it is none, or chosen in a run."""
+        spec = QueueSpec.check(handle.spec)
+        if not handle.op.definition.handle:
+            raise TypeError(f"{handle!r} is chosen in a run: ask for one of the queues that it chooses from")
+        return RemoteQueue(self, handle.op.name, Elements(spec.items, spec.padded))
+
+    async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
+        """Do something with a live queue."""
+        found = await self.ready(self.deadline())
+        served: QueueServed = await found.peer.request(UseQueue(found.session, handle, action, **more))
+        return served
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do this in a task that ends before the session does."""
+        task = asyncio.get_running_loop().create_task(_quietly(work), name="for a session of a cluster")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def ready(self, deadline: float | None) -> _Open:
         """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
@@ -104,30 +214,40 @@ class RemoteEngine:
     async def _connect(self, deadline: float | None) -> _Open:
         if self._open is not None:
             await self._open.peer.close()
-        limit, where = asyncio.timeout_at(deadline), self._address
-        try:
-            async with limit:
-                peer = await connect(where.network, where.address, self._me, settings=where.settings)
-        except TimeoutError as error:
-            if not limit.expired() or isinstance(error, errors.OpError):
-                raise
-            raise errors.DeadlineExceededError(f"the master at {where.address} did not answer in time") from None
+        peer = await self._dial(deadline)
         try:
             version = self._graph.version
-            request = CreateSession(_settings(self._config), addition(self._graph, 0))
+            request = CreateSession(_settings(self._config), *await self._added(0))
             made: SessionCreated = await peer.request(request, deadline=deadline)
         except BaseException:
             await peer.close()
             raise
         devices = [DeviceAttributes(d.name, d.kind, d.memory, d.incarnation) for d in made.devices]
-        return _Open(peer, made.session, devices, version, weakref.WeakKeyDictionary())
+        loop = asyncio.get_running_loop()
+        return _Open(peer, made.session, devices, version, loop, weakref.WeakKeyDictionary())
+
+    async def _dial(self, deadline: float | None) -> Peer:
+        limit, where = asyncio.timeout_at(deadline), self._address
+        try:
+            async with limit:
+                return await connect(where.network, where.address, self._me, settings=where.settings)
+        except TimeoutError as error:
+            if not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            raise errors.DeadlineExceededError(f"the master at {where.address} did not answer in time") from None
 
     async def _extend(self, found: _Open, deadline: float | None) -> None:
         version = self._graph.version
         if version > found.version:
-            request = ExtendSession(found.session, found.version, addition(self._graph, found.version))
+            request = ExtendSession(found.session, found.version, *await self._added(found.version))
             await found.peer.request(request, deadline=deadline)
             found.version = version
+
+    async def _added(self, version: int) -> tuple[bytes, dict[str, Array]]:
+        """What the graph has more than the master knows; of much it is written down on a thread."""
+        write = functools.partial(addition, self._graph, version, self._graph.version)
+        long = self._graph.version - version > LONG_PLAN
+        return await asyncio.get_running_loop().run_in_executor(None, write) if long else write()
 
     def deadline(self, options: RunOptions | None = None) -> float | None:
         """When a run that begins now has to be over, on the loop's clock."""
@@ -143,6 +263,10 @@ class RemoteEngine:
         found, self._open = self._open, None
         if found is None:
             return
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
         if found.peer.end is None:
             limit = asyncio.get_running_loop().time() + self._config.close_timeout
             await asyncio.gather(
@@ -151,7 +275,7 @@ class RemoteEngine:
         await found.peer.close()
 
     def __repr__(self) -> str:
-        return f"<RemoteEngine of the master at {self._address.address}>"
+        return f"of the cluster whose master is at {self._address.address}"
 
 
 class RemoteCall:
@@ -168,23 +292,27 @@ class RemoteCall:
 
     async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
         """Check and convert the feeds, run, and shape the result."""
-        if options.trace:
-            raise errors.UnimplementedError("steps of a cluster are not traced yet")
         given = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
         deadline = self._engine.deadline(options)
         found = await self._engine.ready(deadline)
-        if options.check_numerics:
+        told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
+        if told:
             feeds = dict(zip(self._feeds, given, strict=True))
-            request: Any = RunStep(found.session, feeds, self._names, self._targets, {"check_numerics": True})
+            request: Any = RunStep(found.session, feeds, self._names, self._targets, told)
         else:
             request = RunCallable(found.session, await self._handle(found, deadline), tuple(given))
         answer = await found.peer.request(request, deadline=deadline)
+        if metadata is not None and options.trace:
+            unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
         return self._built(answer.values, given)
 
     def _built(self, values: Sequence[Any], given: Sequence[Any]) -> Any:
-        known: dict[str, Any] = dict(zip(self._names, values, strict=True))
+        known: dict[str, Any] = {name: scalar(value) for name, value in zip(self._names, values, strict=True)}
         known.update({name: copied(value) for name, value in zip(self._feeds, given, strict=True)})
-        return self._fetches.build([known[tensor.name] for tensor in self._fetches.tensors])
+        found = [known[tensor.name] for tensor in self._fetches.tensors]
+        if len(found) > len(known):  # what is fetched twice is two arrays
+            found = [copied(value) for value in found]
+        return self._fetches.build(found)
 
     async def _handle(self, found: _Open, deadline: float | None) -> int:
         """The number of the call in that session; asked for once."""
@@ -193,6 +321,46 @@ class RemoteCall:
             request = MakeCallable(found.session, self._feeds, self._names, self._targets)
             handle = found.handles[self] = asyncio.ensure_future(_number(found.peer.request(request)))
         return await asyncio.shield(handle)
+
+
+class RemotePartialRun:
+    """The handle of a partial run over the tasks of a cluster; see `aioflow.partial.PartialRun`."""
+
+    def __init__(self, peer: Peer, session: str, handle: str) -> None:
+        self._peer: Final = peer
+        self._session: Final = session
+        self._handle: Final = handle
+
+    def request(self, feeds: Mapping[str, Array], fetches: tuple[str, ...]) -> PartialRun:
+        """What goes on with it; what gives it up, if nothing is fed or fetched."""
+        return PartialRun(self._session, self._handle, feeds, fetches)
+
+    async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> Sequence[Array]:
+        """Give feeds, and return fetches as soon as they are there. Cancelling ends the whole partial run."""
+        names = []
+        for element in fetches:
+            if isinstance(element, Operation):
+                raise errors.InvalidArgumentError(only_tensors(element))
+            names.append(element.name)
+        if not names and not feeds:
+            return ()
+        asked = self.request({tensor.name: value for tensor, value in feeds.items()}, tuple(names))
+        values: Sequence[Array] = (await self._peer.request(asked)).values
+        return values
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left."""
+        await self._peer.request(self.request({}, ()))
+
+
+def _names(signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    feeds, fetches = [tuple([tensor.name for tensor in part]) for part in (signature.feeds, signature.fetches)]
+    return feeds, fetches, tuple([operation.name for operation in signature.targets])
+
+
+async def _quietly(work: Awaitable[Any]) -> None:
+    with contextlib.suppress(errors.OpError):
+        await work
 
 
 async def _number(made: Awaitable[Any]) -> int:

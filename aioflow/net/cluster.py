@@ -10,8 +10,11 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.device_spec import DeviceSpec
+from aioflow.plain import brief
 
 _JOB: Final = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
+_MOST: Final = 1 << 20
+"""Tasks of a job: their numbers are below that."""
 
 Tasks = Sequence[str] | Mapping[int, str]
 
@@ -43,11 +46,19 @@ class ClusterSpec:
 
     @classmethod
     def from_json(cls, path: str | Path) -> "ClusterSpec":
-        """The cluster that a file describes, as `{"ps": ["host:port"], "worker": {"1": "host:port"}}`."""
-        data = json.loads(Path(path).read_text())
-        if not isinstance(data, dict):
-            raise ValueError(f"{path}: a cluster is an object of jobs")
-        return cls({job: _from_json(tasks) for job, tasks in data.items()})
+        """The cluster that a file describes, as `{"ps": ["host:port"], "worker": {"1": "host:port"}}`.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it describes none, or a job or task twice.
+        """
+        try:
+            data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_once)
+            if not isinstance(data, dict):
+                raise ValueError("a cluster is an object of jobs, as {'worker': ['host:port']}")
+            return cls({job: _from_json(tasks) for job, tasks in data.items()})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"{path}: {error}") from None
 
     @property
     def jobs(self) -> list[str]:
@@ -141,9 +152,11 @@ def filtered(tasks: Iterable[str], filters: Sequence[str]) -> list[str]:
 
     InvalidArgumentError if a filter is malformed, or none names any.
     """
+    if not isinstance(filters, (list, tuple)) or not all(isinstance(text, str) for text in filters):
+        raise errors.InvalidArgumentError(f"device_filters are names of tasks, as ['/job:ps'], not {brief(filters)}")
     try:
         specs = [DeviceSpec.from_string(text) for text in filters]
-    except (TypeError, ValueError, AttributeError) as error:
+    except ValueError as error:
         raise errors.InvalidArgumentError(f"device_filters: {error}") from None
     found = [
         task for task in tasks if not specs or any(_is_named(DeviceSpec.from_string(task), spec) for spec in specs)
@@ -163,13 +176,13 @@ def _tasks(job: Any, tasks: Any) -> dict[int, str]:
     items = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks) if _is_list(tasks) else None
     if items is None:
         raise TypeError(f"job {job!r} has a list of addresses, or a dict of them by number, not {tasks!r}")
-    found = dict(sorted(items))
+    found = dict(items)
     for index, address in found.items():
-        if type(index) is not int or index < 0:
+        if type(index) is not int or not 0 <= index < _MOST:
             raise ValueError(f"job {job!r}: {index!r} is no number of a task")
         if not isinstance(address, str) or not address:
             raise TypeError(f"job {job!r}: the address of task {index} is text, as 'host:port', not {address!r}")
-    return found
+    return dict(sorted(found.items()))
 
 
 def _is_list(tasks: Any) -> bool:
@@ -179,7 +192,16 @@ def _is_list(tasks: Any) -> bool:
 def _from_json(tasks: Any) -> Any:
     if not isinstance(tasks, dict):
         return tasks
-    return {int(index) if index.isdecimal() else index: address for index, address in tasks.items()}
+    return _once([(int(index) if index.isdecimal() else index, address) for index, address in tasks.items()])
+
+
+def _once(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The pairs as a dict. ValueError if a key is there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, _ in pairs if [other for other, _ in pairs].count(key) > 1)
+        raise ValueError(f"{twice!r} is there twice")
+    return found
 
 
 __all__ = ["ClusterSpec", "Member", "filtered", "task_name"]

@@ -39,7 +39,8 @@ class End:
     at: float
 
     def __str__(self) -> str:
-        return self.loss.value + (f": {self.text}" if self.text else "")
+        between = " " if self.loss is Loss.SILENT else ": "
+        return self.loss.value + (between + self.text if self.text else "")
 
     @property
     def reason(self) -> Reason:

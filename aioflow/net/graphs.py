@@ -1,24 +1,44 @@
 """Graphs on their way from a client to its master: what was added since the last time."""
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.graph import Graph
-from aioflow.graphdef import GraphDef, source_of
+from aioflow.graphdef import GraphDef, NodeDef, source_of
 from aioflow.importing import import_graph_def
 
+_LARGE: Final = 1 << 16
+"""Bytes: larger constants are sent as values are, from where they lie."""
 
-def addition(graph: Graph, version: int) -> bytes:
-    """The operations that were added since the graph had so many, in msgpack.
+
+def addition(graph: Graph, since: int, until: int) -> tuple[bytes, dict[str, Array]]:
+    """The operations that were added since the graph had so many, in msgpack, and the values of large constants.
+
+    Those that have been added to it `until` it had that many.
 
     InvalidArgumentError if one of them holds what exists in this process alone.
     """
     try:
-        return GraphDef(graph.as_graph_def().node[version:]).to_msgpack()
+        nodes = graph.as_graph_def(since).node[: until - since]
+        constants = {node.name: node.attr["value"] for node in nodes if _is_large(node)}
+        light = [_with_value(node, "") if node.name in constants else node for node in nodes]
+        return GraphDef(tuple(light)).to_msgpack(), constants
     except ValueError as error:
         raise errors.InvalidArgumentError(str(error)) from None
+
+
+def _is_large(node: NodeDef) -> bool:
+    value = node.attr.get("value") if node.op == "constant" else None
+    return isinstance(value, np.ndarray) and value.nbytes > _LARGE
+
+
+def _with_value(node: NodeDef, value: Any) -> NodeDef:
+    return dataclasses.replace(node, attr={**node.attr, "value": value})
 
 
 def extend(graph: Graph, data: bytes, constants: Mapping[str, Array]) -> None:
@@ -26,7 +46,9 @@ def extend(graph: Graph, data: bytes, constants: Mapping[str, Array]) -> None:
     if not data:
         return
     try:
-        graph_def = GraphDef.from_msgpack(data)
+        nodes = GraphDef.from_msgpack(data).node
+        whole = [_with_value(node, constants[node.name]) if node.name in constants else node for node in nodes]
+        graph_def = GraphDef(tuple(whole))
         with graph.as_default():
             import_graph_def(graph_def, _known(graph, graph_def), name="")
     except (TypeError, ValueError, KeyError) as error:
@@ -42,3 +64,6 @@ def _known(graph: Graph, graph_def: GraphDef) -> dict[str, Any]:
         else graph.as_graph_element(text if ":" in text else f"{text}:0")
         for text in texts
     }  # fmt: skip
+
+
+__all__ = ["addition", "extend"]

@@ -1,8 +1,9 @@
 """What a client asks a master, the task that runs its session."""
 
 import dataclasses
+from typing import Annotated
 
-from aioflow.net.control_verbs import Reply
+from aioflow.net.control_verbs import U64, Reply
 from aioflow.net.fields import (
     Count,
     Data,
@@ -16,7 +17,8 @@ from aioflow.net.fields import (
     Switch,
     Values,
 )
-from aioflow.net.kinds import Answer, Request, verb
+from aioflow.net.kinds import Answer, Integer, Many, Request, verb
+from aioflow.net.worker_verbs import Inspected, QueueServed
 
 
 @verb
@@ -204,6 +206,56 @@ class ListDevices(Request[DeviceList]):
 
     session: SessionId | None = None
     remote: Switch = True
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class InspectSession(Request[Inspected]):
+    """What do the steps of a session wait for, and what is there of it on its tasks?"""
+
+    session: SessionId
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed(Answer):
+    """Where each node of a call would be put: a `placement.Placement`, in msgpack."""
+
+    report: Data
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place(Request[Placed]):
+    """Where would each node of a call be put, and why?"""
+
+    session: SessionId
+    feeds: Names = ()
+    fetches: Names = ()
+    targets: Names = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Replan(Request[Reply]):
+    """Forget the plans of a session."""
+
+    session: SessionId
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class UseQueue(Request[QueueServed]):
+    """Do something with the live queue behind a handle of a session's graph; the rest is as in ServeQueue."""
+
+    session: SessionId
+    handle: Name
+    action: Name
+    values: Values = ()
+    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(Integer(-U64, U64), 4))] = ()
+    number: Number = 0
+    option: Switch = False
+    token: Number = 0
 
 
 @verb

@@ -9,11 +9,17 @@
     network.crash("b")              # as when a process is killed; it can listen again
 
 On a virtual-time loop all of it takes no time, and the same program takes the same turns every time.
+
+A channel is a reliable stream: no frame of it is missing between two that arrive, and none overtakes another. So a
+frame that is lost is the last: nothing that follows it arrives, as when TCP repeats a segment in vain, and the channel
+hangs in that direction, though neither end knows, until somebody closes it. Frames of different channels overtake each
+other as their delays have it.
 """
 
 import asyncio
+import contextvars
 import dataclasses
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -35,6 +41,8 @@ class Path:
         parted: whether nothing arrives for now.
         delay: seconds that a frame takes besides, drawn for each; the order within a channel stays.
         twice: whether a frame arrives twice, asked for each.
+        lost: whether a frame is lost, and with it all that follows in its channel, asked for each.
+        sent: told of each frame.
     """
 
     latency: float = 0.0
@@ -42,6 +50,8 @@ class Path:
     parted: bool = False
     delay: Callable[[], float] = lambda: 0.0
     twice: Callable[[bytes], bool] = lambda frame: False
+    lost: Callable[[], bool] = lambda: False
+    sent: Callable[[Frame], None] = lambda frame: None
 
 
 class _Pipe:
@@ -51,6 +61,8 @@ class _Pipe:
         self.path: Final = path
         self.closed: Reason | None = None
         self.waiting = 0
+        self.hanging = False
+        """Whether nothing arrives any more of what is sent from now on."""
         self._frames: deque[tuple[float, Frame]] = deque()
         self._free = 0.0
         self._last = 0.0
@@ -60,6 +72,11 @@ class _Pipe:
     def push(self, frame: Frame) -> None:
         """One frame, to arrive in its time."""
         path, now = self.path, asyncio.get_running_loop().time()
+        path.sent(frame)
+        self.hanging = self.hanging or path.lost()
+        if self.hanging:
+            self.waiting += len(frame)
+            return
         self._free = max(self._free, now) + len(frame) / path.bandwidth
         self._last = max(self._last, self._free + path.latency + path.delay())
         self._frames.append((self._last, frame))
@@ -72,7 +89,7 @@ class _Pipe:
     @property
     def ended(self) -> Reason | None:
         """Why no more is sent, as far as the news has come."""
-        return None if self.path.parted else self.closed
+        return None if self.path.parted or self.hanging else self.closed
 
     def take(self) -> bytes | None:
         """The next frame, if it has arrived."""
@@ -183,6 +200,14 @@ class MemoryChannel:
             self._out.close(reason)
             self._in.close(Reason(LOST, reason.text))
 
+    def lose(self) -> None:
+        """The connection is lost, as each end learns when nothing parts them."""
+        self.end(Reason(LOST))
+
+    def hang(self) -> None:
+        """From here on nothing that is sent at this end arrives, nor that it was closed, and neither end is told."""
+        self._out.hanging = True
+
     def wake(self) -> None:
         """Look again at what has arrived, and at what is waiting."""
         self._in.wake()
@@ -201,7 +226,8 @@ class MemoryListener:
         self._network: Final = network
         self._address: Final = address
         self._accept: Final = accept
-        self._serving: Final[set[asyncio.Task[None]]] = set()
+        self._context: Final = contextvars.copy_context()
+        self._serving: Final[dict[asyncio.Task[None], None]] = {}
 
     @property
     def address(self) -> str:
@@ -209,10 +235,10 @@ class MemoryListener:
         return self._address
 
     def begin(self, channel: MemoryChannel) -> None:
-        """Serve a channel."""
-        task = asyncio.get_running_loop().create_task(self._serve(channel))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        """Serve a channel, in the context of who listens, not of who dials."""
+        task = asyncio.get_running_loop().create_task(self._serve(channel), context=self._context.copy())
+        self._serving[task] = None
+        task.add_done_callback(self._serving.pop)
 
     async def _serve(self, channel: MemoryChannel) -> None:
         try:
@@ -230,15 +256,16 @@ class MemoryListener:
 
 
 class MemoryHost:
-    """A network as one of its hosts sees it."""
+    """A network as one of its hosts sees it, until it crashes."""
 
-    def __init__(self, network: "MemoryNetwork", name: str) -> None:
+    def __init__(self, network: "MemoryNetwork", name: str, crashes: int) -> None:
         self._network: Final = network
+        self._crashes: Final = crashes
         self.name: Final = name
 
     async def dial(self, address: str) -> Channel:
         """A channel to the host of that name. UnavailableError if it does not listen."""
-        return await self._network.connect(self.name, address)
+        return await self._network.connect(self.name, self._crashes, address)
 
     async def listen(self, address: str, accept: Accept) -> MemoryListener:
         """Serve whoever dials this host, whose name the address is."""
@@ -248,22 +275,40 @@ class MemoryHost:
 class MemoryNetwork:
     """Hosts by name, which reach each other by channels in memory. All of it belongs to one loop."""
 
-    def __init__(self, latency: float = 0.0, bandwidth: float = float("inf")) -> None:
+    def __init__(
+        self,
+        latency: float = 0.0,
+        bandwidth: float = float("inf"),
+        prepare: Callable[[str, str, Path], None] = lambda source, target, path: None,
+    ) -> None:
+        """A network without faults.
+
+        Args:
+            latency: seconds that each frame takes.
+            bandwidth: bytes a second, of each channel.
+            prepare: given each path when it is first needed, and the hosts that it goes from and to.
+        """
         self._make: Final[Callable[[], Path]] = lambda: Path(latency, bandwidth)
+        self._prepare: Final = prepare
         self._paths: Final[dict[tuple[str, str], Path]] = {}
         self._listeners: Final[dict[str, MemoryListener]] = {}
         self._channels: list[MemoryChannel] = []
-        self._dialling: Final[set[asyncio.Future[None]]] = set()
+        self._crashes: Final[Counter[str]] = Counter()
+        self._dark: Final[dict[str, None]] = {}
+        """Hosts that do not even say that nobody listens."""
+        self._dialling: Final[dict[asyncio.Future[None], None]] = {}
 
     def at(self, host: str) -> MemoryHost:
         """The network as that host sees it."""
-        return MemoryHost(self, host)
+        return MemoryHost(self, host, self._crashes[host])
 
     def listen(self, address: str, accept: Accept) -> MemoryListener:
         """Serve whoever dials the host of that name. UnavailableError if it listens already."""
         if address in self._listeners:
             raise errors.UnavailableError(f"{address} is in use")
         listener = self._listeners[address] = MemoryListener(self, address, accept)
+        self._dark.pop(address, None)
+        self.wake()
         return listener
 
     def forget(self, listener: MemoryListener) -> None:
@@ -271,12 +316,17 @@ class MemoryNetwork:
         if self._listeners.get(listener.address) is listener:
             del self._listeners[listener.address]
 
-    async def connect(self, host: str, address: str) -> Channel:
-        """A channel from one host to another, after a round trip. UnavailableError if nobody listens there."""
+    async def connect(self, host: str, crashes: int, address: str) -> Channel:
+        """A channel from one host, which has crashed so often, to another, after a round trip.
+
+        UnavailableError if nobody listens there, or the host has crashed since.
+        """
         there, back = self.path(host, address), self.path(address, host)
-        while there.parted or back.parted:
+        await asyncio.sleep(there.latency + there.delay() + back.latency + back.delay())
+        while there.parted or back.parted or address in self._dark:
             await self._change()
-        await asyncio.sleep(there.latency + back.latency)
+        if self._crashes[host] != crashes:
+            raise errors.UnavailableError(f"{host} has crashed")
         listener = self._listeners.get(address)
         if listener is None:
             raise errors.UnavailableError(f"nobody listens at {address}")
@@ -288,29 +338,41 @@ class MemoryNetwork:
 
     async def _change(self) -> None:
         future = asyncio.get_running_loop().create_future()
-        self._dialling.add(future)
+        self._dialling[future] = None
         try:
             await future
         finally:
-            self._dialling.discard(future)
+            del self._dialling[future]
 
     # Faults
 
     def path(self, source: str, target: str) -> Path:
         """How frames go from one host to another."""
-        return self._paths.setdefault((source, target), self._make())
+        found = self._paths.get((source, target))
+        if found is None:
+            found = self._paths[source, target] = self._make()
+            self._prepare(source, target, found)
+        return found
 
-    def part(self, one: str, other: str) -> None:
-        """From now on nothing arrives, in either direction, and nobody is told."""
-        self._set_parted(one, other, True)
+    def channels(self, one: str, other: str) -> list[MemoryChannel]:
+        """The ends at one host of the open channels between two, in the order in which they were dialled."""
+        return [channel for channel in self._channels if channel.open and channel.hosts == (one, other)]
+
+    def part(self, one: str, other: str, *, one_way: bool = False) -> None:
+        """From now on nothing arrives, in either direction or only from one to the other, and nobody is told."""
+        self._set_parted(one, other, True, one_way)
 
     def heal(self, one: str, other: str) -> None:
         """What was held up arrives, and what comes."""
-        self._set_parted(one, other, False)
+        self._set_parted(one, other, False, False)
 
-    def _set_parted(self, one: str, other: str, parted: bool) -> None:
-        for pair in ((one, other), (other, one)):
+    def _set_parted(self, one: str, other: str, parted: bool, one_way: bool) -> None:
+        for pair in ((one, other),) if one_way else ((one, other), (other, one)):
             self.path(*pair).parted = parted
+        self.wake()
+
+    def wake(self) -> None:
+        """Let all who wait look again: paths have changed."""
         for channel in self._channels:
             channel.wake()
         for future in self._dialling:
@@ -320,14 +382,23 @@ class MemoryNetwork:
         """All channels between them are lost, as each end learns when nothing parts them."""
         for channel in self._channels:
             if set(channel.hosts) == {one, other}:
-                channel.end(Reason(LOST))
+                channel.lose()
 
-    def crash(self, host: str) -> None:
-        """Its process is killed: it listens no more, and its channels are lost. It may listen again, as another."""
+    def crash(self, host: str, *, silent: bool = False) -> None:
+        """Its process is killed: it listens and dials no more, and its channels are lost.
+
+        It may listen again, as another. If it is `silent`, as when the power fails, the others are not told, and
+        whoever dials it until then waits.
+        """
+        self._crashes[host] += 1
         self._listeners.pop(host, None)
+        if silent:
+            self._dark[host] = None
         for channel in self._channels:
             if channel.hosts[0] == host:
-                channel.end(Reason(LOST))
+                if silent:
+                    channel.hang()
+                channel.lose()
 
 
 __all__ = ["CONGESTED", "MemoryChannel", "MemoryHost", "MemoryListener", "MemoryNetwork", "Path"]

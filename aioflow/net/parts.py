@@ -1,8 +1,8 @@
 """What a master registers with a worker: the parts of a plan that its devices run, as one message, and back."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -12,8 +12,7 @@ from aioflow.flowdef import flow_from_plain, flow_to_plain
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.worker_verbs import RegisterGraph
 from aioflow.partition import Part
-
-_FIELDS: Final = {"device", "flow", "feeds", "fetches"}
+from aioflow.plain import brief
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,12 +85,26 @@ def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
         data = msgpack.unpackb(message.graph, strict_map_key=True)
         arrays = _arrays(message.constants)
         parts = [_part(fields, arrays) for fields in data["parts"]]
-        counted = data["counted"]
-    except (msgpack.exceptions.UnpackException, TypeError, KeyError, StopIteration) as error:
-        raise ValueError(f"malformed graph: {type(error).__name__}: {error}") from error
+        counted = list(data["counted"])
+    except KeyError as error:
+        raise ValueError(f"malformed graph: {error} is missing") from None
+    except StopIteration:
+        raise ValueError("malformed graph: there are fewer arrays than it says") from None
+    except (msgpack.exceptions.UnpackException, TypeError) as error:
+        raise ValueError(f"malformed graph: {str(error) or type(error).__name__}") from None
     if not all(isinstance(name, str) for name in counted):
         raise ValueError("malformed graph: names of operations are text")
-    return parts, list(counted)
+    _check_numbers("fetches", [index for part in parts for index in part.fetches])
+    _check_numbers("feeds", {index for part in parts for index in part.feeds})
+    if len({part.device for part in parts}) < len(parts):
+        raise ValueError("malformed graph: a device has one part")
+    return parts, counted
+
+
+def _check_numbers(what: str, numbers: Collection[Any]) -> None:
+    """ValueError unless they are all from 0 on, each once."""
+    if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
+        raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {brief(tuple(numbers))}")
 
 
 def _arrays(constants: Mapping[str, Array]) -> Any:
@@ -99,6 +112,8 @@ def _arrays(constants: Mapping[str, Array]) -> Any:
 
 
 def _part(fields: Any, arrays: Any) -> Part:
+    if not isinstance(fields["device"], str):
+        raise ValueError(f"malformed graph: {brief(fields['device'])} is no device")
     flow = flow_from_plain(fields["flow"], [next(arrays) for _ in range(fields["arrays"])])
     feeds, fetches = tuple(fields["feeds"]), tuple(fields["fetches"])
     if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):

@@ -128,6 +128,11 @@ class Peer:
         self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"{self.it.label} {what}"))
 
     @property
+    def clock_offset(self) -> float:
+        """By how many seconds its clock is ahead of this one's, as far as is known."""
+        return self._clock_offset
+
+    @property
     def channels(self) -> int:
         """How many it has."""
         return len(self._links)

@@ -21,6 +21,10 @@ class Asked(Protocol):
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
 
+    @property
+    def clock_offset(self) -> float:
+        """By how many seconds the clock of its loop is ahead of this one's."""
+
 
 class Peers:
     """The tasks that one task talks to, itself among them.
@@ -113,6 +117,11 @@ class Itself:
 
     def __init__(self, handler: Handler) -> None:
         self._handler: Final = handler
+
+    @property
+    def clock_offset(self) -> float:
+        """It has this clock."""
+        return 0.0
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""

@@ -105,7 +105,7 @@ class Server:
         stack.push_async_callback(local.close)
         spec = self.member.cluster
         self._worker = Worker(self.name, local)
-        self._master = Master(dict(spec), self._config)
+        self._master = Master(dict(spec), self._config, self._worker)
         identity = Identity(self.name, cluster=spec.digest)
         peers = Peers(self._network, identity, dict(spec), Itself(self._handle), self._handle, self._settings)
         self._worker.peers = self._master.peers = peers

@@ -2,16 +2,28 @@
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from typing import Final, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from aioflow import errors
 from aioflow.net.channel import Accept, Channel
 from aioflow.net.credentials import Token, check_binding
 from aioflow.net.identity import Settings
 from aioflow.net.websocket import CLOSING, HEADER, PATH, WebSocketChannel, dial, split_address
+
+_log: Final = logging.getLogger(__name__)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether it tells of a fault of ours: whoever connects could fill the log, and show in it what others sent."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_log.addFilter(_is_ours)
 
 
 class WebSocketNetwork:
@@ -65,7 +77,7 @@ class WebSocketListener:
         self._token: Final = token
         self._origins: Final = origins
         self._settings: Final = settings
-        self._web: Final = web.Server(self._serve, access_log=None)
+        self._web: Final = web.Server(self._serve, access_log=None, logger=_log)
         self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
         self._serving: Final[set[asyncio.Task[None]]] = set()
         self._server: asyncio.Server | None = None
@@ -111,7 +123,10 @@ class WebSocketListener:
         socket = web.WebSocketResponse(
             compress=False, max_msg_size=self._settings.limits.frame, timeout=CLOSING, autoping=True
         )
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+        except (ConnectionError, ValueError):
+            return _response(400, "who asks has left, or asks for no websocket")
         timer = self._slow.pop(request.protocol, None)
         if timer is not None:
             timer.cancel()

@@ -2,28 +2,28 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.assembly import assemble
 from aioflow.config import RunOptions
-from aioflow.context import Context
-from aioflow.devices.device import AnyDevice, attributes_of
+from aioflow.devices.cpu import Threads
+from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.devices.moving import Parcel, receive
-from aioflow.dtypes import Array
-from aioflow.executor import Outputs
 from aioflow.kernels.control_flow import DEAD
 from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
 from aioflow.net.failures import error_of
 from aioflow.net.fields import Device
+from aioflow.net.live import LiveQueues
 from aioflow.net.parts import parts_of, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
+from aioflow.net.reports import pack_trace, report_of
 from aioflow.net.serving import Call
 from aioflow.net.worker_verbs import (
     CancelStep,
@@ -31,36 +31,55 @@ from aioflow.net.worker_verbs import (
     CreateWorkerSession,
     DeleteWorkerSession,
     DeregisterGraph,
+    DropContainers,
     GetStatus,
     GraphRan,
     GraphRegistered,
+    Inspect,
+    Inspected,
+    QueueServed,
     RecvTensor,
     RegisterGraph,
     RunGraph,
+    ServeQueue,
     Status,
     TensorSent,
-    Waiting,
+    Traced,
 )
+from aioflow.net.worker_verbs import Trace as TraceVerb
 from aioflow.node import describe_line
+from aioflow.partial import Streamed
+from aioflow.partition import Part
 from aioflow.passes.flow import Node
-from aioflow.program import Unit
-from aioflow.programs import DeviceProgram, Programs
-from aioflow.rendezvous import Key, Rendezvous
-from aioflow.step import Step
-from aioflow.together import run_together
+from aioflow.plan_cache import DEFAULT, Form, Plans
+from aioflow.programs import Programs
+from aioflow.rendezvous import Key
+from aioflow.step import Joint, Step
+from aioflow.tracing import RunMetadata, Trace
 
 _REMEMBERED: Final = 10_000
 """Of so many steps that are over it is known that they are."""
+_LONG: Final = 1 << 18
+"""Bytes of a graph above which it is read on a thread."""
 
 
 class _Registered:
     """A graph that can be run."""
 
-    def __init__(self, programs: Programs, counted: Sequence[str], sends: bool) -> None:
-        self.programs: Final = programs
+    def __init__(self, plans: Plans, parts: Sequence[Part], counted: Sequence[str]) -> None:
+        self._plans: Final = plans
+        self._parts: Final = parts
+        self._programs: Final[dict[Form, Programs]] = {}
         self.counted: Final = counted
-        self.sends: Final = sends
+        self.sends: Final = sends_elsewhere(parts)
         """Whether other tasks ask for something of it, so that a step is not over when it has run."""
+
+    def programs(self, form: Form) -> Programs:
+        """Its programs for such runs."""
+        found = self._programs.get(form)
+        if found is None:
+            found = self._programs[form] = self._plans.assembled(self._parts, form)
+        return found
 
 
 class _Session:
@@ -82,49 +101,33 @@ class _Meeting:
         self.asking = 0
 
 
-class WorkerStep(Step):
-    """A worker's part of a step."""
-
-    __slots__ = ("_meeting", "_prefix")
-
-    def __init__(
-        self, local: Local, session: str, counted: Sequence[str], meeting: RemoteRendezvous, numerics: bool
-    ) -> None:
-        self._prefix = session
-        self._meeting = meeting
-        super().__init__(local, [f"{session}/{name}" for name in counted], None, numerics)
-
-    @property
-    def rendezvous(self) -> Rendezvous:
-        """Where it meets the parts on other devices, here and elsewhere."""
-        return self._meeting
-
-    def times_run(self, name: str) -> int:
-        """How often the operation ran in its session on this worker."""
-        return super().times_run(f"{self._prefix}/{name}")
-
-    async def _run_parts(self, programs: Programs, feeds: Outputs) -> list[Array]:
-        """Others may still ask for what was sent when all is done here: so the rendezvous stays open."""
-        results = await run_together(self._executions, [part.given(feeds) for part in programs.parts])
-        await self._settled()
-        return programs.joined(results)
-
-
 class Worker:
     """The worker's side of a task."""
 
     def __init__(self, task: str, local: Local) -> None:
-        self._task: Final = task
+        self.task: Final = task
         self._local: Final = local
         self._devices: Final[dict[str, AnyDevice]] = {device.name: device for device in local.devices}
         self._sessions: Final[dict[str, _Session]] = {}
         self._meetings: Final[dict[int, _Meeting]] = {}
         self._over: Final[OrderedDict[int, None]] = OrderedDict()
         self._handles: Final = itertools.count(1)
+        self._recorders: Final[list[RunMetadata]] = []
+        self._live: Final = LiveQueues(local.resources)
         self.peers: Peers | None = None
         """The other tasks; there when it is asked the first thing."""
 
     # What there is
+
+    @property
+    def home(self) -> DeviceAttributes:
+        """Its first device."""
+        return attributes_of(self._local.devices[0])
+
+    @property
+    def compute(self) -> Threads:
+        """Its threads for what belongs to no device."""
+        return self._local.compute
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -133,23 +136,29 @@ class Worker:
         return tuple([Device(d.name, d.device_type, d.incarnation, d.memory_limit) for d in found])
 
     async def status(self, call: Call) -> Status:
-        """How it is, and what its steps wait for."""
-        message: Any = call.message
-        waiting = tuple(self._waiting())[:256] if message.waiting else ()
+        """How it is."""
         counters = {"sessions": len(self._sessions), "meetings": len(self._meetings), "steps": len(self._local.steps)}
-        return Status(self.devices, tuple(self._meetings), waiting, counters)
+        return Status(self.devices, tuple(self._meetings), counters)
 
-    def _waiting(self) -> list[Waiting]:
-        now = asyncio.get_running_loop().time()
-        found: list[Waiting] = []
-        for number, meeting in self._meetings.items():
-            found += [
-                Waiting(number, place.key.edge, str(place.key), "a value", now - place.since)
-                for place in meeting.rendezvous.waiting
-            ]
-            if (step := meeting.step) is not None:
-                found += [_waits(number, unit, step.clock() - since) for unit, since in step.under_way()]
-        return found
+    async def inspect(self, call: Call) -> Inspected:
+        """What its steps wait for, what its memory holds."""
+        return Inspected(report_of(self._local).pack())
+
+    async def trace(self, call: Call) -> Traced:
+        """What steps did that ended within so many seconds from now."""
+        message: Any = call.message
+        recorder = RunMetadata()
+        self._recorders.append(recorder)
+        try:
+            await asyncio.sleep(message.seconds)
+        finally:
+            self._recorders.remove(recorder)
+        return Traced(pack_trace(recorder))
+
+    async def serve_queue(self, call: Call) -> QueueServed:
+        """Do something with a live queue."""
+        message: Any = call.message
+        return await self._live.serve(message)
 
     # Sessions and graphs
 
@@ -159,34 +168,45 @@ class Worker:
         self._sessions[message.session] = _Session(call.peer)
         return Reply()
 
+    async def drop_containers(self, call: Call) -> Reply:
+        """Drop state, and what this task's own part of any step was doing with it."""
+        message: Any = call.message
+        self._local.resources.drop(message.containers)
+        return Reply()
+
     async def delete_session(self, call: Call) -> Reply:
         """Forget its graphs."""
         message: Any = call.message
-        self._sessions.pop(message.session, None)
+        self._forget(message.session)
         return Reply()
+
+    def _forget(self, session: str) -> None:
+        self._sessions.pop(session, None)
+        self._local.resources.forget(session)
 
     async def register(self, call: Call) -> GraphRegistered:
         """Make a graph ready. InvalidArgumentError if it cannot be run here."""
         message: Any = call.message
         session = self._session(message.session)
+        read = functools.partial(self._read, message)
+        graph = await self._local.compute.run(read, "reading a graph") if len(message.graph) > _LONG else read()
+        handle = next(self._handles)
+        session.graphs[handle] = graph
+        return GraphRegistered(handle)
+
+    def _read(self, message: Any) -> _Registered:
         try:
             parts, counted = parts_of(message)
         except ValueError as error:
-            raise errors.InvalidArgumentError(f"{self._task}: {error}") from None
-        made = []
+            raise errors.InvalidArgumentError(f"{self.task}: {error}") from None
         for part in parts:
-            device = self._devices.get(part.device)
-            if device is None:
-                raise errors.InvalidArgumentError(f"{self._task} has no {part.device}: {', '.join(self._devices)}")
+            if part.device not in self._devices:
+                raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-            context = Context(device.xp, self._local.resources, None, device=device)  # type: ignore[arg-type]
-            fused = self._local.config.executor != "tokens"
-            program = assemble(part.flow, context, fused=fused, stream=False, blocks=fused)
-            made.append(DeviceProgram(device, program, part.feeds, part.fetches))
-        handle, programs = next(self._handles), Programs(made, self._local.devices[0])
-        session.graphs[handle] = _Registered(programs, counted, sends_elsewhere(parts))
-        return GraphRegistered(handle)
+        made = _Registered(self._local.plans, parts, counted)
+        made.programs(self._local.plans.form(DEFAULT))
+        return made
 
     def _check_registered(self, node: Node) -> None:
         """PermissionDeniedError, naming it, if a function is called in it that is not registered here."""
@@ -207,7 +227,7 @@ class Worker:
 
     def _session(self, number: str) -> _Session:
         if number not in self._sessions:
-            raise errors.AbortedError(f"{self._task} does not know the session: it was started anew, or has dropped it")
+            raise errors.AbortedError(f"{self.task} does not know the session: it was started anew, or has dropped it")
         return self._sessions[number]
 
     # Steps
@@ -218,19 +238,20 @@ class Worker:
         session = self._session(message.session)
         graph = session.graphs.get(message.graph)
         if graph is None:
-            raise errors.AbortedError(f"{self._task} does not know graph {message.graph}: it was started anew")
+            raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it was started anew")
         meeting = self._meeting(message.step)
         if meeting.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
         meeting.begun, meeting.owner = True, call.peer
-        options = RunOptions(check_numerics=message.options.get("check_numerics") is True)
-        step = WorkerStep(
-            self._local, message.session, graph.counted, meeting.rendezvous, numerics=options.check_numerics
-        )
-        meeting.step = step
+        told = message.options
+        options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
+        metadata = RunMetadata()
+        trace = Trace(metadata, self._local.devices[0].name) if options.trace else None
+        joint = Joint(message.step, message.session, meeting.rendezvous)
+        step = meeting.step = Step(self._local, graph.counted, trace, options.check_numerics, joint=joint)
         feeds = [message.feeds[str(index)] for index in range(len(message.feeds))]
         try:
-            fetched = await step.run(graph.programs, feeds, None)
+            fetched = await step.run(graph.programs(self._form(options)), feeds, None)
         except BaseException as error:
             self._end(message.step, errors.from_exception(error) if isinstance(error, Exception) else None)
             raise
@@ -238,7 +259,28 @@ class Worker:
             meeting.step = None
         if not graph.sends:
             self._end(message.step, None)
-        return GraphRan({str(index): value for index, value in enumerate(fetched)})
+        for recorder in self._recorders:
+            recorder.add_plain(metadata.to_plain(0.0), 0.0)
+        packed = pack_trace(metadata) if options.trace else b""
+        return GraphRan({str(index): value for index, value in enumerate(fetched)}, packed)
+
+    def _traced(self, told: Mapping[str, Any]) -> bool:
+        return told.get("trace") is True or bool(self._recorders)
+
+    def _form(self, options: RunOptions) -> Form:
+        """The program of a run: with checks node by node, though of the plan that the master has made."""
+        return "plain" if options.check_numerics else self._local.plans.form(options)
+
+    def stream(self, step: int, make: Callable[[Local, RemoteRendezvous], Streamed]) -> Streamed:
+        """This task's part of a step whose feeds arrive meanwhile. `end_stream` forgets it."""
+        meeting = self._meeting(step)
+        meeting.begun = True
+        streamed = meeting.step = make(self._local, meeting.rendezvous)
+        return streamed
+
+    def end_stream(self, step: int, error: errors.OpError | None) -> None:
+        """The step is over: nothing of it is kept here."""
+        self._end(step, error)
 
     async def send(self, call: Call) -> TensorSent:
         """A value that was, or will be, sent in a step. It waits for the step to begin, too."""
@@ -246,9 +288,9 @@ class Worker:
         key = Key.parse(message.key)
         device = self._devices.get(key.source)
         if device is None:
-            raise errors.InvalidArgumentError(f"{key.source} is no device of {self._task}")
+            raise errors.InvalidArgumentError(f"{key.source} is no device of {self.task}")
         if key.incarnation != device.incarnation:
-            raise errors.AbortedError(f"{self._task} was started anew: step {message.step:x} knows the one before")
+            raise errors.AbortedError(f"{self.task} was started anew: step {message.step:x} knows the one before")
         meeting = self._meeting(message.step)
         began = asyncio.get_running_loop().time()
         meeting.asking += 1
@@ -274,10 +316,10 @@ class Worker:
 
     def _meeting(self, step: int) -> _Meeting:
         if step in self._over:
-            raise errors.AbortedError(f"step {step:x} is over on {self._task}")
+            raise errors.AbortedError(f"step {step:x} is over on {self.task}")
         found = self._meetings.get(step)
         if found is None:
-            rendezvous = RemoteRendezvous(self._task, lambda key: self._ask(step, key))
+            rendezvous = RemoteRendezvous(self.task, lambda key: self._ask(step, key))
             found = self._meetings[step] = _Meeting(rendezvous)
         return found
 
@@ -315,28 +357,27 @@ class Worker:
                 self._end(number, errors.UnavailableError("the master that began the step is lost"))
         for name, session in list(self._sessions.items()):
             if _is_lost(session.owner):
-                del self._sessions[name]
+                self._forget(name)
 
     async def close(self) -> None:
         """End all steps."""
         for number in list(self._meetings):
-            self._end(number, errors.UnavailableError(f"{self._task} is stopping", task=self._task))
+            self._end(number, errors.UnavailableError(f"{self.task} is stopping", task=self.task))
         self._sessions.clear()
         with contextlib.suppress(errors.OpError):
-            await self._local.abort(errors.UnavailableError(f"{self._task} is stopping", task=self._task))
+            await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
 
 
 def _is_lost(peer: Peer | None) -> bool:
     return peer is not None and peer.end is not None
 
 
-def _waits(step: int, unit: Unit, seconds: float) -> Waiting:
-    node = unit.nodes[0]
-    return Waiting(step, node.name, "", node.definition.name, max(0.0, seconds))
-
-
 HANDLERS: Final[Mapping[type, Any]] = {
     GetStatus: Worker.status,
+    Inspect: Worker.inspect,
+    TraceVerb: Worker.trace,
+    ServeQueue: Worker.serve_queue,
+    DropContainers: Worker.drop_containers,
     CreateWorkerSession: Worker.create_session,
     DeleteWorkerSession: Worker.delete_session,
     RegisterGraph: Worker.register,
@@ -348,4 +389,4 @@ HANDLERS: Final[Mapping[type, Any]] = {
 }
 """What answers each request."""
 
-__all__ = ["HANDLERS", "Worker", "WorkerStep"]
+__all__ = ["HANDLERS", "Worker"]

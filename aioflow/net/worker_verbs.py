@@ -17,30 +17,11 @@ from aioflow.net.fields import (
     Seconds,
     SessionId,
     Switch,
-    Task,
+    Values,
 )
-from aioflow.net.kinds import Answer, Integer, Many, Record, Request, Table, Text, verb
+from aioflow.net.kinds import Answer, Integer, Many, Real, Request, Table, Text, verb
 
 StepId = Number
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Waiting:
-    """Something that a step waits for on a worker.
-
-    Attributes:
-        step: which step.
-        node: the operation that waits.
-        key: what it waits to receive; empty if it waits for something else.
-        what: what it waits for, for people.
-        since: for how many seconds.
-    """
-
-    step: StepId
-    node: Name
-    key: Key = ""
-    what: Annotated[str, Text(1024)] = ""
-    since: Seconds = 0.0
 
 
 @verb
@@ -51,26 +32,32 @@ class Status(Answer):
     Attributes:
         devices: its devices.
         steps: the steps that are under way.
-        waiting: what these wait for, at most 256 of it.
         counters: what it counts, by name.
     """
 
     devices: Devices = ()
     steps: Annotated[tuple[int, ...], Many(Integer(0, U64))] = ()
-    waiting: Annotated[tuple[Waiting, ...], Many(Record(Waiting), 256)] = ()
     counters: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
 
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class GetStatus(Request[Status]):
-    """How are you?
+    """How are you?"""
 
-    Attributes:
-        waiting: whether it is wanted what the steps wait for.
-    """
 
-    waiting: Switch = False
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inspected(Answer):
+    """What a task, or a session, is at: of `reports.py`, in msgpack."""
+
+    report: Data = b""
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inspect(Request[Inspected]):
+    """What do your steps wait for, what does your memory hold, what have lossy forms saved?"""
 
 
 @verb
@@ -222,15 +209,57 @@ class Traced(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trace(Request[Traced]):
-    """Write down what happens for so many seconds, or what happened in that step.
+    """Write down what your steps do for so many seconds: those that end in that time."""
+
+    seconds: Annotated[float, Real(0.0, 3600.0)] = 1.0
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueServed(Answer):
+    """What a live queue gave.
 
     Attributes:
-        task: of which task.
+        values: the components of the elements, element by element.
+        places: for each element, what it takes to put it back where it was.
+        facts: what it is like, by the names of `queues.Statistics`.
     """
 
-    seconds: Seconds = 0.0
-    step: StepId | None = None
-    task: Task = ""
+    values: Values = ()
+    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(Integer(-U64, U64), 4))] = ()
+    facts: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServeQueue(Request[QueueServed]):
+    """Do something with a live queue.
+
+    Attributes:
+        handle: the operation that is its handle, as a GraphDef in msgpack.
+        action: what, by the names of `live.ACTIONS`.
+        values: the components of elements that are put, element by element.
+        places: of those that are put back, where they were.
+        number: how many elements are taken; of `withdraw`, which request is.
+        option: whether fewer will do, all go in at once, who waits is cancelled.
+        token: names a request to take something, so that it can be withdrawn.
+    """
+
+    handle: Data
+    action: Name
+    values: Values = ()
+    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(Integer(-U64, U64), 4))] = ()
+    number: Number = 0
+    option: Switch = False
+    token: Number = 0
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class DropContainers(Request[Reply]):
+    """Drop the state in these containers, all of it if none are named; the sessions of the task have ended."""
+
+    containers: Names = ()
 
 
 @verb

@@ -22,8 +22,10 @@ _HANDS_ON: Final = frozenset({"identity", "switch", "enter"})
 class Compression:
     """What a session's Config says of edges that nothing else is said of."""
 
-    def __init__(self, setting: Setting = None) -> None:
+    def __init__(self, setting: Setting = None, container: str = "") -> None:
         self._codecs = edge_codecs(setting)
+        self.container: Final = container
+        """Where it is kept what was left out."""
 
     def codec_for(self, value: Value, source: str, target: str) -> Codec | None:
         """The form in which the value goes from one device to another, both named in full; None: as it is."""
@@ -48,12 +50,12 @@ def _same_task(source: str, target: str) -> bool:
     return (a.job, a.replica, a.task) == (b.job, b.replica, b.task)
 
 
-def encoding(value: Value, codec: Codec, source: str) -> list[Node]:
+def encoding(value: Value, codec: Codec, source: str, container: str) -> list[Node]:
     """The nodes that make that form of a value on its device; the last one's output is what is sent, to whomever."""
     name = f"{_name(value)} as {codec}"
     if codec.name != "top_k":
         return [_node(value, "lossy_encode", name, (value,), codec=str(codec))]
-    attrs = {"container": "", "shared_name": f"{name} on {source}"}
+    attrs = {"container": container, "shared_name": f"{name} on {source}"}
     handle = _node(value, "lossy_residual", f"{name}, left out", (), **attrs)
     return [handle, _node(value, "lossy_encode_top_k", name, (value, Value(handle, 0)), keep=codec.keep)]
 

@@ -21,7 +21,7 @@ from aioflow.placement.assignment import Assignment, Why, order_of
 from aioflow.placement.colocation import is_everywhere, state_key
 from aioflow.placement.constraints import check_all, demands
 from aioflow.placement.refinement import Refinement
-from aioflow.placement.report import Placement, Reasons
+from aioflow.placement.report import Arrangement, Placed, Placement, Reasons
 from aioflow.placement.simulation import Layout
 from aioflow.placement.spanning import lowered
 from aioflow.placement.work import Work, state_bytes
@@ -37,7 +37,7 @@ def place(
     *,
     soft: bool = False,
     homes: Mapping[Hashable, str] | None = None,
-) -> Placement:
+) -> Arrangement:
     """A device for each node of the flow.
 
     Args:
@@ -53,13 +53,13 @@ def place(
     if len(sites) == 1:
         check_all(flow, sites, soft)
         nodes = [node for node in flow.nodes if not is_everywhere(node)]
-        return Placement(dict.fromkeys(nodes, sites[0].name), dict.fromkeys(nodes, "the only device"), 0.0)
+        return Arrangement(dict.fromkeys(nodes, sites[0].name), dict.fromkeys(nodes, "the only device"), 0.0)
     demanded = demands(flow, sites, soft=soft, homes=homes or {})
     layout = Layout(sites, model)
     work = Work(flow, demanded, layout.kinds, model)
     chosen, why = _best(work, layout)
     devices = {node: sites[place].name for node, place in zip(work.nodes, chosen.places, strict=True)}
-    return Placement(devices, Reasons(work, sites, why), chosen.timeline.makespan)
+    return Arrangement(devices, Reasons(work, sites, why), chosen.timeline.makespan)
 
 
 def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
@@ -80,4 +80,4 @@ def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
     return best, ["moved: the step is shorter so" if i in best.moved else each for i, each in enumerate(why)]
 
 
-__all__ = ["Placement", "lowered", "place", "state_bytes", "state_key"]
+__all__ = ["Arrangement", "Placed", "Placement", "lowered", "place", "state_bytes", "state_key"]

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioflow.cost_model import duration
 from aioflow.costs import Site
@@ -11,31 +11,70 @@ from aioflow.placement.assignment import Why
 from aioflow.placement.work import Work
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Placement:
-    """Where the nodes of a flow are put, and why.
+class Placed(NamedTuple):
+    """One node, and where it is put.
 
     Attributes:
-        devices: the name of the device of each node that needs one: not of feeds and constants, which are on all.
-        reasons: for each of these nodes, how that came about.
+        name: its name.
+        op_type: its type.
+        device: the name of the device.
+        reason: how that came about.
+    """
+
+    name: str
+    op_type: str
+    device: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the nodes of a run are put, and why. Its text is a table: a line for each node.
+
+    Attributes:
+        nodes: those that need a device: not feeds and constants, which are on all.
         makespan: the seconds that the step is estimated to take; 0 where there was nothing to choose.
+    """
+
+    nodes: tuple[Placed, ...]
+    makespan: float
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """The device of each node, by names."""
+        return {node.name: node.device for node in self.nodes}
+
+    def __str__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(*self.nodes, strict=True)][:3]
+        lines = ["  ".join([*map(str.ljust, node[:3], widths), node.reason]).rstrip() for node in self.nodes]
+        return "\n".join([repr(self)[1:-1], *lines])
+
+    def __repr__(self) -> str:
+        devices = len(set(self.devices.values()))
+        takes = f", estimated to take {duration(self.makespan)}" if self.makespan else ""
+        return f"<Placement of {len(self.nodes)} nodes on {devices} device{'s' * (devices != 1)}{takes}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Arrangement:
+    """The same of the nodes of a flow.
+
+    Attributes:
+        devices: the name of the device of each node that needs one.
+        reasons: for each of these nodes, how that came about.
+        makespan: the seconds that the step is estimated to take.
     """
 
     devices: Mapping[Node, str]
     reasons: Mapping[Node, str]
     makespan: float
 
-    def __str__(self) -> str:
-        """A table: a line for each node."""
-        rows = [(node.name, node.definition.name, device, self.reasons[node]) for node, device in self.devices.items()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:3] if rows else []
-        lines = ["  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows]
-        return "\n".join([repr(self)[1:-1], *lines])
-
-    def __repr__(self) -> str:
-        devices = len(set(self.devices.values()))
-        takes = f", estimated to take {duration(self.makespan)}" if self.makespan else ""
-        return f"<Placement of {len(self.devices)} nodes on {devices} device{'s' * (devices != 1)}{takes}>"
+    def report(self) -> Placement:
+        """It in words."""
+        nodes = [
+            Placed(node.name, node.definition.name, device, self.reasons[node]) for node, device in self.devices.items()
+        ]
+        return Placement(tuple(nodes), self.makespan)
 
 
 class Reasons(Mapping[Node, str]):
@@ -64,4 +103,4 @@ class Reasons(Mapping[Node, str]):
         return len(self._index)
 
 
-__all__ = ["Placement", "Reasons"]
+__all__ = ["Arrangement", "Placed", "Placement", "Reasons"]

@@ -1,0 +1,160 @@
+"""What runs the steps of a session: this process, by its local devices, or the master of a cluster."""
+
+import asyncio
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from aioflow import errors
+from aioflow.calls import Call
+from aioflow.compression import Saving
+from aioflow.config import Config, RunOptions
+from aioflow.devices.device import DeviceAttributes, attributes_of
+from aioflow.devices.memory import MemoryUse
+from aioflow.dtypes import Array
+from aioflow.explain import Report, explain
+from aioflow.kernels.compression import savings_of
+from aioflow.kernels.queue_handles import live_queue
+from aioflow.local import Local
+from aioflow.node import Operation, Tensor
+from aioflow.partial import PartialRun, Streamed
+from aioflow.placement import Placement
+from aioflow.plan import Signature
+from aioflow.queues import Queue
+from aioflow.slices import slice_of
+from aioflow.structure import Fetches
+from aioflow.tracing import RunMetadata
+
+
+class AnyCall(Protocol):
+    """A call signature made ready."""
+
+    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+        """Check and convert the feeds, run, and shape the result."""
+
+
+class AnyPartialRun(Protocol):
+    """A step that is given feeds, and gives fetches, in several calls."""
+
+    async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> Sequence[Array]:
+        """Give feeds, and return fetches as soon as they are there."""
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left."""
+
+
+class Engine(Protocol):
+    """What a session asks of whatever runs its steps."""
+
+    @property
+    def devices(self) -> Sequence[DeviceAttributes]:
+        """What it can use, as far as that is known."""
+
+    def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> AnyCall:
+        """A call signature made ready."""
+
+    async def begin(self, signature: Signature, limit: float | None) -> AnyPartialRun:
+        """Begin a partial run."""
+
+    def began(self, handle: object) -> bool:
+        """Whether that is a partial run of its."""
+
+    async def explain(self) -> Report:
+        """What is under way, but for what the application itself left undone."""
+
+    async def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the devices that account for it."""
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+
+    async def replan(self) -> None:
+        """Forget all plans."""
+
+    async def savings(self) -> dict[str, Saving]:
+        """What lossy forms have saved, by edge."""
+
+    def queue(self, handle: Tensor) -> Any:
+        """The live queue behind a handle."""
+
+    async def close(self) -> None:
+        """End all runs, and release what it holds."""
+
+
+class LocalEngine:
+    """Runs steps by the local devices.
+
+    Attributes:
+        local: what its steps share.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.local: Final = Local(config)
+        self._partial: Final[set[Streamed]] = set()
+        self._handles: Final[weakref.WeakSet[PartialRun]] = weakref.WeakSet()
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """It is used on this loop."""
+        self.local.slice = slice_of(loop)
+
+    @property
+    def devices(self) -> Sequence[DeviceAttributes]:
+        """What it can use."""
+        return [attributes_of(device) for device in self.local.devices]
+
+    def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> Call:
+        """A call signature made ready."""
+        return Call(self.local, fetches, feeds)
+
+    async def begin(self, signature: Signature, limit: float | None) -> PartialRun:
+        """Begin a partial run. `limit` is for each call of it."""
+        planned = await self.local.plans.plan(signature)
+        programs = await self.local.plans.programs(planned, "streamed")
+        step = Streamed(self.local, planned.plan, programs)
+        self._partial.add(step)
+        step.runner.add_done_callback(lambda runner: self._partial.discard(step))
+        handle = PartialRun(step, planned.plan, limit)
+        self._handles.add(handle)
+        return handle
+
+    def began(self, handle: object) -> bool:
+        """Whether that is a partial run of its."""
+        return handle in self._handles
+
+    async def explain(self) -> Report:
+        """What is under way, and what it waits for."""
+        return explain(self.local)
+
+    async def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the devices that account for it."""
+        return self.local.memory()
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        return await self.local.plans.placement(signature)
+
+    async def replan(self) -> None:
+        """Forget all plans."""
+        self.local.plans.clear()
+
+    async def savings(self) -> dict[str, Saving]:
+        """What lossy forms have saved, by edge."""
+        return savings_of(self.local.resources).edges
+
+    def queue(self, handle: Tensor) -> Queue:
+        """The live queue behind a handle."""
+        return live_queue(self.local.resources, handle)
+
+    def __repr__(self) -> str:
+        return f"{len(self.local.steps)} steps running"
+
+    async def close(self) -> None:
+        """End all runs with CancelledError, and release state and threads."""
+        try:
+            await self.local.abort(errors.CancelledError("the session was closed while the run went on"))
+            await asyncio.gather(*[step.stop() for step in self._partial])
+        finally:
+            await self.local.close()
+
+
+__all__ = ["AnyCall", "AnyPartialRun", "Engine", "LocalEngine"]

@@ -1,0 +1,417 @@
+"""A client's session as its master has it: its graph, its plans on all tasks, its steps [P15 section 3.3].
+
+A step is one RunGraph for each task that takes part; tasks ask each other for values, never the master. The first error
+ends the step everywhere and is what the client gets.
+"""
+
+import asyncio
+import dataclasses
+import functools
+import itertools
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.devices.cpu import Threads
+from aioflow.devices.device import DeviceAttributes
+from aioflow.dtypes import Array
+from aioflow.graph import Graph
+from aioflow.graphdef import GraphDef, node_def
+from aioflow.net.failures import failure_of
+from aioflow.net.graphs import extend
+from aioflow.net.parts import Share, registration, share_of
+from aioflow.net.peer import Peer
+from aioflow.net.peers import Peers
+from aioflow.net.remote_rendezvous import task_of
+from aioflow.net.reports import TaskReport, joined, unpack_trace
+from aioflow.net.statuses import attributes, devices_in, statuses_of
+from aioflow.net.worker_verbs import (
+    CancelStep,
+    CleanupGraph,
+    CreateWorkerSession,
+    DeleteWorkerSession,
+    DeregisterGraph,
+    Inspect,
+    QueueServed,
+    RegisterGraph,
+    RunGraph,
+    ServeQueue,
+    Status,
+)
+from aioflow.partition import Part
+from aioflow.placement import Placement
+from aioflow.placer import Placer
+from aioflow.plan import Plan, Signature, make_flow, make_plan
+from aioflow.plan_cache import LONG_PLAN
+from aioflow.tracing import RunMetadata
+
+T = TypeVar("T")
+_TOLD: Final = 0.1
+"""Of a step's time limit, the share that is left to find out what it waits for when it is over."""
+_LONGEST_TOLD: Final = 0.5
+"""Seconds: as long as that at most."""
+_MOST_TOLD: Final = 5
+"""So many operations the error of such a step names."""
+_LONG_GRAPH: Final = 1 << 18
+"""Bytes of a graph above which it is read on a thread."""
+
+
+class Stream(Protocol):
+    """A partial run."""
+
+    async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array]) -> tuple[Array, ...]:
+        """Give feeds, and return fetches as soon as they are there."""
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Shared:
+    """A plan, as it is registered with those who run it: the share and the handle of each."""
+
+    plan: Plan
+    shares: Mapping[str, tuple[Share, int]]
+
+
+class MasterSession:
+    """One session of a client's."""
+
+    def __init__(
+        self, number: str, owner: Peer | None, config: Config, devices: Sequence[DeviceAttributes], peers: Peers,
+        threads: Threads,
+    ) -> None:  # fmt: skip
+        self.number: Final = number
+        self.owner: Final = owner
+        self.graph: Final = Graph()
+        self.devices = devices
+        self.tasks: Final = list(dict.fromkeys(task_of(device.name) for device in devices))
+        self.handles: Final = itertools.count(1)
+        self.callables: Final[dict[int, Signature]] = {}
+        self._queues: Final[dict[str, tuple[str, bytes]]] = {}
+        self.streams: Final[dict[str, Stream]] = {}
+        """The partial runs."""
+        self.version = 0
+        """How many operations the client has told of."""
+        self.config: Final = config
+        self.peers: Final = peers
+        self.placer: Final = Placer(config, devices, number)
+        self._threads: Final = threads
+        self._extending: Final = asyncio.Lock()
+        self._numbers: Final = itertools.count(1)
+        self.under_way: Final[dict[int, int]] = {}
+        """The steps, by how all tasks know them: their numbers in this session."""
+        self._shared: Final[OrderedDict[Signature, asyncio.Task[_Shared]]] = OrderedDict()
+        self._steps: Final[set[asyncio.Task[Any]]] = set()
+        self.stale = False
+        """Whether a task was lost, and may have been started anew since."""
+        self._renewing: Final = asyncio.Lock()
+
+    # Plans
+
+    def signature(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Signature:
+        """The call of these names. InvalidArgumentError if the graph has no such tensor or operation."""
+        try:
+            tensors: Any = [self.graph.as_graph_element(name, allow_operation=False) for name in (*feeds, *fetches)]
+            operations: Any = [self.graph.as_graph_element(name, allow_tensor=False) for name in targets]
+        except (TypeError, ValueError, KeyError) as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+        return Signature(tuple(tensors[: len(feeds)]), tuple(tensors[len(feeds) :]), tuple(operations))
+
+    async def _ready(self, signature: Signature) -> _Shared:
+        """The plan of a call, registered; made once, however many ask for it."""
+        found = self._shared.get(signature)
+        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
+            work = self._share(signature)
+            found = self._shared[signature] = asyncio.get_running_loop().create_task(work, name="registering a plan")
+            self._steps.add(found)
+            found.add_done_callback(self._steps.discard)
+            if len(self._shared) > self.config.plan_cache_size:
+                self._drop(self._shared.popitem(last=False)[1])
+        self._shared.move_to_end(signature)
+        return await asyncio.shield(found)
+
+    async def _share(self, signature: Signature) -> _Shared:
+        plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self.config.optimize))
+        shares = shares_of(plan)
+        handles = await self.register(plan, shares)
+        return _Shared(plan, {task: (share, handles[task]) for task, share in shares.items()})
+
+    async def register(self, plan: Plan, shares: Mapping[str, Share]) -> dict[str, int]:
+        """Make the shares of a plan ready on their tasks. The handles by which these know them."""
+
+        def write() -> dict[str, RegisterGraph]:
+            return {task: registration(self.number, share, plan.counted) for task, share in shares.items()}
+
+        answers = await self.ask_all(await self.work(write))
+        return {task: answer.graph for task, answer in answers.items()}
+
+    async def deregister(self, handles: Mapping[str, int]) -> None:
+        """They are not needed any more."""
+        await self.tell({task: DeregisterGraph(self.number, handle) for task, handle in handles.items()})
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """What the function gives, on a thread if the graph is so large that it may take long."""
+        return await self._threads.run(function, "planning") if self.graph.version > LONG_PLAN else function()
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        return await self.work(lambda: self.placer.placement(make_flow(signature, self.config.optimize)))
+
+    def replan(self) -> None:
+        """Forget all plans, here and on all tasks."""
+        for shared in self._shared.values():
+            self._drop(shared)
+        self._shared.clear()
+
+    def _drop(self, registering: "asyncio.Task[_Shared]") -> None:
+        """A plan is not needed any more: its tasks are told, once it is registered."""
+        self.later(self._drop_registered(registering))
+
+    async def _drop_registered(self, registering: "asyncio.Task[_Shared]") -> None:
+        await asyncio.wait([registering])
+        if not registering.cancelled() and registering.exception() is None:
+            await self.deregister({task: handle for task, (_, handle) in registering.result().shares.items()})
+
+    async def extend(self, data: bytes, constants: Mapping[str, Array], version: int) -> None:
+        """Add operations to the graph. AbortedError if it has not as many as the client believes."""
+        async with self._extending:
+            if self.version != version:
+                raise errors.AbortedError(f"the session's graph has {self.version} operations, not {version}")
+            add = functools.partial(extend, self.graph, data, constants)
+            if len(data) > _LONG_GRAPH:
+                await self._threads.run(add, "reading a graph")
+            else:
+                add()
+            self.version = self.graph.version
+
+    async def ask_all(self, requests: Mapping[str, Any], deadline: float | None = None) -> dict[str, Any]:
+        """The answers of several tasks. The first error cancels the others."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = {
+                    task: group.create_task(self.ask(task, request, deadline)) for task, request in requests.items()
+                }
+        except BaseExceptionGroup as several:
+            raise first_error(several) from None
+        return {task: answer.result() for task, answer in asked.items()}
+
+    async def ask(self, task: str, request: Any, deadline: float | None = None) -> Any:
+        """The answer of a task."""
+        peer = await self.peers.of(task)
+        return await peer.request(request, deadline=deadline)
+
+    async def _renew(self, deadline: float | None) -> None:
+        """Make the session anew on all tasks that can be reached, with the devices that they have now."""
+        async with self._renewing:
+            if not self.stale:
+                return
+            statuses = await statuses_of(self.tasks, self.peers, deadline)
+            now = {device.name: attributes(device) for device in devices_in(statuses)}
+            self.devices = [now.get(device.name, device) for device in self.devices]
+            self.placer.use(self.devices)
+            self._shared.clear()
+            there = [task for task, found in statuses.items() if isinstance(found, Status)]
+            await self.begin(there, deadline)
+            self.stale = False
+
+    async def begin(self, tasks: Sequence[str], deadline: float | None) -> None:
+        """Make the session on these tasks."""
+        incarnations = {task_of(device.name): device.incarnation for device in self.devices}
+        made = CreateWorkerSession(self.number, {}, incarnations)
+        await self.ask_all(dict.fromkeys(tasks, made), deadline)
+
+    # Live queues
+
+    async def use_queue(self, message: Any, deadline: float | None) -> QueueServed:
+        """Do something with the live queue of a handle, on the task that the handle is placed on."""
+        found = self._queues.get(message.handle)
+        if found is None:
+            found = self._queues[message.handle] = await self._queue(message.handle)
+        task, handle = found
+        asked = ServeQueue(
+            handle, message.action, message.values, message.places, message.number, message.option, message.token
+        )
+        served: QueueServed = await self.ask(task, asked, deadline)
+        return served
+
+    async def _queue(self, name: str) -> tuple[str, bytes]:
+        signature = self.signature((), (), (name,))
+        operation = signature.targets[0]
+        parts = await self.work(lambda: self.placer.split(make_flow(signature, self.config.optimize)))
+        device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
+        if device is None:
+            raise errors.InvalidArgumentError(f"{name!r} is no handle of a queue")
+        return task_of(device), GraphDef((node_def(operation),)).to_msgpack()
+
+    # Steps
+
+    async def run(
+        self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
+        metadata: RunMetadata | None = None,
+    ) -> tuple[Array, ...]:  # fmt: skip
+        """What a call fetches. Whatever ends it leaves nothing of it on any task that can be reached.
+
+        When its time is over, the error tells what it waited for. With `metadata` it is traced, and teaches what its
+        nodes and transfers take.
+        """
+        try:
+            return await self._run(await self.fresh(signature, deadline), feeds, options, deadline, metadata)
+        except (errors.AbortedError, errors.UnavailableError):
+            self.stale = True
+            raise
+
+    async def fresh(self, signature: Signature, deadline: float | None) -> _Shared:
+        """The plan of a call, registered with tasks that are there. What was lost since is asked to come back, once."""
+        if not self.stale:
+            try:
+                shared = await self._ready(signature)
+            except errors.AbortedError:
+                self.stale = True
+            else:
+                self.stale = any(self.peers.there(task) is None for task in shared.shares)
+        if self.stale:
+            await self._renew(deadline)
+            shared = await self._ready(signature)
+        return shared
+
+    async def _run(
+        self, shared: _Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
+        metadata: RunMetadata | None,
+    ) -> tuple[Array, ...]:  # fmt: skip
+        step = secrets.randbits(64)
+        requests = {
+            task: RunGraph(
+                self.number, handle, step,
+                {str(place): feeds[index] for place, index in enumerate(share.feeds)}, options,
+            )
+            for task, (share, handle) in shared.shares.items()
+        }  # fmt: skip
+        number = self.begins(step)
+        try:
+            answers = await self._to_the_end(step, requests, deadline)
+        finally:
+            self.is_over(step)
+        senders = {task: share for task, (share, _) in shared.shares.items() if share.sends}
+        if senders:
+            self.later(self.end(step, senders, None))
+        if metadata is not None:
+            metadata.step_id = number
+            await self._learn(shared, answers, metadata)
+        fetched: list[Any] = [None] * len(shared.plan.signature.fetches)
+        for task, (share, _) in shared.shares.items():
+            for place, index in enumerate(share.fetches):
+                fetched[index] = answers[task].values[str(place)]
+        return tuple(fetched)
+
+    def begins(self, step: int) -> int:
+        """The step is under way until it `is_over`. Its number in this session."""
+        number = self.under_way[step] = next(self._numbers)
+        return number
+
+    def is_over(self, step: int) -> None:
+        """The step is not under way any more."""
+        del self.under_way[step]
+
+    async def _to_the_end(self, step: int, requests: Mapping[str, RunGraph], deadline: float | None) -> dict[str, Any]:
+        """The answers of all tasks. Whatever goes wrong ends the step on all of them."""
+        limit = asyncio.timeout_at(_told_in_time(deadline))
+        try:
+            async with limit:
+                return await self.ask_all(requests, deadline)
+        except BaseException as error:
+            if limit.expired() and isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
+                error = await self._too_late(step, requests)
+            await asyncio.shield(self.later(self.end(step, requests, error)))
+            raise error from None
+
+    async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
+        """The error of a step whose time is over: it says what still runs, and what waits for it."""
+        limit = asyncio.get_running_loop().time() + _LONGEST_TOLD / 2
+        waits = (await self.inspected(tasks, limit, {step: self.under_way[step]})).report
+        stuck = sorted(waits.waits, key=lambda wait: (bool(wait.what), -wait.seconds))[:_MOST_TOLD]
+        text = "; ".join([*[str(wait).replace("\n    at ", ", at ") for wait in stuck], *waits.absent])
+        task = stuck[0].task if stuck else None
+        return errors.DeadlineExceededError(f"the time of the step is over: {text or 'it was about to end'}", task=task)
+
+    async def inspected(self, tasks: Iterable[str], limit: float | None, steps: Mapping[int, int]) -> TaskReport:
+        """What these tasks are at, as far as they say so in time; of their steps these."""
+        names = list(tasks)
+        asked = [self.ask(task, Inspect(), limit) for task in names]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        reports, absent = [], []
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, errors.OpError):
+                absent.append(f"{name}: {answer.message}")
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                reports.append(TaskReport.unpack(bytes(answer.report)))
+        return joined(reports, absent, steps)
+
+    async def _learn(self, shared: _Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
+        """Join what all tasks have written down, and let the cost model learn of it."""
+        for task, answer in answers.items():
+            peer = self.peers.there(task)
+            unpack_trace(bytes(answer.metadata), metadata, 0.0 if peer is None else peer.clock_offset)
+        nodes = [node for share, _ in shared.shares.values() for part in share.parts for node in part.flow.nodes]
+        learn = functools.partial(self.placer.model.learn, nodes, metadata.step_stats, metadata.transfers)
+        await self._threads.run(learn, "learning what nodes take")
+
+    def later(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """A task of the session's, which ends before it does."""
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._steps.add(task)
+        task.add_done_callback(self._steps.discard)
+        return task
+
+    async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
+        """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
+        if isinstance(error, asyncio.CancelledError) or error is None:
+            request: Any = CleanupGraph(step)
+        else:
+            request = CancelStep(step, failure_of(error, ""))
+        await self.tell(dict.fromkeys(tasks, request))
+
+    async def tell(self, requests: Mapping[str, Any]) -> None:
+        """Tell the tasks that are connected, each something; what they answer is all the same."""
+        limit = asyncio.get_running_loop().time() + self.config.close_timeout
+        there = [(peer, told) for task, told in requests.items() if (peer := self.peers.there(task)) is not None]
+        await asyncio.gather(*[peer.request(told, deadline=limit) for peer, told in there], return_exceptions=True)
+
+    async def close(self) -> None:
+        """Forget the plans, here and on all tasks that can be reached."""
+        await asyncio.gather(*[stream.stop() for stream in list(self.streams.values())])
+        while self._steps:
+            await asyncio.wait(self._steps)
+        await self.tell(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
+
+
+def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first and follows from nothing else."""
+    found: list[BaseException] = []
+    for error in several.exceptions:
+        found += [first_error(error)] if isinstance(error, BaseExceptionGroup) else [error]
+    return next((error for error in found if not isinstance(error, errors.CancelledError)), found[0])
+
+
+def shares_of(plan: Plan) -> dict[str, Share]:
+    """Each task's share of a plan."""
+    parts: dict[str, list[Part]] = {}
+    for part in plan.parts:
+        parts.setdefault(task_of(part.device), []).append(part)
+    return {task: share_of(of_task) for task, of_task in parts.items()}
+
+
+def _told_in_time(deadline: float | None) -> float | None:
+    """When a step with that deadline has to be over, so that it can be said in time what it waited for."""
+    if deadline is None:
+        return None
+    left = max(0.0, deadline - asyncio.get_running_loop().time())
+    return deadline - min(left * _TOLD, _LONGEST_TOLD)
+
+
+__all__ = ["MasterSession", "first_error", "shares_of"]

@@ -1,0 +1,120 @@
+"""Partial runs over several tasks [P15 section 4.2]: given feeds, and asked for fetches, call by call.
+
+Feeds come to the master's own task, and fetches from there: the plan has copies of them on its first device, and from
+device to device they go as all values do. So only there a step waits for feeds; to the other tasks it is like any.
+"""
+
+import asyncio
+import contextlib
+import functools
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.dtypes import Array
+from aioflow.local import Local
+from aioflow.net.master_session import MasterSession, first_error, shares_of
+from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
+from aioflow.net.worker import Worker
+from aioflow.net.worker_verbs import RunGraph
+from aioflow.node import Tensor
+from aioflow.partial import PartialRun, Streamed
+from aioflow.plan import Plan, Signature, make_plan
+from aioflow.program import Outputs
+from aioflow.programs import Programs
+from aioflow.step import Joint
+
+
+class _Streamed(Streamed):
+    """The master's part of a partial run, and with it those of the other tasks."""
+
+    __slots__ = ("_others",)
+
+    def __init__(
+        self, local: Local, plan: Plan, programs: Programs, joint: Joint, others: Callable[[], Awaitable[Any]]
+    ) -> None:
+        self._others: Final = others
+        super().__init__(local, plan, programs, joint)
+
+    async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._with_others())
+                return await super()._run_share(programs, feeds)
+        except BaseExceptionGroup as several:
+            raise first_error(several) from None
+
+    async def _with_others(self) -> None:
+        await self._others()
+
+
+class PartialOverTasks:
+    """A partial run of a session of this master.
+
+    Attributes:
+        session: whose.
+        handle: how the client knows it.
+    """
+
+    def __init__(self, session: MasterSession, worker: Worker, plan: Plan) -> None:
+        self.session: Final = session
+        self.handle: Final = secrets.token_hex(8)
+        self._worker: Final = worker
+        self._plan: Final = plan
+        self._shares: Final = shares_of(plan)
+        self._step: Final = secrets.randbits(64)
+        self._requests: dict[str, RunGraph] = {}
+        self._run: PartialRun
+
+    @classmethod
+    async def begin(
+        cls, session: MasterSession, worker: Worker, signature: Signature, limit: float | None
+    ) -> "PartialOverTasks":
+        """Plan it, register its parts with the other tasks, and begin it. `limit` is for each call of it."""
+        split = functools.partial(session.placer.split, streamed=True, home=worker.home)
+        make = functools.partial(make_plan, signature, split, session.config.optimize)
+        plan: Plan = await session.work(make)
+        made = cls(session, worker, plan)
+        handles = await session.register(plan, made._others())
+        made._requests = {task: RunGraph(session.number, handle, made._step) for task, handle in handles.items()}
+        made._start(limit)
+        session.streams[made.handle] = made
+        return made
+
+    def _others(self) -> dict[str, Any]:
+        return {task: share for task, share in self._shares.items() if task != self._worker.task}
+
+    def _start(self, limit: float | None) -> None:
+        step = self._worker.stream(self._step, self._streamed)
+        self.session.begins(self._step)
+        step.runner.add_done_callback(functools.partial(self._over, step))
+        self._run = PartialRun(step, self._plan, limit)
+
+    def _streamed(self, local: Local, rendezvous: RemoteRendezvous) -> Streamed:
+        joint = Joint(self._step, self.session.number, rendezvous)
+        own = [part for part in self._plan.parts if task_of(part.device) == self._worker.task]
+        programs = local.plans.assembled(own, "streamed")
+        return _Streamed(local, self._plan, programs, joint, lambda: self.session.ask_all(self._requests))
+
+    def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
+        """Nothing of it is left anywhere."""
+        self.session.is_over(self._step)
+        self._worker.end_stream(self._step, step.failure)
+        self.session.later(self.session.end(self._step, self._shares, step.failure))
+        self.session.later(self.session.deregister({task: request.graph for task, request in self._requests.items()}))
+
+    async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array]) -> tuple[Array, ...]:
+        """Give feeds, and return fetches as soon as they are there."""
+        find: Any = functools.partial(self.session.graph.as_graph_element, allow_operation=False)
+        given: dict[Tensor, Array] = {find(name): value for name, value in feeds.items()}
+        return tuple(await self._run.call([find(name) for name in fetches], given))
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left. It is forgotten."""
+        self.session.streams.pop(self.handle, None)
+        with contextlib.suppress(errors.OpError):
+            await self._run.stop()
+
+
+__all__ = ["PartialOverTasks"]

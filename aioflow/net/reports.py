@@ -1,0 +1,149 @@
+"""What a task tells of itself, in msgpack: what its steps wait for, what its memory holds, what lossy forms saved."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgpack  # type: ignore[import-untyped]
+
+from aioflow.compression import Saving
+from aioflow.devices.memory import Holder, MemoryUse
+from aioflow.explain import Caller, Report, Wait, explain
+from aioflow.kernels.compression import savings_of
+from aioflow.local import Local
+from aioflow.placement import Placed, Placement
+from aioflow.tracing import RunMetadata, Trace
+
+T = TypeVar("T")
+_PARTS: Final = {"waits", "application", "detached", "absent", "memory", "savings"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What a task is at, or several tasks are.
+
+    Attributes:
+        report: what their steps wait for.
+        memory: what the memory of their devices holds, where that is accounted for.
+        savings: what lossy forms have saved, by edge.
+    """
+
+    report: Report
+    memory: Mapping[str, MemoryUse]
+    savings: Mapping[str, Saving]
+
+    def pack(self) -> bytes:
+        """In msgpack."""
+        report = self.report
+        data: bytes = msgpack.packb(
+            {
+                "waits": [_row(wait) for wait in report.waits],
+                "application": [_row(caller) for caller in report.application],
+                "detached": list(report.detached),
+                "absent": list(report.absent),
+                "memory": {
+                    name: [*use[:3], [list(holder) for holder in use.by_op]] for name, use in self.memory.items()
+                },
+                "savings": {edge: _row(saving) for edge, saving in self.savings.items()},
+            }
+        )
+        return data
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "TaskReport":
+        """What `pack` wrote. ValueError for anything else."""
+        return _unpacked(data, cls._from_plain)
+
+    @classmethod
+    def _from_plain(cls, plain: Any) -> "TaskReport":
+        if plain.keys() != _PARTS:
+            raise ValueError(f"it has {', '.join(map(str, plain))}")
+        report = Report(
+            tuple([Wait(*row) for row in plain["waits"]]),
+            tuple([Caller(*row) for row in plain["application"]]),
+            (),
+            tuple(plain["detached"]),
+            tuple(plain["absent"]),
+        )
+        memory = {
+            name: MemoryUse(live, peak, limit, tuple([Holder(*row) for row in by_op]))
+            for name, (live, peak, limit, by_op) in plain["memory"].items()
+        }
+        return cls(report, memory, {edge: Saving(*row) for edge, row in plain["savings"].items()})
+
+
+def report_of(local: Local) -> TaskReport:
+    """What a task is at."""
+    report = explain(local)
+    waits = tuple([dataclasses.replace(wait, task=local.task) for wait in report.waits])
+    detached = tuple([f"{name} on {local.task}" for name in report.detached])
+    report = dataclasses.replace(report, waits=waits, detached=detached)
+    return TaskReport(report, local.memory(), savings_of(local.resources).edges)
+
+
+def joined(reports: Iterable[TaskReport], absent: Iterable[str], steps: Mapping[int, int]) -> TaskReport:
+    """What several tasks are at.
+
+    Args:
+        reports: theirs.
+        absent: why others have told nothing.
+        steps: the numbers of the steps that are wanted, by those that the tasks know them by.
+    """
+    found = list(reports)
+    waits = [
+        dataclasses.replace(wait, step=steps[wait.step])
+        for each in found for wait in each.report.waits if wait.step in steps
+    ]  # fmt: skip
+    report = Report(
+        tuple(sorted(waits, key=lambda wait: -wait.seconds)),
+        tuple([caller for each in found for caller in each.report.application]),
+        (),
+        tuple([name for each in found for name in each.report.detached]),
+        tuple(absent),
+    )
+    memory = {name: use for each in found for name, use in each.memory.items()}
+    return TaskReport(report, memory, {edge: saving for each in found for edge, saving in each.savings.items()})
+
+
+def pack_placement(placement: Placement) -> bytes:
+    """A placement in msgpack."""
+    data: bytes = msgpack.packb([placement.makespan, [list(node) for node in placement.nodes]])
+    return data
+
+
+def unpack_placement(data: bytes) -> Placement:
+    """What `pack_placement` wrote. ValueError for anything else."""
+    return _unpacked(data, lambda plain: Placement(tuple([Placed(*row) for row in plain[1]]), plain[0]))
+
+
+def pack_trace(metadata: RunMetadata) -> bytes:
+    """What was written down of a step, in msgpack, with times on the clock of the loop."""
+    data: bytes = msgpack.packb(metadata.to_plain(_loop_is_later()))
+    return data
+
+
+def unpack_trace(data: bytes, metadata: RunMetadata, ahead: float) -> None:
+    """Add what another process wrote down, whose loop's clock is so many seconds ahead of this one's."""
+    _unpacked(data, lambda plain: metadata.add_plain(plain, -ahead - _loop_is_later()))
+
+
+def _loop_is_later() -> float:
+    """How far the loop's clock is ahead of the one that traces use."""
+    return asyncio.get_running_loop().time() - Trace.now()
+
+
+def _row(thing: Any) -> list[Any]:
+    return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
+
+
+def _unpacked(data: bytes, make: Callable[[Any], T]) -> T:
+    try:
+        return make(msgpack.unpackb(data))
+    except (msgpack.exceptions.UnpackException, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise ValueError(f"malformed report: {type(error).__name__}: {error}") from error
+
+
+__all__ = [
+    "TaskReport", "joined", "pack_placement", "pack_trace", "report_of", "unpack_placement", "unpack_trace",
+]  # fmt: skip

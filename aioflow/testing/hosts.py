@@ -1,0 +1,111 @@
+"""Hosts: many machines in one process and one loop, of which each task and each timer belongs to one.
+
+A host is a context variable. Whatever a host starts inherits it, so it is known of every callback whose it is, and the
+callbacks of one host can be held up while all others run: that host is paused, as a process by SIGSTOP. It neither
+reads nor writes, and its timers come too late.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from aioflow.testing.loop import VirtualTimeLoop
+
+_HOST: Final = contextvars.ContextVar("aioflow.testing.host", default="")
+
+
+def current_host() -> str:
+    """The host that the running code belongs to; empty for none."""
+    return _HOST.get()
+
+
+@contextlib.contextmanager
+def on_host(host: str) -> Iterator[None]:
+    """What is started in the block belongs to that host."""
+    token = _HOST.set(host)
+    try:
+        yield
+    finally:
+        _HOST.reset(token)
+
+
+def _nothing() -> None:
+    """What a loop runs where it had counted on a callback that is held up."""
+
+
+class _Ready(deque[asyncio.Handle]):
+    """The callbacks that a loop is about to run. Those of paused hosts are put aside when their turn comes."""
+
+    def __init__(self, handles: Iterable[asyncio.Handle], held: dict[str, list[asyncio.Handle]]) -> None:
+        super().__init__(handles)
+        self._held: Final = held
+
+    def popleft(self) -> asyncio.Handle:
+        """The next that may run."""
+        while self:
+            handle: Any = super().popleft()
+            aside = self._held.get(handle._context.get(_HOST)) if self._held else None
+            if aside is None:
+                return handle  # type: ignore[no-any-return]
+            aside.append(handle)
+        return asyncio.Handle(_nothing, (), asyncio.get_running_loop())
+
+
+class Hosts:
+    """Which hosts of the running loop are paused."""
+
+    def __init__(self) -> None:
+        self._held: Final[dict[str, list[asyncio.Handle]]] = {}
+
+    @property
+    def paused(self) -> tuple[str, ...]:
+        """Those that are."""
+        return tuple(self._held)
+
+    def pause(self, host: str) -> None:
+        """From now on nothing of that host runs. May be called again."""
+        loop: Any = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualTimeLoop):
+            raise RuntimeError(f"hosts can be paused on a VirtualTimeLoop, not on {type(loop).__name__}")
+        if not self._held:
+            loop._ready = _Ready(_ready(loop), self._held)  # type: ignore[attr-defined]
+        self._held.setdefault(host, [])
+
+    def resume(self, host: str) -> None:
+        """It goes on with what it was about to do, and with all that has come since. May be called again."""
+        _ready(asyncio.get_running_loop()).extend(self._held.pop(host, ()))
+
+
+def _ready(loop: Any) -> deque[asyncio.Handle]:
+    ready: deque[asyncio.Handle] = loop._ready
+    return ready
+
+
+class _Numbered(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on its address."""
+
+    def __init__(self, number: int, coroutine: Any, **options: Any) -> None:
+        self._number = number
+        super().__init__(coroutine, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+@contextlib.contextmanager
+def tasks_in_order() -> Iterator[None]:
+    """Whoever goes through a set of tasks that were made in the block does so in the same order in every run."""
+    loop, numbers = asyncio.get_running_loop(), itertools.count()
+    before = loop.get_task_factory()
+    loop.set_task_factory(lambda loop, coroutine, **options: _Numbered(next(numbers), coroutine, loop=loop, **options))
+    try:
+        yield
+    finally:
+        loop.set_task_factory(before)
+
+
+__all__ = ["Hosts", "current_host", "on_host", "tasks_in_order"]

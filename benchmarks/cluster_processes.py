@@ -1,0 +1,115 @@
+"""Clusters whose tasks are processes of this machine: aioflow's workers, and TensorFlow's grpc servers.
+
+Both are started before anything is measured, and idle while the other is. Clients are in the benchmark's own process.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+from benchmarks import peers
+
+STARTING, ENDING = 120.0, 10.0
+"""Seconds that a task has to listen, and to end."""
+READY = b"listens"
+FUNCTIONS = "benchmarks.cluster_functions"
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where the masters of both clusters are: the first task of each."""
+
+    found: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, side: str) -> str:
+        """What a session takes. ImportError if that side is not installed."""
+        if side not in self.found:
+            raise ImportError(f"{side} has no servers")
+        return self.found[side]
+
+
+@asynccontextmanager
+async def clusters(sizes: Mapping[str, int], *, tensorflow: bool = True) -> AsyncIterator[Targets]:
+    """A cluster of each side, with that many tasks of each job; the master is the first task of the last job."""
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(mock.patch.dict(os.environ, {"AIOFLOW_TOKEN": secrets.token_urlsafe(32)}))
+        starts = {peers.AIOFLOW: ("aioflow", "worker", "--py-funcs", FUNCTIONS)}
+        if tensorflow and importlib.util.find_spec("tensorflow"):
+            starts[peers.TENSORFLOW] = ("benchmarks.cluster_tensorflow",)
+        found = {}
+        for side, module in starts.items():
+            cluster = free_addresses(sizes)
+            file = folder / f"{side}.json"
+            file.write_text(json.dumps(cluster))
+            await start(stack, [(*module, *task_options(file, job, task)) for job in cluster for task in range(sizes[job])])
+            scheme = "ws" if side == peers.AIOFLOW else "grpc"
+            found[side] = f"{scheme}://{cluster[list(cluster)[-1]][0]}"
+        yield Targets(found)
+
+
+def task_options(file: Path, job: str, task: int) -> Sequence[str]:
+    """What both kinds of servers are told."""
+    return "--cluster", str(file), "--job", job, "--task", str(task)
+
+
+async def start(stack: AsyncExitStack, commands: Sequence[Sequence[str]]) -> None:
+    """All of these modules run and listen, until the stack is left."""
+    async with asyncio.TaskGroup() as group:
+        for command in commands:
+            group.create_task(start_one(stack, command))
+
+
+async def start_one(stack: AsyncExitStack, command: Sequence[str]) -> str:
+    """A module runs and listens, until the stack is left. Returns the line in which it says so."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *command, stdout=subprocess.PIPE, start_new_session=True
+    )
+    stack.push_async_callback(stop, process)
+    async with asyncio.timeout(STARTING):
+        return await listening(process)
+
+
+async def listening(process: asyncio.subprocess.Process) -> str:
+    """Return the line in which it says that it listens. RuntimeError if it ends instead."""
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if READY in line:
+            return line.decode()
+    raise RuntimeError(f"a task ended with {await process.wait()} instead of listening")
+
+
+async def stop(process: asyncio.subprocess.Process) -> None:
+    """It has ended, gracefully if it can."""
+    for end in (process.terminate, process.kill):
+        with contextlib.suppress(ProcessLookupError):
+            end()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ENDING):
+                await process.wait()
+                return
+
+
+def free_addresses(sizes: Mapping[str, int]) -> dict[str, list[str]]:
+    """Addresses of the loopback at which nobody listens."""
+    with ExitStack() as stack:
+        return {job: [free_address(stack) for _ in range(size)] for job, size in sizes.items()}
+
+
+def free_address(stack: ExitStack) -> str:
+    """One, which stays taken until the stack is left."""
+    found = stack.enter_context(socket.socket())
+    found.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{found.getsockname()[1]}"

@@ -1,0 +1,49 @@
+"""What a TCP connection of the loopback carries: a process that sends as many bytes as it is asked for.
+
+Both ends are plain blocking sockets, and both use the same memory for every transfer: no allocation, no protocol.
+"""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from benchmarks.cluster_processes import start_one
+from benchmarks.harness import Step
+
+ASKED = 8
+"""Bytes of a request."""
+
+
+@asynccontextmanager
+async def with_tcp(nbytes: int) -> AsyncIterator[Step]:
+    """A step that receives so many bytes of another process."""
+    async with AsyncExitStack() as stack:
+        port = int((await start_one(stack, ["benchmarks.cluster_tcp"])).split()[-1])
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            memory = memoryview(bytearray(nbytes))
+
+            def step() -> None:
+                connection.sendall(nbytes.to_bytes(ASKED, "little"))
+                received = 0
+                while received < nbytes:
+                    received += connection.recv_into(memory[received:])
+
+            yield step
+
+
+def main() -> None:
+    """Serve one connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(f"listens: {listener.getsockname()[1]}", flush=True)
+        connection, _ = listener.accept()
+    memory = memoryview(b"")
+    with connection:
+        while asked := connection.recv(ASKED, socket.MSG_WAITALL):
+            count = int.from_bytes(asked, "little")
+            if len(memory) < count:
+                memory = memoryview(bytes(count))
+            connection.sendall(memory[:count])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Large tensors from process to process: between two workers, and between a worker and the client.
+
+What is transferred is used by its receiver, which gives 4 bytes of it to the client. Raw TCP is what the loopback of
+this machine carries between two processes, in the same rounds.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.cluster import MASTER, OTHER
+from benchmarks.cluster_processes import Targets, clusters
+from benchmarks.cluster_sides import Build, Built, both
+from benchmarks.cluster_tcp import with_tcp
+from benchmarks.harness import Timing, alternate
+from benchmarks.report import Claim, Row, span
+
+MIB = 1 << 20
+SIZES = (1, 16, 64, 256)
+FLOATS = MIB // 4
+"""So many are a MiB."""
+TCP = "raw TCP"
+ROUNDS = 5
+FASTER, OF_TCP, FLAT = 1.5, 0.5, 0.67
+
+
+async def rows() -> AsyncIterator[Row]:
+    """Each way, by size."""
+    async with clusters({"worker": 2}) as targets:
+        for title, way in WAYS.items():
+            yield await by_size(targets, title, way)
+
+
+async def by_size(targets: Targets, title: str, way: Callable[[int], Build]) -> Row:
+    """The throughput of all sides for each size."""
+    timings = {}
+    for size in SIZES:
+        sides = {**both(targets, way(size)), TCP: with_tcp(size * MIB)}
+        timings[size] = await alternate(sides, rounds=ROUNDS)
+    figures = {f"{size} MiB": throughputs(timing, size) for size, timing in timings.items()}
+    missing: Mapping[str, str] = next(iter(timings.values())).missing
+    return Row(title, {**figures, **missing}, [claim for size in SIZES for claim in claims(size, timings[size])] + [flat(timings)])
+
+
+def throughputs(timing: Timing, size: int) -> str:
+    """Each side's, and its time."""
+    return ", ".join(f"{side} {speed(timing, side, size):.2f} GiB/s ({span(timing.seconds(side))})" for side in timing.rounds)
+
+
+def speed(timing: Timing, side: str, size: int) -> float:
+    """GiB a second."""
+    return size / 1024 / (timing.seconds(side) or float("inf"))
+
+
+def claims(size: int, timing: Timing) -> list[Claim]:
+    """Beside TensorFlow, and beside TCP."""
+    faster = timing.ratio(peers.TENSORFLOW, peers.AIOFLOW)
+    of_tcp = timing.ratio(TCP, peers.AIOFLOW)
+    return [
+        Claim(f"{size} MiB: aioflow / TensorFlow", faster, FASTER, at_least=True),
+        Claim(f"{size} MiB: aioflow / {TCP}", of_tcp, OF_TCP, at_least=True),
+    ]
+
+
+def flat(timings: Mapping[int, Timing]) -> Claim:
+    """How much the slowest size is of the fastest."""
+    speeds = [speed(timing, peers.AIOFLOW, size) for size, timing in timings.items()]
+    return Claim("the slowest size / the fastest", min(speeds) / max(speeds), FLAT, at_least=True)
+
+
+def pulled(size: int) -> Build:
+    """A variable of another worker is used by the master's."""
+
+    def build(m: Any) -> Built:
+        value, init = variable(m, OTHER, size)
+        with m.device(MASTER):
+            return Built(m.identity(value)[0], init=init)
+
+    return build
+
+
+def pushed(size: int) -> Build:
+    """A variable of another worker gets the value of one of the master's."""
+
+    def build(m: Any) -> Built:
+        value, filled = variable(m, MASTER, size)
+        target, emptied = variable(m, OTHER, size)
+        with m.device(OTHER):
+            return Built(m.assign(target, value).op, init=[filled, emptied])
+
+    return build
+
+
+def fetched(size: int) -> Build:
+    """The client gets a variable."""
+
+    def build(m: Any) -> Built:
+        value, init = variable(m, MASTER, size)
+        with m.device(MASTER):
+            return Built(m.identity(value), init=init)
+
+    return build
+
+
+def fed(size: int) -> Build:
+    """The client feeds a value."""
+
+    def build(m: Any) -> Built:
+        with m.device(MASTER):
+            value = m.placeholder(m.float32, [size * FLOATS])
+            return Built(value[0] + 1.0, [value], [np.ones(size * FLOATS, np.float32)])
+
+    return build
+
+
+def variable(m: Any, place: str, size: int) -> tuple[Any, Any]:
+    """A variable of so many MiB, and what gives it its value."""
+    with m.device(place):
+        value = m.get_variable(f"of_{place[-1]}", shape=[size * FLOATS], initializer=m.ones_initializer())
+        return value, value.initializer
+
+
+WAYS: Mapping[str, Callable[[int], Build]] = {
+    "pulled by a worker from another": pulled,
+    "pushed by a worker into a variable of another": pushed,
+    "fetched by the client": fetched,
+    "fed by the client": fed,
+}

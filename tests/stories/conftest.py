@@ -1,0 +1,28 @@
+"""Each story has a graph; a cluster that is watched and a session of it, whose master does nothing else, if it asks."""
+
+import pytest
+from witness import WORKERS, World, settled
+
+import aioflow as af
+from aioflow.testing import no_pending_tasks
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+async def world():
+    with no_pending_tasks():
+        async with World() as world:
+            yield world
+            await settled()
+            assert world.held() == []
+
+
+@pytest.fixture
+async def session(graph, world):
+    async with af.Session(world.target("master", 0), graph=graph, config=WORKERS) as session:
+        yield session
