@@ -169,7 +169,7 @@ MESSAGES = [
     Replan(SESSION),
     UseQueue(SESSION, "queue", "take", (X,), ((1,),), 2, True, 3),
     GetStatus(),
-    Status((CPU,), (1, 2), {"steps": 3}),
+    Status((CPU,), {"steps": 3}),
     Inspect(),
     Inspected(b"report"),
     ServeQueue(b"handle", "put_back", (X,), ((1,), (-2, 3)), 4, True, 5),

@@ -142,3 +142,101 @@ async def test_frames_can_arrive_twice(network, pair):
     network.path("a", "b").twice = lambda frame: frame == b"2"
     near.send(b"1", b"2", b"3")
     assert [await far.receive() for _ in range(4)] == [b"1", b"2", b"2", b"3"]
+
+
+async def arrived(channel):
+    """The frame that comes within a hundred seconds, if one does."""
+    try:
+        async with asyncio.timeout(100):
+            return await channel.receive()
+    except TimeoutError:
+        return None
+
+
+async def test_after_a_frame_that_is_lost_nothing_arrives_in_that_direction(network, pair):
+    near, far = pair
+    lost = iter([False, True, False])
+    network.path("a", "b").lost = lambda: next(lost)
+    near.send(b"1", b"2", b"3")
+    assert [await arrived(far) for _ in range(2)] == [b"1", None]
+    far.send(b"4")
+    assert await arrived(near) == b"4"
+    await near.close()
+    far.send(b"5")
+    assert await arrived(far) is None
+
+
+async def test_of_a_connection_that_hangs_neither_end_is_told_and_a_new_one_works(network):
+    listening = await network.at("b").listen("b", echo)
+    old = await network.at("a").dial("b")
+    network.channels("b", "a")[0].hang()
+    old.send(b"x")
+    assert await arrived(old) is None
+    new = await network.at("a").dial("b")
+    new.send(b"y")
+    assert await arrived(new) == b"y"
+    for channel in (old, new):
+        await channel.close()
+    await listening.close()
+
+
+async def echo(channel):
+    while True:
+        try:
+            channel.send(await channel.receive())
+        except ClosedError:
+            return
+
+
+async def test_a_partition_can_have_one_direction(network, pair):
+    near, far = pair
+    network.part("a", "b", one_way=True)
+    near.send(b"1")
+    far.send(b"2")
+    assert await arrived(far) is None
+    assert await arrived(near) == b"2"
+    network.heal("a", "b")
+    assert await arrived(far) == b"1"
+
+
+async def test_when_power_fails_nobody_is_told_and_whoever_dials_waits_until_the_host_is_there_again(network, pair):
+    near, _ = pair
+    network.crash("b", silent=True)
+    near.send(b"x")
+    assert await arrived(near) is None
+    dialling = asyncio.create_task(network.at("a").dial("b"))
+    await asyncio.sleep(100)
+    assert not dialling.done()
+    listening = await network.at("b").listen("b", echo)
+    channel = await dialling
+    channel.send(b"y")
+    assert await arrived(channel) == b"y"
+    await channel.close()
+    await listening.close()
+
+
+async def test_a_host_that_has_crashed_dials_nobody(network, pair):
+    killed = network.at("b")
+    listening = await network.at("a").listen("a", echo)
+    dialling = asyncio.create_task(killed.dial("a"))
+    await asyncio.sleep(0.1)
+    network.crash("b")
+    for refused in (dialling, asyncio.create_task(killed.dial("a"))):
+        with pytest.raises(errors.UnavailableError, match="b has crashed"):
+            await refused
+    channel = await network.at("b").dial("a")
+    await channel.close()
+    await listening.close()
+
+
+async def test_each_path_is_prepared_once_and_told_of_each_frame():
+    sent = []
+
+    def prepare(source, target, path):
+        path.sent = lambda frame: sent.append((source, target, bytes(frame)))
+
+    async with a_pair(Between(MemoryNetwork(prepare=prepare)), "b") as (near, far):
+        near.send(b"1")
+        far.send(b"2")
+        near.send(b"3")
+    assert sent == [("a", "b", b"1"), ("b", "a", b"2"), ("a", "b", b"3")]

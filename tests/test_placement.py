@@ -235,7 +235,7 @@ def test_the_report_has_a_line_for_each_node_with_its_reason():
         a = work([], LONG, name="a")
     flow = flow_of(work([a], (2.0, 5.0), name="b"), only_cpu([work([], LONG, name="c")], name="d"))
     found = place(flow, sites(2, 1), Told())
-    lines = str(found).splitlines()
+    lines = str(found.report()).splitlines()
     assert lines[0].startswith("Placement of 4 nodes on 2 devices, estimated to take ")
     assert lines[1].split() == ["a", "test_work", f"{HERE}/device:CPU:1", "asked", "for", "/device:CPU:1"]
     reasons = {node.name: reason for node, reason in found.reasons.items()}
@@ -256,7 +256,7 @@ def test_the_only_device_needs_no_simulation(monkeypatch):
     found = place(flow, sites(1), CostModel())
     assert set(found.devices.values()) == {f"{HERE}/device:CPU:0"}
     assert set(found.reasons.values()) == {"the only device"}
-    assert repr(found) == "<Placement of 1 nodes on 1 device>"
+    assert repr(found.report()) == "<Placement of 1 nodes on 1 device>"
 
 
 def test_an_empty_flow_is_placed():

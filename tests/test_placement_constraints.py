@@ -493,7 +493,7 @@ def test_whatever_is_placed_keeps_to_all_constraints_and_is_placed_so_again(data
         check(flow, found.devices, available, soft)
         assert place(flow, available, Told(), soft=soft).devices == found.devices
         assert found.makespan > 0
-        assert str(found).count("\n") == len(found.devices)
+        assert str(found.report()).count("\n") == len(found.devices)
         return
     assert error.op is not None
     assert "device" in error.message

@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
-import json
 import os
 import signal
 import sys
@@ -87,8 +86,7 @@ def read_cluster(path: str) -> ClusterSpec:
     try:
         return ClusterSpec.from_json(path)
     except (TypeError, ValueError) as error:
-        kind = "is no JSON" if isinstance(error, json.JSONDecodeError) else "describes no cluster"
-        raise errors.InvalidArgumentError(f"{path} {kind}: {error}") from None
+        raise errors.InvalidArgumentError(str(error)) from None
 
 
 def functions_of(name: str) -> dict[str, Callable[..., Any]]:

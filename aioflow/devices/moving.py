@@ -33,11 +33,13 @@ class Parcel(NamedTuple):
         value: an array in the memory of `source` or of the host, a list of them, or any object of the host.
         source: the GPU that it comes from; None if nothing of it is in a GPU's memory.
         after: the point in the source's stream after which it is there.
+        foreign: whether it comes from another process, so that nothing about it is sure.
     """
 
     value: Any
     source: Gpu | None = None
     after: Event | None = None
+    foreign: bool = False
 
 
 def hand_over(value: Any, source: Place) -> Parcel:
@@ -58,7 +60,7 @@ async def receive(parcel: Parcel, target: Place, *, host: bool = False) -> Any:
         InvalidArgumentError: no GPU can hold it, as text.
         ResourceExhaustedError: the target's memory is full.
     """
-    value, source, after = parcel
+    value, source, after, _ = parcel
     if isinstance(target, Gpu) and not host:
         return await _brought(value, parcel, target)
     if source is None or after is None:

@@ -236,7 +236,10 @@ class Routine:
         weakref.finalize(self, _destroy, library, owned).atexit = False
 
     def __call__(self, *arrays: Array) -> None:
-        """Run it on these arrays. Results are written into them."""
+        """Run it on these arrays. Results are written into them. TypeError, before that, if one is not float32."""
+        for array in arrays:
+            if array.dtype != np.float32:
+                raise TypeError(f"oneDNN was given {array.dtype} for float32")
         try:
             call = self._idle.pop()
         except IndexError:

@@ -27,7 +27,7 @@ def faster(lib: Library, dot: Product) -> Product:
     sgemm = lib.sgemm
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
-        if a.size * b.shape[1] <= SMALL or a.shape[1] != b.shape[0]:
+        if a.size * b.shape[1] <= SMALL or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
             return dot(a, b, out)
         (a, flip_a), (b, flip_b) = _flat(a), _flat(b)
         rows, inner = a.shape[:: -1 if flip_a else 1]

@@ -8,6 +8,7 @@ import numpy as np
 from aioflow.context import Context
 from aioflow.devices.moving import Parcel, hand_over, receive
 from aioflow.dtypes import SCALAR, Array, DeviceKind, DType, Namespace, Spec, TensorShape, bool_
+from aioflow.fitting import check_fits
 from aioflow.kernels.control_flow import DEAD
 from aioflow.op import op
 from aioflow.rendezvous import Key
@@ -51,19 +52,23 @@ recv.no_gradient(_REASON)
 
 
 @recv.kernel(CPU, GPU)
-async def _(ctx: Context, *, edge: str, source: str, incarnation: int, target: str, host: bool) -> Array:
+async def _(
+    ctx: Context, *, dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, host: bool
+) -> Array:
     key = Key(edge, source, incarnation, target, ctx.iteration)
     trace = ctx.step.trace
     if trace is None:
-        return await _arrived(ctx, await ctx.step.rendezvous.recv(key), host)
+        return await _arrived(ctx, await ctx.step.rendezvous.recv(key), dtype, shape, host)
     asked = trace.now()
-    value = await _arrived(ctx, await ctx.step.rendezvous.recv(key), host)
+    value = await _arrived(ctx, await ctx.step.rendezvous.recv(key), dtype, shape, host)
     trace.on(target).received(key, source, getattr(value, "nbytes", 0), asked)
     return value
 
 
-async def _arrived(ctx: Context, parcel: Parcel, host: bool) -> Array:
+async def _arrived(ctx: Context, parcel: Parcel, dtype: DType, shape: TensorShape, host: bool) -> Array:
     """What was sent, in the memory it is wanted in. What is dead is nowhere."""
+    if parcel.foreign and parcel.value is not DEAD:
+        check_fits("what was received", dtype, shape, parcel.value)
     return DEAD if parcel.value is DEAD else await receive(parcel, ctx.device, host=host)
 
 

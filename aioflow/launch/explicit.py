@@ -31,7 +31,7 @@ def parse_cluster(environment: Environment, name: str, text: str) -> ClusterSpec
     """The cluster that the variable holds as JSON. InvalidArgumentError names the variable."""
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise environment.error(name, f"it is not JSON: {error}") from None
     return cluster_of(environment, name, data)
 
@@ -49,7 +49,10 @@ def cluster_of(environment: Environment, name: str, data: object) -> ClusterSpec
 def _tasks(tasks: Any) -> Any:
     if not isinstance(tasks, dict):
         return tasks
-    return {int(index) if index.isdecimal() else index: address for index, address in tasks.items()}
+    found = {int(index) if index.isdecimal() else index: address for index, address in tasks.items()}
+    if len(found) < len(tasks):
+        raise ValueError(f"a task is given twice in {', '.join(map(str, tasks))}")
+    return found
 
 
 def _listed(tasks: list[int]) -> str:

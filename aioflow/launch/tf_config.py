@@ -35,7 +35,7 @@ def tf_config(variables: Mapping[str, str]) -> Member:
 def _object(environment: Environment) -> dict[str, Any]:
     try:
         data = json.loads(environment.text(VARIABLE))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise environment.error(VARIABLE, f"it is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise environment.error(VARIABLE, "it is not an object")

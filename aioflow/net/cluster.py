@@ -54,10 +54,15 @@ class ClusterSpec:
         """
         try:
             data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_once)
-            if not isinstance(data, dict):
-                raise ValueError("a cluster is an object of jobs, as {'worker': ['host:port']}")
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ValueError(f"{path} is no JSON: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        if not isinstance(data, dict):
+            raise ValueError(f"{path}: a cluster is an object of jobs, as {{'worker': ['host:port']}}")
+        try:
             return cls({job: _from_json(tasks) for job, tasks in data.items()})
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
 
     @property

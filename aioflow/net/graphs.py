@@ -12,6 +12,8 @@ from aioflow.graph import Graph
 from aioflow.graphdef import GraphDef, NodeDef, source_of
 from aioflow.importing import import_graph_def
 
+MOST: Final = 1 << 28
+"""Bytes of a graph: what it is unpacked to takes many times as much."""
 _LARGE: Final = 1 << 16
 """Bytes: larger constants are sent as values are, from where they lie."""
 
@@ -45,6 +47,10 @@ def extend(graph: Graph, data: bytes, constants: Mapping[str, Array]) -> None:
     """Add these operations to the graph: all, or none. InvalidArgumentError if one cannot be built here."""
     if not data:
         return
+    if len(data) > MOST:
+        raise errors.InvalidArgumentError(
+            f"a graph of {len(data)} bytes is more than {MOST}; large constants go beside"
+        )
     try:
         nodes = GraphDef.from_msgpack(data).node
         whole = [_with_value(node, constants[node.name]) if node.name in constants else node for node in nodes]

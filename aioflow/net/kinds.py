@@ -17,7 +17,7 @@ from aioflow.plain import brief
 
 M = TypeVar("M")
 
-MOST_NAMED: Final = 4096
+MOST_NAMED: Final = 1 << 16
 """So many things a list or a map in a header may have; its bytes are bounded besides."""
 _DEEPEST: Final = 8
 

@@ -27,7 +27,7 @@ class Limits:
     """
 
     chunk: Annotated[int, Integer(KIB, 16 * MIB)] = 64 * KIB
-    header: Annotated[int, Integer(64 * KIB, MIB)] = 64 * KIB
+    header: Annotated[int, Integer(64 * KIB, MIB)] = MIB
     tensor: Annotated[int, Integer(KIB)] = 2 * GIB
     message: Annotated[int, Integer(KIB)] = 4 * GIB
     window: Annotated[int, Integer(64 * KIB)] = 64 * MIB

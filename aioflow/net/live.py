@@ -17,6 +17,8 @@ from aioflow.queues import Queue
 from aioflow.resources import Resources
 
 Message = ServeQueue
+_KEPT: Final = 1024
+"""So many handles are not built anew."""
 
 
 class LiveQueues:
@@ -48,6 +50,8 @@ class LiveQueues:
     def _queue(self, handle: bytes) -> Queue:
         found = self._handles.get(handle)
         if found is None:
+            if len(self._handles) >= _KEPT:
+                self._handles.clear()
             graph = Graph()
             extend(graph, handle, {})
             operations = graph.get_operations()
@@ -74,6 +78,8 @@ class LiveQueues:
     async def _take(self, queue: Queue, message: Message) -> QueueServed:
         work = asyncio.current_task()
         assert work is not None
+        if message.token in self._taking:
+            raise errors.AlreadyExistsError(f"somebody takes under the token {message.token:x}")
         self._taking[message.token] = work
         try:
             taken = await queue.take_marked(message.number, message.option)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices.device import DeviceAttributes
+from aioflow.fitting import check_options
 from aioflow.net.cluster import filtered
 from aioflow.net.control_verbs import Reply
 from aioflow.net.fields import Device
@@ -51,6 +52,7 @@ SETTINGS: Final = (
     "optimize", "order_for_memory", "plan_cache_size", "recompute", "schedule_receives", "swap_to_host",
 )  # fmt: skip
 """What a client may say of how its session works."""
+_OPTIONS: Final = frozenset({"check_numerics", "trace"})
 
 
 class Master:
@@ -121,6 +123,7 @@ class Master:
         message: Any = call.message
         session = self._session(message.session)
         signature = session.signature(tuple(message.feeds), message.fetches, message.targets)
+        check_options(message.options, _OPTIONS)
         metadata = RunMetadata() if message.options.get("trace") is True else None
         feeds = list(message.feeds.values())
         values = await session.run(signature, feeds, message.options, call.deadline, metadata)
@@ -131,7 +134,10 @@ class Master:
         message: Any = call.message
         session = self._session(message.session)
         signature = session.signature(message.feeds, message.fetches, message.targets)
+        check_options(message.options, frozenset({"timeout"}))
         limit = message.options.get("timeout")
+        if limit is not None and not (isinstance(limit, float) and limit > 0):
+            raise errors.InvalidArgumentError(f"the time limit of a partial run is positive seconds, not {limit!r}")
         made = await PartialOverTasks.begin(session, self._worker, signature, limit)
         return PartialRunReady(made.handle)
 

@@ -18,6 +18,7 @@ from aioflow.config import Config
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import DeviceAttributes
 from aioflow.dtypes import Array
+from aioflow.fitting import check_all_fit
 from aioflow.graph import Graph
 from aioflow.graphdef import GraphDef, node_def
 from aioflow.net.failures import failure_of
@@ -258,6 +259,7 @@ class MasterSession:
         When its time is over, the error tells what it waited for. With `metadata` it is traced, and teaches what its
         nodes and transfers take.
         """
+        check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
             return await self._run(await self.fresh(signature, deadline), feeds, options, deadline, metadata)
         except (errors.AbortedError, errors.UnavailableError):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.dtypes import Array
+from aioflow.fitting import check_all_fit
 from aioflow.local import Local
 from aioflow.net.master_session import MasterSession, first_error, shares_of
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
@@ -107,8 +108,13 @@ class PartialOverTasks:
     async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array]) -> tuple[Array, ...]:
         """Give feeds, and return fetches as soon as they are there."""
         find: Any = functools.partial(self.session.graph.as_graph_element, allow_operation=False)
-        given: dict[Tensor, Array] = {find(name): value for name, value in feeds.items()}
-        return tuple(await self._run.call([find(name) for name in fetches], given))
+        try:
+            given: dict[Tensor, Array] = {find(name): value for name, value in feeds.items()}
+            wanted = [find(name) for name in fetches]
+        except (TypeError, ValueError, KeyError) as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+        check_all_fit([(tensor.name, tensor.spec) for tensor in given], list(given.values()))
+        return tuple(await self._run.call(wanted, given))
 
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left. It is forgotten."""

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from aioflow.net.control_verbs import U64, Reply
+from aioflow.net.control_verbs import Reply
 from aioflow.net.fields import (
     Count,
     Data,
@@ -17,8 +17,8 @@ from aioflow.net.fields import (
     Switch,
     Values,
 )
-from aioflow.net.kinds import Answer, Integer, Many, Request, verb
-from aioflow.net.worker_verbs import Inspected, QueueServed
+from aioflow.net.kinds import Answer, Many, Request, verb
+from aioflow.net.worker_verbs import PLACE, Inspected, QueueServed
 
 
 @verb
@@ -252,7 +252,7 @@ class UseQueue(Request[QueueServed]):
     handle: Name
     action: Name
     values: Values = ()
-    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(Integer(-U64, U64), 4))] = ()
+    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(PLACE, 4))] = ()
     number: Number = 0
     option: Switch = False
     token: Number = 0

@@ -9,6 +9,7 @@ import msgpack  # type: ignore[import-untyped]
 from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.flowdef import flow_from_plain, flow_to_plain
+from aioflow.net.graphs import MOST
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.worker_verbs import RegisterGraph
 from aioflow.partition import Part
@@ -81,6 +82,8 @@ def registration(session: str, share: Share, counted: Sequence[str]) -> Register
 
 def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
     """The parts that a message registers, and the operations that ask how often they ran. ValueError if malformed."""
+    if len(message.graph) > MOST:
+        raise ValueError(f"malformed graph: {len(message.graph)} bytes are more than {MOST}")
     try:
         data = msgpack.unpackb(message.graph, strict_map_key=True)
         arrays = _arrays(message.constants)

@@ -80,6 +80,8 @@ def _describe(value: Any, depth: int) -> Sent:
 
 def _array(array: AnyArray) -> Sent:
     name = dtypes.as_dtype(array.dtype).name
+    if name == "string":
+        raise errors.InvalidArgumentError(f"an array of NumPy's {array.dtype} is no tensor: texts are objects of bytes")
     whole = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
     return Sent(["array", name, list(array.shape), whole.nbytes], [bytes_of(whole)], whole.nbytes)
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -97,6 +98,8 @@ class Peer:
         self._late = 0
         self._round_trip: float | None = None
         self._clock_offset = 0.0
+        self._pinged = 0.0, 0.0
+        """When it was asked the last time: on the loop's clock, and on that of traces."""
 
     @property
     def statistics(self) -> PeerStatistics:
@@ -202,7 +205,8 @@ class Peer:
             heard = max([pardon, *[link.heard for link in self._links]])
             due = min(loop.time() + interval, heard + self._silence)
             if not self._links[0].congested:
-                self._post(Envelope(0, Ping(loop.time())))
+                self._pinged = loop.time(), time.perf_counter()
+                self._post(Envelope(0, Ping(self._pinged[0])))
             await asyncio.sleep(due - loop.time())
             now = loop.time()
             if now > due + interval:
@@ -213,13 +217,14 @@ class Peer:
     def _ping(self, link: Link, message: Envelope) -> None:
         if not link.congested:
             ping: Any = message.message
-            link.post(Envelope(0, Pong(ping.clock, asyncio.get_running_loop().time())))
+            link.post(Envelope(0, Pong(ping.clock, time.perf_counter())))
 
     def _pong(self, link: Link, message: Envelope) -> None:
+        """Clocks are those of traces, on which a moment here and there is compared; the trip is timed by the loop's."""
         pong: Any = message.message
-        now = asyncio.get_running_loop().time()
-        self._round_trip = now - pong.ping
-        self._clock_offset = pong.clock - (now + pong.ping) / 2
+        self._round_trip = asyncio.get_running_loop().time() - pong.ping
+        if pong.ping == self._pinged[0]:
+            self._clock_offset = pong.clock - (time.perf_counter() + self._pinged[1]) / 2
 
     # Asking
 
@@ -327,9 +332,12 @@ class Peer:
     async def _reply(self, number: int, answer: Answer) -> None:
         """Send the answer to a request of the peer's."""
         try:
-            outgoing = Outgoing(Envelope(number, answer), self.limits)
-        except errors.OpError as error:
-            outgoing = Outgoing(Envelope(number, failure_of(error, self.me.task)), self.limits)
+            await self._send_answer(number, answer)
+        except Exception as error:
+            await self._send_answer(number, failure_of(error, self.me.task))
+
+    async def _send_answer(self, number: int, answer: Answer) -> None:
+        outgoing = Outgoing(Envelope(number, answer), self.limits)
         self._recent.end((self.it.incarnation, number), None if outgoing.nbytes else answer)
         with contextlib.suppress(ClosedError):
             await self._link_for(outgoing).send(outgoing)

@@ -23,7 +23,7 @@ class Asked(Protocol):
 
     @property
     def clock_offset(self) -> float:
-        """By how many seconds the clock of its loop is ahead of this one's."""
+        """By how many seconds its clock is ahead of this one's."""
 
 
 class Peers:

@@ -1,6 +1,5 @@
 """What a task tells of itself, in msgpack: what its steps wait for, what its memory holds, what lossy forms saved."""
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
@@ -13,7 +12,7 @@ from aioflow.explain import Caller, Report, Wait, explain
 from aioflow.kernels.compression import savings_of
 from aioflow.local import Local
 from aioflow.placement import Placed, Placement
-from aioflow.tracing import RunMetadata, Trace
+from aioflow.tracing import RunMetadata
 
 T = TypeVar("T")
 _PARTS: Final = {"waits", "application", "detached", "absent", "memory", "savings"}
@@ -118,19 +117,14 @@ def unpack_placement(data: bytes) -> Placement:
 
 
 def pack_trace(metadata: RunMetadata) -> bytes:
-    """What was written down of a step, in msgpack, with times on the clock of the loop."""
-    data: bytes = msgpack.packb(metadata.to_plain(_loop_is_later()))
+    """What was written down of a step, in msgpack, with times on this process's clock."""
+    data: bytes = msgpack.packb(metadata.to_plain(0.0))
     return data
 
 
 def unpack_trace(data: bytes, metadata: RunMetadata, ahead: float) -> None:
-    """Add what another process wrote down, whose loop's clock is so many seconds ahead of this one's."""
-    _unpacked(data, lambda plain: metadata.add_plain(plain, -ahead - _loop_is_later()))
-
-
-def _loop_is_later() -> float:
-    """How far the loop's clock is ahead of the one that traces use."""
-    return asyncio.get_running_loop().time() - Trace.now()
+    """Add what another process wrote down, whose clock is so many seconds ahead of this one's."""
+    _unpacked(data, lambda plain: metadata.add_plain(plain, -ahead))
 
 
 def _row(thing: Any) -> list[Any]:

@@ -13,6 +13,8 @@ from aioflow.config import RunOptions
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.devices.moving import Parcel, receive
+from aioflow.dtypes import Spec
+from aioflow.fitting import check_all_fit, check_options, in_number
 from aioflow.kernels.control_flow import DEAD
 from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
@@ -59,6 +61,8 @@ from aioflow.tracing import RunMetadata, Trace
 
 _REMEMBERED: Final = 10_000
 """Of so many steps that are over it is known that they are."""
+_OPTIONS: Final = frozenset({"check_numerics", "trace"})
+"""What a run can be told."""
 _LONG: Final = 1 << 18
 """Bytes of a graph above which it is read on a thread."""
 
@@ -71,6 +75,8 @@ class _Registered:
         self._parts: Final = parts
         self._programs: Final[dict[Form, Programs]] = {}
         self.counted: Final = counted
+        self.feeds: Final = _specs(parts)
+        """What it is fed, with names for errors, in order."""
         self.sends: Final = sends_elsewhere(parts)
         """Whether other tasks ask for something of it, so that a step is not over when it has run."""
 
@@ -138,7 +144,7 @@ class Worker:
     async def status(self, call: Call) -> Status:
         """How it is."""
         counters = {"sessions": len(self._sessions), "meetings": len(self._meetings), "steps": len(self._local.steps)}
-        return Status(self.devices, tuple(self._meetings), counters)
+        return Status(self.devices, counters)
 
     async def inspect(self, call: Call) -> Inspected:
         """What its steps wait for, what its memory holds."""
@@ -239,6 +245,9 @@ class Worker:
         graph = session.graphs.get(message.graph)
         if graph is None:
             raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it was started anew")
+        feeds = in_number(message.feeds, len(graph.feeds))
+        check_all_fit(graph.feeds, feeds)
+        check_options(message.options, _OPTIONS)
         meeting = self._meeting(message.step)
         if meeting.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
@@ -249,7 +258,6 @@ class Worker:
         trace = Trace(metadata, self._local.devices[0].name) if options.trace else None
         joint = Joint(message.step, message.session, meeting.rendezvous)
         step = meeting.step = Step(self._local, graph.counted, trace, options.check_numerics, joint=joint)
-        feeds = [message.feeds[str(index)] for index in range(len(message.feeds))]
         try:
             fetched = await step.run(graph.programs(self._form(options)), feeds, None)
         except BaseException as error:
@@ -328,7 +336,7 @@ class Worker:
         assert self.peers is not None
         peer = await self.peers.of(task_of(key.source))
         answer = await peer.request(RecvTensor(step, str(key), key.incarnation))
-        return Parcel(answer.value)
+        return Parcel(answer.value, foreign=True)
 
     def _end(self, step: int, error: errors.OpError | None) -> None:
         """Nothing of a step is kept; what still runs of it ends."""
@@ -366,6 +374,11 @@ class Worker:
         self._sessions.clear()
         with contextlib.suppress(errors.OpError):
             await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
+
+
+def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:
+    found = {index: feed for part in parts for index, feed in zip(part.feeds, part.flow.feeds, strict=True)}
+    return [(found[index].name, found[index].output_specs[0]) for index in sorted(found)]
 
 
 def _is_lost(peer: Peer | None) -> bool:

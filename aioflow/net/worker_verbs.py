@@ -1,7 +1,7 @@
 """What tasks ask each other: the master the workers of its session, and these one another."""
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Final
 
 from aioflow.net.control_verbs import U64, Failure, Incarnation, Reply
 from aioflow.net.fields import (
@@ -22,6 +22,8 @@ from aioflow.net.fields import (
 from aioflow.net.kinds import Answer, Integer, Many, Real, Request, Table, Text, verb
 
 StepId = Number
+PLACE: Final = Integer(-(1 << 63), U64)
+"""A part of what it takes to put an element back."""
 
 
 @verb
@@ -31,12 +33,10 @@ class Status(Answer):
 
     Attributes:
         devices: its devices.
-        steps: the steps that are under way.
         counters: what it counts, by name.
     """
 
     devices: Devices = ()
-    steps: Annotated[tuple[int, ...], Many(Integer(0, U64))] = ()
     counters: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
 
 
@@ -226,7 +226,7 @@ class QueueServed(Answer):
     """
 
     values: Values = ()
-    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(Integer(-U64, U64), 4))] = ()
+    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(PLACE, 4))] = ()
     facts: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
 
 
@@ -248,7 +248,7 @@ class ServeQueue(Request[QueueServed]):
     handle: Data
     action: Name
     values: Values = ()
-    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(Integer(-U64, U64), 4))] = ()
+    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(PLACE, 4))] = ()
     number: Number = 0
     option: Switch = False
     token: Number = 0

@@ -156,6 +156,7 @@ class _Joined:
                 self.absent[name] = operation
 
     def _join_followers(self, nodes: Sequence[Node], followers: Sequence[Node]) -> None:
+        """Each with what it gets its data from, or gives it to; a variable of a loop with what makes its next value."""
         readers: dict[Node, Node] = {}
         for node in nodes:
             for source, _ in node.inputs:
@@ -166,6 +167,8 @@ class _Joined:
                 others = data[:1]
             else:
                 others = [readers[node]] if node.definition.name in _DOWNSTREAM and node in readers else []
+            if node.definition.name == "next_iteration" and not is_everywhere(node.inputs[0].node):
+                others = [*others, node.inputs[0].node]
             for other in others:
                 self.sets.join(node, other)
 
