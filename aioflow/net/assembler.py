@@ -177,6 +177,8 @@ class _Stream:
 
 def _whole(announced: Announcement) -> Envelope:
     """A message whose values came in its first frame."""
+    if not announced.values:
+        return announced.envelope(())
     stream = _Stream((0, False), announced.nbytes, 0)
     stream.allocate(announced)
     stream.fill(announced.inline)

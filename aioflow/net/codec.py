@@ -59,6 +59,8 @@ class Header:
 
 
 _HEADER: Final = Record(Header)
+_USUAL: Final = frozenset({"verb", "id", "fields", "values"})
+_MOST: Final = (1 << 64) - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,8 +83,12 @@ class Envelope:
 def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], follows: int, limits: Limits) -> bytes:
     """The first frame of a message, without the bytes of few values. ValueError if the header is too long."""
     verb = type(envelope.message).__name__
-    header = Header(verb, envelope.number, fields, descriptors, envelope.left, envelope.trace, follows)
-    packed: bytes = msgpack.packb(_HEADER.write(header, []))
+    if envelope.left is None and not envelope.trace and not follows:
+        data: Any = {"verb": verb, "id": envelope.number, "fields": fields, "values": descriptors}
+        packed: bytes = msgpack.packb({name: held for name, held in data.items() if held})
+    else:
+        header = Header(verb, envelope.number, fields, descriptors, envelope.left, envelope.trace, follows)
+        packed = msgpack.packb(_HEADER.write(header, []))
     if len(packed) > limits.header:
         raise ValueError(f"the header of {verb} has {len(packed)} bytes, {limits.header} are the most")
     return _LENGTH.pack(len(packed)) + packed
@@ -142,7 +148,7 @@ def announcement(frame: bytes, limits: Limits) -> Announcement:
 
 
 def _announcement(frame: bytes, limits: Limits) -> Announcement:
-    header: Header = _HEADER.read(_unpack(frame, limits), [])
+    header = _read_header(_unpack(frame, limits))
     record = VERBS.get(header.verb)
     if record is None:
         raise ValueError(f"there is no message {brief(header.verb)} in this version of the protocol")
@@ -153,6 +159,18 @@ def _announcement(frame: bytes, limits: Limits) -> Announcement:
     if len(inline) + header.follows > nbytes and header.verb != "Part":
         raise ValueError(f"{len(inline) + header.follows} bytes are more than the {nbytes} of the values")
     return Announcement(record, header, values, nbytes, inline)
+
+
+def _read_header(data: Any) -> Header:
+    """The header; one that says nothing unusual is not looked at field by field."""
+    if type(data) is dict and data.keys() <= _USUAL:
+        verb, number, fields = data.get("verb"), data.get("id", 0), data.get("fields", {})
+        values = data.get("values", [])
+        plain = type(number) is int and 0 <= number <= _MOST and type(fields) is dict and type(values) is list
+        if plain and type(verb) is str and len(verb) <= 64 and verb.isascii():
+            return Header(verb, number, fields, values)
+    found: Header = _HEADER.read(data, [])
+    return found
 
 
 class _Named(list[Any]):
@@ -168,7 +186,9 @@ class _Named(list[Any]):
 
 
 def _check_sizes(header: Header, values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:
-    largest = max([value.nbytes for value in values], default=0)
+    if not values:
+        return
+    largest = max([value.nbytes for value in values])
     if largest > limits.tensor:
         raise ValueError(f"a value of {largest} bytes is more than the {limits.tensor} that were agreed on")
     if nbytes > limits.message:

@@ -57,13 +57,16 @@ class Link:
 
         Waits for credit, for its turn, and for room. Cancelled before its end the message is taken back.
         """
+        if not message.nbytes and not self._channel.congested:  # one frame, which may go between those of others
+            for burst in message.bursts(_left(deadline)):
+                self._channel.send(*burst)
+            return
         charge = self._limits.charge(message.nbytes)
         if charge:
             await self._credits.take(charge)
         begun = whole = False
         try:
-            left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
-            for burst in message.bursts(left):
+            for burst in message.bursts(_left(deadline)):
                 async with self._turn:
                     await self._channel.room()
                     if begun and not wanted():
@@ -125,6 +128,10 @@ class Link:
         self._credits.close(reason)
         self._assembler.clear()
         await self._channel.close(reason)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
 
 
 __all__ = ["SLICE", "Link"]

@@ -191,6 +191,9 @@ class MasterSession:
 
     async def ask_all(self, requests: Mapping[str, Any], deadline: float | None = None) -> dict[str, Any]:
         """The answers of several tasks. The first error cancels the others."""
+        if len(requests) == 1:
+            ((task, request),) = requests.items()
+            return {task: await self.ask(task, request, deadline)}
         try:
             async with asyncio.TaskGroup() as group:
                 asked = {
@@ -322,6 +325,8 @@ class MasterSession:
         """The answers of all tasks. Whatever goes wrong ends the step on all of them."""
         limit = asyncio.timeout_at(_told_in_time(deadline))
         try:
+            if deadline is None:
+                return await self.ask_all(requests)
             async with limit:
                 return await self.ask_all(requests, deadline)
         except BaseException as error:

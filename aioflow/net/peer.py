@@ -244,10 +244,13 @@ class Peer:
             OpError: what was raised there, or UnavailableError if the peer is lost.
         """
         number = next(self.me.numbers) if number is None else number
+        if deadline is None:
+            answer: A = await self._request(Envelope(number, message, None, trace), None)
+            return answer
         limit = asyncio.timeout_at(deadline)
         try:
             async with limit:
-                answer: A = await self._request(Envelope(number, message, None, trace), deadline)
+                answer = await self._request(Envelope(number, message, None, trace), deadline)
                 return answer
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):

@@ -130,6 +130,8 @@ class Serving:
         call = Call(message.message, self._peer, message.number, deadline, message.trace)
         limit = asyncio.timeout_at(deadline)
         try:
+            if deadline is None:
+                return _checked(message.message, await self._handler(call))
             async with limit:
                 if message.left == 0:
                     await asyncio.sleep(0)  # where the limit is noticed

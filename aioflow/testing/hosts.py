@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import contextvars
 import itertools
+import random
+import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -97,6 +99,24 @@ class _Numbered(asyncio.Task[Any]):
 
 
 @contextlib.contextmanager
+def ids_drawn_from(seed: object) -> Iterator[None]:
+    """The numbers of incarnations, sessions and steps that are made in the block are the same in every run.
+
+    They are in messages, whose lengths and so whose times depend on them, and in the texts of errors.
+    """
+    draw = random.Random(f"{seed} ids")
+    drawn = {"randbits": draw.getrandbits, "token_hex": lambda nbytes=32: draw.randbytes(nbytes).hex()}
+    before = {name: getattr(secrets, name) for name in drawn}
+    for name, function in drawn.items():
+        setattr(secrets, name, function)
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(secrets, name, function)
+
+
+@contextlib.contextmanager
 def tasks_in_order() -> Iterator[None]:
     """Whoever goes through a set of tasks that were made in the block does so in the same order in every run."""
     loop, numbers = asyncio.get_running_loop(), itertools.count()
@@ -108,4 +128,4 @@ def tasks_in_order() -> Iterator[None]:
         loop.set_task_factory(before)
 
 
-__all__ = ["Hosts", "current_host", "on_host", "tasks_in_order"]
+__all__ = ["Hosts", "current_host", "ids_drawn_from", "on_host", "tasks_in_order"]

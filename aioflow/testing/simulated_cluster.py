@@ -37,7 +37,8 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
             assert runner.run(training(seed)) <= 1e-3
 
 On a virtual-time loop no time passes, and the same program with the same seed takes the same turns every time, faults
-included. If the block raises, the error has a note that says what went wrong in the cluster, and when.
+included; even the ids of sessions and incarnations are drawn from the seed, so they are no secrets while a cluster is
+open. If the block raises, the error has a note that says what went wrong in the cluster, and when.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ from aioflow.net.memory import MemoryNetwork, Path
 from aioflow.net.server import Server
 from aioflow.slices import Slice
 from aioflow.testing.chaos import QUIET, Chaos, Mishap, afflict, drawn, verb_of
-from aioflow.testing.hosts import Hosts, on_host, tasks_in_order
+from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
 
 
 class _Unhurried(Slice):
@@ -149,13 +150,14 @@ class SimulatedCluster:
         self._starts: Final = dict.fromkeys(self._tasks, 0)
         self.began = 0.0
         self._happening: asyncio.Task[None] | None = None
-        self._in_order: contextlib.AbstractContextManager[None] = tasks_in_order()
+        self._same_again: Final = contextlib.ExitStack()
 
     # Its life
 
     async def __aenter__(self) -> Self:
         """All servers listen, and mishaps begin."""
-        self._in_order.__enter__()
+        self._same_again.enter_context(tasks_in_order())
+        self._same_again.enter_context(ids_drawn_from(self._seed))
         loop = asyncio.get_running_loop()
         self.began = loop.time()
         try:
@@ -188,7 +190,7 @@ class SimulatedCluster:
             while self.servers:
                 _, server = self.servers.popitem()
                 await server.stop()
-            self._in_order.__exit__(None, None, None)
+            self._same_again.close()
 
     async def calm(self) -> None:
         """Return when no more mishaps will come, and what can be mended is: all servers run, and hear each other."""
