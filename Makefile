@@ -22,7 +22,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo test test-all test-dask test-ray bench oracle clean
+.PHONY: demo test test-all test-dask test-ray soak bench oracle clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -44,6 +44,10 @@ test-on-%: .venvs/%/test.stamp
 
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py
+
+# So many runs of each program on a simulated cluster: make soak SEEDS=1000
+soak: .venv/test.stamp
+	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/pytest -n 2 tests/test_cluster_faults.py
 
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed

@@ -15,6 +15,7 @@ wait for a variable's: that may be late, and hold up what does not depend on it.
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -22,17 +23,20 @@ import numpy as np
 
 from aioflow import dtypes
 from aioflow.compression import Codec
-from aioflow.dtypes import SCALAR, Spec
+from aioflow.dtypes import SCALAR, ResourceSpec, Spec
 from aioflow.kernels import transfer as transfer  # which registers them
 from aioflow.levels import ROOT, Levels, role_of
 from aioflow.op import REGISTRY
-from aioflow.passes.compress import Compression, decoding, encoding
+from aioflow.passes.compress import Compression, decoding, encoding, same_task
 from aioflow.passes.flow import Flow, Node, Value, is_back_edge
 from aioflow.placement.colocation import is_everywhere
+from aioflow.rendezvous import PUSHED
 
 _BEFORE: Final = 0.2
 _AFTER: Final = 0.1
 """Where in the order of nodes those stand that are made for another: there are none in between."""
+_SMALL: Final = 4096
+"""Bytes: values of at most so many go to other tasks unasked."""
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
 
@@ -253,8 +257,9 @@ class _Partition:
         """The `recv` of a value, with its `send`."""
         home = self._places[origin]
         name = f"{value.node.name}:{value.index}"
+        pushed = PUSHED if _is_small(value.spec) and not same_task(home, place) else ""
         key = {
-            "edge": f"{next(self._numbers)} {name}",
+            "edge": f"{pushed}{next(self._numbers)} {name}",
             "source": home,
             "incarnation": self._incarnations[home],
             "target": place,
@@ -308,6 +313,15 @@ class _Partition:
     def _first(self, role: str, level: int) -> Node:
         """A primitive of that kind whose outputs are in a frame."""
         return next(node for node in self._flow.nodes if role_of(node) == role and self._levels.beyond[node] == level)
+
+
+def _is_small(spec: Spec) -> bool:
+    """Whether its values are known to be small: these are not worth a question."""
+    sizes = spec.sizes
+    if isinstance(spec, ResourceSpec) or sizes is None or spec.dtype.np.hasobject:
+        return False
+    known = [size for size in sizes if size is not None]
+    return len(known) == len(sizes) and math.prod(known) * spec.dtype.np.itemsize <= _SMALL
 
 
 __all__ = ["Part", "partition"]

@@ -25,6 +25,8 @@ from aioflow import errors
 
 _INCARNATION: Final = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 _ITERATION: Final = re.compile(r"(?:\d{1,18}(?::\d{1,18})*)?", re.ASCII)
+PUSHED: Final = "!"
+"""What the names of edges begin with whose values are so small that they are sent unasked."""
 _SHOWN: Final = 3
 """So many keys an error names."""
 
@@ -46,6 +48,11 @@ class Key(NamedTuple):
     incarnation: int
     target: str
     iteration: tuple[int, ...] = ()
+
+    @property
+    def pushed(self) -> bool:
+        """Whether, from task to task, the value is sent as soon as it is there; otherwise when it is asked for."""
+        return self.edge.startswith(PUSHED)
 
     def __str__(self) -> str:
         """`source;incarnation in hexadecimal;target;edge;iterations`, as `...CPU:0;1f;...CPU:1;add:0;3:1`."""
@@ -128,6 +135,11 @@ class LocalRendezvous:
         if key in self._lines or key not in self._values:
             return await self._in_turn(key)
         return self._take(key)
+
+    def check(self) -> None:
+        """Raise what it was aborted with, if it was."""
+        if self._error is not None:
+            raise self._again()
 
     def _take(self, key: Key) -> Any:
         values = self._values[key]

@@ -35,6 +35,10 @@ ROWS = (
     "receives",
     "cluster",
     "cluster_transfer",
+    "cluster_loop",
+    "cluster_training",
+    "cluster_control",
+    "cluster_growth",
     "gpu",
 )
 

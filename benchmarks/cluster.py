@@ -4,40 +4,49 @@ Each task is a process of this machine. The master is `/job:worker/task:0`, and 
 """
 
 import asyncio
+import re
 import statistics
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
+
+import numpy as np
 
 from benchmarks import peers
 from benchmarks.cluster_processes import Targets, clusters
-from benchmarks.cluster_sides import Built, both
-from benchmarks.harness import alternate, percentile
+from benchmarks.cluster_sides import Build, Built, both
+from benchmarks.harness import Side, Step, alternate, call, percentile
 from benchmarks.report import Claim, Row, span, timed_row
 
 MASTER, OTHER = "/job:worker/task:0", "/job:worker/task:1"
-TWICE = 2
-FAILURES = 200
+FASTER = 2
+FAILURES = 300
+DEADLINE, PATIENCE = 2.0, 10.0
+"""Seconds that a session may take to be there, and after which TensorFlow's is given up."""
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The steps, the error."""
+    """The steps, the errors, the task that is absent."""
     async with clusters({"worker": 2}) as targets:
         yield await small_step(targets, "null step on the master's task", null(MASTER))
         yield await small_step(targets, "null step on another worker", null(OTHER))
         yield await small_step(targets, "variable of 4 bytes, pulled from a worker by another", pulled)
         yield await small_step(targets, "variable of 4 bytes, pulled from a worker by the client", fetched)
         yield await remote_error(targets)
+        yield await failing_step(targets)
+    async with clusters({"worker": 2}, absent=[("worker", 1)]) as targets:
+        yield await absent_task(targets)
 
 
-async def small_step(targets: Targets, title: str, build: Any) -> Row:
+async def small_step(targets: Targets, title: str, build: Build) -> Row:
     """A step of both sides."""
     timing = await alternate(both(targets, build))
     ratio = timing.ratio(peers.TENSORFLOW, peers.AIOFLOW)
-    return timed_row(title, timing, [Claim("TensorFlow / aioflow", ratio, TWICE, at_least=True)])
+    return timed_row(title, timing, [Claim("TensorFlow / aioflow", ratio, FASTER, at_least=True)])
 
 
-def null(place: str) -> Any:
+def null(place: str) -> Build:
     """A no_op there."""
 
     def build(m: Any) -> Built:
@@ -68,8 +77,11 @@ def variable(m: Any) -> tuple[Any, Any]:
         return value, value.initializer
 
 
+# Errors
+
+
 async def remote_error(targets: Targets) -> Row:
-    """The time from an error on a worker, while another waits for what will not come, to the exception in the client."""
+    """The time from an error on a worker, for whose value another waits, to the exception in the client."""
     af = peers.aioflow()
     with af.Graph().as_default() as graph:
         with af.device(OTHER):
@@ -79,14 +91,106 @@ async def remote_error(targets: Targets) -> Row:
             result = broken + 1.0
     late = []
     async with af.Session(targets.of(peers.AIOFLOW), graph=graph) as session:
-        call = session.make_callable(result)
+        step = session.make_callable(result)
         for _ in range(FAILURES):
             try:
-                await call()
+                await step()
             except af.errors.InvalidArgumentError as error:
-                now = time.clock_gettime(time.CLOCK_MONOTONIC)
-                late.append(now - float(str(error).partition("failed at ")[2].partition(". ")[0].split()[0].rstrip(".")))
-            await asyncio.sleep(0)
-    figures = {peers.AIOFLOW: f"{span(statistics.median(late))}   p99 {span(percentile(late, 0.99))}"}
-    claim = Claim("from the kernel to the client", statistics.median(late) * 1e3, 5, unit=" ms")
-    return Row("an error on a worker, seen by the client", figures, [claim])
+                late.append(time.clock_gettime(time.CLOCK_MONOTONIC) - failed_at(error))
+    median = statistics.median(late)
+    figures = {peers.AIOFLOW: f"{span(median)}   p99 {span(percentile(late, 0.99))}"}
+    claim = Claim("from the kernel to the client", median * 1e3, 5, unit=" ms")
+    return Row("an error on a worker, until the client has it", figures, [claim])
+
+
+def failed_at(error: Exception) -> float:
+    """When the function `fail` raised it."""
+    found = re.search(r"failed at (\d+\.\d+)", str(error))
+    assert found is not None
+    return float(found[1])
+
+
+async def failing_step(targets: Targets) -> Row:
+    """A whole step that fails so, on both sides."""
+    sides = {side: failing(context) for side, context in both(targets, not_finite).items()}
+    timing = await alternate(sides)
+    return timed_row("a step that fails on a worker, from its beginning to the exception in the client", timing, [])
+
+
+def not_finite(m: Any) -> Built:
+    """The master's task waits for a value that another refuses to give."""
+    with m.device(OTHER):
+        fed = m.placeholder(m.float32, [])
+        checked = m.check_numerics(fed, "it is not finite")
+    with m.device(MASTER):
+        return Built(checked + 1.0, [fed], [np.float32("nan")])
+
+
+@asynccontextmanager
+async def failing(side: Side) -> AsyncIterator[Step]:
+    """A step that ends well when that side's does not."""
+    async with side as step:
+
+        async def failed() -> None:
+            try:
+                await call(step)
+            except Exception as error:
+                if type(error).__name__ != "InvalidArgumentError":
+                    raise
+            else:
+                raise RuntimeError("the step did not fail")
+
+        yield failed
+
+
+# Absence
+
+
+async def absent_task(targets: Targets) -> Row:
+    """How long a session is waited for that needs a task which is not there, and what is said of it."""
+    figures = {peers.AIOFLOW: await aioflow_waits(targets), peers.TENSORFLOW: await tensorflow_waits(targets)}
+    seconds, text = figures[peers.AIOFLOW]
+    claims = [
+        Claim("until it fails", seconds, DEADLINE * 1.05, unit=" s"),
+        Claim("times the absent task is named", float(text.count("/job:worker/replica:0/task:1")), 1, at_least=True),
+    ]
+    title = f"a session with one task absent, deadline {DEADLINE:g} s"
+    told = {side: f"{span(seconds)}: {' '.join(text.split())}" for side, (seconds, text) in figures.items()}
+    return Row(title, told, claims)
+
+
+async def aioflow_waits(targets: Targets) -> tuple[float, str]:
+    """The seconds, and the text of the error."""
+    af = peers.aioflow()
+    with af.Graph().as_default() as graph:
+        nothing = af.no_op()
+    begin = time.perf_counter()
+    config = af.Config(operation_timeout=DEADLINE)
+    async with af.Session(targets.of(peers.AIOFLOW), graph=graph, config=config) as session:
+        try:
+            await session.run(nothing)
+        except af.errors.OpError as error:
+            return time.perf_counter() - begin, f"{type(error).__name__}: {error.message}"
+    raise RuntimeError("the session is there")
+
+
+async def tensorflow_waits(targets: Targets) -> tuple[float, str]:
+    """The same. The thread that waits ends with the server, at the latest."""
+    try:
+        target, tf = targets.of(peers.TENSORFLOW), peers.tensorflow()
+    except ImportError:
+        return 0.0, "not installed"
+
+    def waits() -> str:
+        config = tf.ConfigProto(operation_timeout_in_ms=int(DEADLINE * 1e3))
+        try:
+            with tf.Graph().as_default(), tf.Session(target, config=config) as session:
+                session.run(tf.no_op())
+        except tf.errors.OpError as error:
+            return f"{type(error).__name__}: {error.message}"
+        return "the session is there"
+
+    begin = time.perf_counter()
+    waiting = asyncio.get_running_loop().run_in_executor(None, waits)
+    await asyncio.wait([waiting], timeout=PATIENCE)
+    return time.perf_counter() - begin, waiting.result() if waiting.done() else "still waiting, and given up"

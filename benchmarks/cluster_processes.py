@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ STARTING, ENDING = 120.0, 10.0
 """Seconds that a task has to listen, and to end."""
 READY = b"listens"
 FUNCTIONS = "benchmarks.cluster_functions"
+SCHEMES = {peers.AIOFLOW: "ws", peers.TENSORFLOW: "grpc"}
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,25 @@ class Targets:
 
 
 @asynccontextmanager
-async def clusters(sizes: Mapping[str, int], *, tensorflow: bool = True) -> AsyncIterator[Targets]:
-    """A cluster of each side, with that many tasks of each job; the master is the first task of the last job."""
+async def clusters(sizes: Mapping[str, int], *, absent: Collection[tuple[str, int]] = ()) -> AsyncIterator[Targets]:
+    """A cluster of each side, with that many tasks of each job, of which the absent ones are not started.
+
+    The master is the first task of the job `worker`.
+    """
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(mock.patch.dict(os.environ, {"AIOFLOW_TOKEN": secrets.token_urlsafe(32)}))
-        starts = {peers.AIOFLOW: ("aioflow", "worker", "--py-funcs", FUNCTIONS)}
-        if tensorflow and importlib.util.find_spec("tensorflow"):
+        starts: dict[str, tuple[str, ...]] = {peers.AIOFLOW: ("aioflow", "worker", "--py-funcs", FUNCTIONS)}
+        if importlib.util.find_spec("tensorflow"):
             starts[peers.TENSORFLOW] = ("benchmarks.cluster_tensorflow",)
         found = {}
         for side, module in starts.items():
             cluster = free_addresses(sizes)
             file = folder / f"{side}.json"
             file.write_text(json.dumps(cluster))
-            await start(stack, [(*module, *task_options(file, job, task)) for job in cluster for task in range(sizes[job])])
-            scheme = "ws" if side == peers.AIOFLOW else "grpc"
-            found[side] = f"{scheme}://{cluster[list(cluster)[-1]][0]}"
+            tasks = [(job, task) for job, size in sizes.items() for task in range(size) if (job, task) not in absent]
+            await start(stack, [(*module, *task_options(file, job, task)) for job, task in tasks])
+            found[side] = f"{SCHEMES[side]}://{cluster['worker'][0]}"
         yield Targets(found)
 
 
@@ -74,9 +78,7 @@ async def start(stack: AsyncExitStack, commands: Sequence[Sequence[str]]) -> Non
 
 async def start_one(stack: AsyncExitStack, command: Sequence[str]) -> str:
     """A module runs and listens, until the stack is left. Returns the line in which it says so."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", *command, stdout=subprocess.PIPE, start_new_session=True
-    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", *command, stdout=subprocess.PIPE)
     stack.push_async_callback(stop, process)
     async with asyncio.timeout(STARTING):
         return await listening(process)

@@ -23,8 +23,11 @@ Build = Callable[[Any], Built]
 
 
 def both(targets: Targets, build: Build) -> Mapping[str, Side]:
-    """A side for each."""
-    return {peers.AIOFLOW: with_aioflow(targets, build), peers.TENSORFLOW: with_tensorflow(targets, build)}
+    """A side for each.
+
+    TensorFlow's is built first: that holds the loop for seconds, and a client that says nothing for so long is lost.
+    """
+    return {peers.TENSORFLOW: with_tensorflow(targets, build), peers.AIOFLOW: with_aioflow(targets, build)}
 
 
 @asynccontextmanager

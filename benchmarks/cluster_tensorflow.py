@@ -1,4 +1,4 @@
-"""One of TensorFlow's grpc servers as a process: `python -m benchmarks.cluster_tensorflow --cluster FILE --job J --task N`.
+"""One of TensorFlow's grpc servers as a process, told by options which task it is.
 
 It ends by SIGTERM: `Server.join` never returns.
 """

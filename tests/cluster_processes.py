@@ -15,20 +15,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from aioflow.cli.worker import loop_factory
+from aioflow.config import Config
 from aioflow.device_spec import DeviceSpec
+from aioflow.net.access import network_of_client
 from aioflow.net.cluster import ClusterSpec
 from aioflow.net.identity import Identity
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
-from aioflow.net.websocket_server import WebSocketNetwork
-from aioflow.net.worker_verbs import GetStatus, Status
+from aioflow.net.reports import TaskReport
+from aioflow.net.worker_verbs import GetStatus, Inspect, Status
+from aioflow.testing import no_pending_tasks
 
 ROOT = Path(__file__).parents[1]
 PS, FIRST, SECOND = (
     f"/job:{name}" for name in ("ps/replica:0/task:0", "worker/replica:0/task:0", "worker/replica:0/task:1")
 )
 THREE = {"ps": 1, "worker": 2}
-LONGEST = 10.0
+LONGEST = 15.0
 """Seconds that are given to what should take less, so that what fails says why."""
 RUNNING = ("steps", "meetings")
 """What a worker counts that is of steps."""
@@ -49,6 +53,21 @@ def addresses(jobs: Mapping[str, int]) -> dict[str, list[str]]:
     return {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()}
 
 
+def on_one_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test that takes long, for it waits until others count as silent: it runs on the faster loop alone."""
+
+    async def inner(arguments: Mapping[str, Any]) -> None:
+        with no_pending_tasks():
+            await test(**arguments)
+
+    @functools.wraps(test)
+    def run(**arguments: Any) -> None:
+        with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
+            runner.run(inner(arguments))
+
+    return run
+
+
 class Processes:
     """Tasks of a cluster, each a process of `aioflow worker`, for the time of a block.
 
@@ -66,7 +85,7 @@ class Processes:
         options: Callable[[str], Sequence[str]] = lambda task: (),
         before: Callable[[str], Sequence[str]] = lambda task: (),
     ) -> None:
-        """Describe it.
+        """Describe it. Nothing runs yet.
 
         Args:
             cluster: the addresses of all tasks.
@@ -106,10 +125,8 @@ class Processes:
             assert not any(ends.values()), ends
 
     def _end(self) -> None:
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
-            process.stdout.close()
+        for task in list(self._processes):
+            self.kill(task)
         self._folder.cleanup()
 
     def _complaints(self, task: str) -> Path:
@@ -125,6 +142,8 @@ class Processes:
             if process is not None and process.poll() is None:
                 process.send_signal(signal.SIGCONT)
             elif task not in self._absent:
+                if process is not None:
+                    self.kill(task)
                 self._begin(task)
                 started.append(task)
         for task in started:
@@ -155,10 +174,8 @@ class Processes:
 
     def kill(self, task: str) -> None:
         """It is dead, without a word."""
-        process = self._processes[task]
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        with self._processes.pop(task) as process:
+            process.kill()
 
     def stop(self, task: str) -> None:
         """It does nothing any more, but its connections stay open."""
@@ -190,7 +207,7 @@ class Processes:
     @contextlib.asynccontextmanager
     async def asking(self, task: str) -> AsyncIterator[Peer]:
         """The task as a peer of a client's."""
-        peer = await connect(WebSocketNetwork(), self.address(task), Identity(), target=task)
+        peer = await connect(network_of_client(Config(), secure=False), self.address(task), Identity(), target=task)
         try:
             yield peer
         finally:
@@ -199,55 +216,53 @@ class Processes:
     async def status(self, task: str) -> Status:
         """How it is."""
         async with self.asking(task) as peer:
-            return await peer.request(GetStatus(waiting=True))
+            return await peer.request(GetStatus())
+
+    async def waits(self, task: str) -> list[str]:
+        """What its steps wait for, and application code on live queues, and what goes on though it was cancelled."""
+        async with self.asking(task) as peer:
+            report = TaskReport.unpack((await peer.request(Inspect())).report).report
+        return [*map(str, report.waits), *map(str, report.application), *report.detached]
 
     async def left(self, *tasks: str, counters: Sequence[str] = (*RUNNING, "sessions")) -> dict[str, Any]:
         """What these tasks, or all, have of steps and sessions: nothing, if nobody uses them."""
-        found = {}
+        found: dict[str, Any] = {}
         for task in tasks or self._processes:
-            status = await self.status(task)
-            found |= {f"{task} {name}": status.counters[name] for name in counters if status.counters[name]}
-            found |= {f"{task} waits": waiting for waiting in status.waiting}
+            counted = (await self.status(task)).counters
+            found |= {f"{task} {name}": counted[name] for name in counters if counted[name]}
+            if waits := await self.waits(task):
+                found[f"{task} waits"] = waits
         return found
 
     async def nothing_runs(self, *tasks: str) -> float:
         """Return when these tasks, or all, have nothing of any step; the seconds that it took."""
-        return await self._nothing(functools.partial(self.left, *tasks, counters=RUNNING))
+        return await soon(lambda: self.left(*tasks, counters=RUNNING))
 
     async def nothing_left(self, *tasks: str) -> float:
         """The same, and no session either."""
-        return await self._nothing(functools.partial(self.left, *tasks))
-
-    async def _nothing(self, left: Callable[[], Awaitable[dict[str, Any]]]) -> float:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        found: dict[str, Any] = {}
-
-        async def nothing() -> bool:
-            nonlocal found
-            found = await left()
-            return not found
-
-        try:
-            async with asyncio.timeout(LONGEST):
-                await until(nothing)
-        except TimeoutError:
-            raise AssertionError(f"after {LONGEST:g} s there is still {found}") from None
-        return loop.time() - began
+        return await soon(lambda: self.left(*tasks))
 
     async def running(self, *tasks: str) -> None:
         """Return when each of these has something under way that waits."""
 
-        async def all_wait() -> bool:
-            return all([(await self.status(task)).waiting for task in tasks])
+        async def idle() -> list[str]:
+            return [task for task in tasks if not await self.waits(task)]
 
-        await until(all_wait)
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Return when it holds: it is about what another process has seen, which tells nobody."""
-    while not await condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+        await soon(idle)
 
 
-__all__ = ["FIRST", "PS", "SECOND", "THREE", "Processes", "addresses", "free_ports", "until"]
+async def soon(missing: Callable[[], Awaitable[Any]]) -> float:
+    """Return when nothing is missing any more, after how many seconds. It is of other processes, which tell nobody."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    found: Any = "no answer"
+    try:
+        async with asyncio.timeout(LONGEST):
+            while found := await missing():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"after {LONGEST:g} s there is still {found}") from None
+    return loop.time() - began
+
+
+__all__ = ["FIRST", "PS", "SECOND", "THREE", "Processes", "addresses", "free_ports", "on_one_loop", "soon"]

@@ -620,7 +620,7 @@ async def test_a_task_that_was_started_anew_between_both_channels_is_named(netwo
         await next(turns).accept(channel)
 
     listener = await network.at("b").listen("b", accept)
-    with pytest.raises(errors.FailedPreconditionError, match="a bulk channel has to name a connection"):
+    with pytest.raises(errors.UnavailableError, match="does not know the connection any more"):
         await connect(network.at("a"), "b", Identity(PS))
     await asyncio.gather(*[task.close() for task in tasks])
     await listener.close()

@@ -208,8 +208,8 @@ class RemoteEngine:
     async def _connected(self, deadline: float | None) -> _Open:
         if self._opening is None or self._opening.done():
             self._opening = asyncio.get_running_loop().create_task(self._connect(deadline), name="opening a session")
-        self._open = await asyncio.shield(self._opening)
-        return self._open
+            self._opening.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._opening)
 
     async def _connect(self, deadline: float | None) -> _Open:
         if self._open is not None:
@@ -224,7 +224,8 @@ class RemoteEngine:
             raise
         devices = [DeviceAttributes(d.name, d.kind, d.memory, d.incarnation) for d in made.devices]
         loop = asyncio.get_running_loop()
-        return _Open(peer, made.session, devices, version, loop, weakref.WeakKeyDictionary())
+        self._open = _Open(peer, made.session, devices, version, loop, weakref.WeakKeyDictionary())
+        return self._open
 
     async def _dial(self, deadline: float | None) -> Peer:
         limit, where = asyncio.timeout_at(deadline), self._address
@@ -294,17 +295,34 @@ class RemoteCall:
         """Check and convert the feeds, run, and shape the result."""
         given = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
         deadline = self._engine.deadline(options)
-        found = await self._engine.ready(deadline)
-        told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
-        if told:
-            feeds = dict(zip(self._feeds, given, strict=True))
-            request: Any = RunStep(found.session, feeds, self._names, self._targets, told)
+        if deadline is None:
+            found, request = await self._ready(given, options, None)
         else:
-            request = RunCallable(found.session, await self._handle(found, deadline), tuple(given))
+            found, request = await self._ready_in_time(given, options, deadline)
         answer = await found.peer.request(request, deadline=deadline)
         if metadata is not None and options.trace:
             unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
         return self._built(answer.values, given)
+
+    async def _ready_in_time(self, given: list[Any], options: RunOptions, deadline: float) -> tuple[_Open, Any]:
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                return await self._ready(given, options, deadline)
+        except TimeoutError as error:
+            if not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            text = f"a call was not ready in time in the session {self._engine}"
+            raise errors.DeadlineExceededError(text) from None
+
+    async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[_Open, Any]:
+        """The session, and the request that runs the call there."""
+        found = await self._engine.ready(deadline)
+        told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
+        if told:
+            feeds = dict(zip(self._feeds, given, strict=True))
+            return found, RunStep(found.session, feeds, self._names, self._targets, told)
+        return found, RunCallable(found.session, await self._handle(found, deadline), tuple(given))
 
     def _built(self, values: Sequence[Any], given: Sequence[Any]) -> Any:
         known: dict[str, Any] = {name: scalar(value) for name, value in zip(self._names, values, strict=True)}
@@ -317,9 +335,12 @@ class RemoteCall:
     async def _handle(self, found: _Open, deadline: float | None) -> int:
         """The number of the call in that session; asked for once."""
         handle = found.handles.get(self)
+        if handle is not None and handle.done() and not handle.cancelled() and handle.exception() is None:
+            return handle.result()
         if handle is None or (handle.done() and (handle.cancelled() or handle.exception() is not None)):
             request = MakeCallable(found.session, self._feeds, self._names, self._targets)
             handle = found.handles[self] = asyncio.ensure_future(_number(found.peer.request(request)))
+            handle.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(handle)
 
 

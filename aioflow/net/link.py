@@ -78,6 +78,12 @@ class Link:
             if charge and not whole:
                 self._take_back(message.key, charge, begun)
 
+    def tell(self, message: Outgoing) -> None:
+        """A message of one frame is on its way, before any that wait. ClosedError if the channel is closed."""
+        ((frame, *more),) = message.bursts()
+        assert not more
+        self._channel.send(frame)
+
     def _take_back(self, key: StreamKey, charge: int, begun: bool) -> None:
         if begun:
             self.post(Envelope(key[0], Drop(key[1])))

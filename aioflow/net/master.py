@@ -76,8 +76,12 @@ class Master:
         number = secrets.token_hex(16)
         found = [attributes(device) for device in devices]
         session = MasterSession(number, call.peer, config, found, self.peers, self._worker.compute)
-        await session.extend(message.graph, message.constants, 0)
-        await session.begin(session.tasks, limit)
+        try:
+            await session.extend(message.graph, message.constants, 0)
+            await session.begin(session.tasks, limit)
+        except BaseException:
+            await asyncio.shield(asyncio.get_running_loop().create_task(session.close()))
+            raise
         self._sessions[number] = session
         return SessionCreated(number, tuple(devices))
 

@@ -130,6 +130,7 @@ class MasterSession:
             found = self._shared[signature] = asyncio.get_running_loop().create_task(work, name="registering a plan")
             self._steps.add(found)
             found.add_done_callback(self._steps.discard)
+            found.add_done_callback(lambda done: done.cancelled() or done.exception())
             if len(self._shared) > self.config.plan_cache_size:
                 self._drop(self._shared.popitem(last=False)[1])
         self._shared.move_to_end(signature)
@@ -330,9 +331,11 @@ class MasterSession:
             async with limit:
                 return await self.ask_all(requests, deadline)
         except BaseException as error:
-            if limit.expired() and isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
-                error = await self._too_late(step, requests)
-            await asyncio.shield(self.later(self.end(step, requests, error)))
+            try:
+                if limit.expired() and isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
+                    error = await self._too_late(step, requests)
+            finally:
+                await asyncio.shield(self.later(self.end(step, requests, error)))
             raise error from None
 
     async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:

@@ -93,7 +93,7 @@ class PartialOverTasks:
         self._run = PartialRun(step, self._plan, limit)
 
     def _streamed(self, local: Local, rendezvous: RemoteRendezvous) -> Streamed:
-        joint = Joint(self._step, self.session.number, rendezvous)
+        joint = Joint(self._step, self.session.number, rendezvous, rendezvous.delivered)
         own = [part for part in self._plan.parts if task_of(part.device) == self._worker.task]
         programs = local.plans.assembled(own, "streamed")
         return _Streamed(local, self._plan, programs, joint, lambda: self.session.ask_all(self._requests))

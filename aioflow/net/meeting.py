@@ -64,7 +64,11 @@ async def connect(
         control, welcome = await _dial(network, address, _hello(me, role, target, settings), stack, settings.silence)
         it = Identity(welcome.task, welcome.incarnation, welcome.cluster)
         hello = _hello(me, "bulk", welcome.task, settings, welcome.connection)
-        bulk, again = await _dial(network, address, hello, stack, settings.silence)
+        try:
+            bulk, again = await _dial(network, address, hello, stack, settings.silence)
+        except errors.FailedPreconditionError as error:
+            text = f"{it.label} at {address} does not know the connection any more: {error.message}"
+            raise errors.UnavailableError(text, task=it.task or None) from None
         if again.incarnation != welcome.incarnation:
             raise errors.UnavailableError(f"{it.label} at {address} was started anew", task=it.task or None)
         limits = settings.limits.agreed(welcome.limits)

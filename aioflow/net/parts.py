@@ -14,6 +14,7 @@ from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.worker_verbs import RegisterGraph
 from aioflow.partition import Part
 from aioflow.plain import brief
+from aioflow.rendezvous import PUSHED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,9 +38,11 @@ class Share:
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
-    """Whether any of these parts, all of one task, sends something to another task."""
+    """Whether any of these parts, all of one task, has something that another task will ask for."""
     return any(
-        node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device)
+        node.definition.name == "send"
+        and not node.attrs["edge"].startswith(PUSHED)
+        and task_of(node.attrs["target"]) != task_of(part.device)
         for part in parts
         for node in part.flow.nodes
     )

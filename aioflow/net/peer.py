@@ -202,16 +202,17 @@ class Peer:
         interval = self._silence / _BEATS
         pardon = 0.0
         while True:
-            heard = max([pardon, *[link.heard for link in self._links]])
+            heard = max(pardon, min([link.heard for link in self._links]))
             due = min(loop.time() + interval, heard + self._silence)
-            if not self._links[0].congested:
-                self._pinged = loop.time(), time.perf_counter()
-                self._post(Envelope(0, Ping(self._pinged[0])))
+            self._pinged = loop.time(), time.perf_counter()
+            for link in self._links:
+                if not link.congested:
+                    link.post(Envelope(0, Ping(self._pinged[0])))
             await asyncio.sleep(due - loop.time())
             now = loop.time()
             if now > due + interval:
                 pardon = now  # it was this loop that did not listen
-            elif now >= max([pardon, *[link.heard for link in self._links]]) + self._silence:
+            elif now >= max(pardon, min([link.heard for link in self._links])) + self._silence:
                 self._finish(Loss.SILENT, f"for {self._silence:g} s")
 
     def _ping(self, link: Link, message: Envelope) -> None:
@@ -221,6 +222,8 @@ class Peer:
 
     def _pong(self, link: Link, message: Envelope) -> None:
         """Clocks are those of traces, on which a moment here and there is compared; the trip is timed by the loop's."""
+        if link is not self._links[0]:
+            return  # what is large may have held it up
         pong: Any = message.message
         self._round_trip = asyncio.get_running_loop().time() - pong.ping
         if pong.ping == self._pinged[0]:
@@ -243,22 +246,40 @@ class Peer:
         Raises:
             OpError: what was raised there, or UnavailableError if the peer is lost.
         """
-        number = next(self.me.numbers) if number is None else number
-        if deadline is None:
-            answer: A = await self._request(Envelope(number, message, None, trace), None)
-            return answer
+        envelope = Envelope(next(self.me.numbers) if number is None else number, message, None, trace)
+        answer: A = await (self._request(envelope) if deadline is None else self._request_until(envelope, deadline))
+        return answer
+
+    async def _request_until(self, envelope: Envelope, deadline: float) -> Any:
         limit = asyncio.timeout_at(deadline)
         try:
             async with limit:
-                answer = await self._request(Envelope(number, message, None, trace), deadline)
-                return answer
+                return await self._request(envelope, deadline)
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise
-            text = f"{self.it.label} has not answered {type(message).__name__} in time"
+            text = f"{self.it.label} has not answered {type(envelope.message).__name__} in time"
             raise errors.DeadlineExceededError(text, task=self.it.task or None) from None
 
-    async def _request(self, message: Envelope, deadline: float | None) -> Any:
+    def tell(self, message: Request[A]) -> "asyncio.Future[A]":
+        """Ask what has no large values, at once, however many requests are under way; the answer is to come."""
+        asked = _Asked(message, asyncio.get_running_loop().create_future())
+        envelope = Envelope(next(self.me.numbers), message)
+        try:
+            self._check(envelope)
+            self._links[0].tell(Outgoing(envelope, self.limits))
+        except errors.OpError as error:
+            asked.future.set_exception(error)
+            return asked.future
+        except ClosedError as closed:
+            self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
+            asked.future.set_exception(self._error(asked.name))
+            return asked.future
+        self._asked[envelope.number] = asked
+        asked.future.add_done_callback(lambda done: self._forget(envelope.number, asked))
+        return asked.future
+
+    async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
         async with self._slots:
             self._check(message)
             asked = _Asked(message.message, asyncio.get_running_loop().create_future())
@@ -331,6 +352,11 @@ class Peer:
             self._serving.begin(message)
         elif isinstance(known, Answer):
             self._serving.answer(message.number, known)
+
+    @property
+    def congested(self) -> bool:
+        """Whether an answer might have to wait."""
+        return self._links[0].congested
 
     async def _reply(self, number: int, answer: Answer) -> None:
         """Send the answer to a request of the peer's."""

@@ -2,7 +2,8 @@
 
 A receiver asks the sender's task as soon as it begins to wait, maybe before the step has begun there, and waits in its
 own table until the answer has arrived. So who is cancelled gives up a place in that table and nothing else, and
-whatever ends the step ends all that is asked.
+whatever ends the step ends all that is asked. What is known to be small is sent unasked, and waits in that table for
+its receiver; a step is not over for its sender before that has been acknowledged.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from aioflow.rendezvous import Key, LocalRendezvous, Waiting
 
 Ask = Callable[[Key], Awaitable[Any]]
 """Gives the value of a key of another task's, once it is there."""
+Push = Callable[[Key, Any], "asyncio.Future[Any]"]
+"""Sends a value to the task of the key's target. Done when it is there."""
 
 
 class RemoteRendezvous:
@@ -25,16 +28,20 @@ class RemoteRendezvous:
         here: what was sent and received in this task.
     """
 
-    def __init__(self, task: str, ask: Ask) -> None:
+    def __init__(self, task: str, ask: Ask, push: Push | None = None) -> None:
         """A step that is about to run.
 
         Args:
             task: the name of this task.
             ask: how to get a value from another.
+            push: how to send one unasked; None if the others ask for all.
         """
         self.here: Final = LocalRendezvous()
         self._task: Final = task
         self._ask: Final = ask
+        self._push: Final = push
+        self._pushing: Final[set[asyncio.Future[Any]]] = set()
+        self._delivered: asyncio.Future[None] | None = None
         self._arrived: Final = LocalRendezvous()
         self._asking: Final[set[asyncio.Task[None]]] = set()
         self._spare: Final[Counter[Key]] = Counter()
@@ -42,12 +49,39 @@ class RemoteRendezvous:
 
     def send(self, key: Key, value: Any) -> None:
         """The value can be received, here or there. Never waits."""
-        self.here.send(key, value)
+        if self._push is None or not key.pushed or task_of(key.target) == self._task:
+            self.here.send(key, value)
+            return
+        pushing = self._push(key, value)
+        self._pushing.add(pushing)
+        pushing.add_done_callback(self._pushed)
+
+    def _pushed(self, pushing: "asyncio.Future[Any]") -> None:
+        self._pushing.discard(pushing)
+        if not pushing.cancelled() and (error := pushing.exception()) is not None:
+            self.abort(
+                errors.from_exception(error) if isinstance(error, Exception) else errors.CancelledError(str(error))
+            )
+        if not self._pushing and self._delivered is not None and not self._delivered.done():
+            self._delivered.set_result(None)
+
+    async def delivered(self) -> None:
+        """Return when all that was sent unasked is where it belongs. Raises what it was aborted with."""
+        if self._pushing:
+            self._delivered = asyncio.get_running_loop().create_future()
+            await self._delivered
+        self.here.check()
+
+    def arrive(self, key: Key, value: Any) -> None:
+        """A value has come unasked."""
+        self._arrived.send(key, value)
 
     async def recv(self, key: Key) -> Any:
         """The next value of that key, as soon as it is here."""
         if task_of(key.source) == self._task:
             return await self.here.recv(key)
+        if key.pushed and self._push is not None:
+            return await self._arrived.recv(key)
         if self._spare[key] > 0:
             self._spare[key] -= 1
         else:
@@ -73,7 +107,7 @@ class RemoteRendezvous:
         """From here on all who wait, and all who come, get that error, unless an earlier one."""
         self.here.abort(error)
         self._arrived.abort(error)
-        for task in self._asking:
+        for task in (*self._asking, *self._pushing):
             task.cancel()
 
     def close(self) -> tuple[Key, ...]:

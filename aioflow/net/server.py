@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -107,9 +108,10 @@ class Server:
         self._worker = Worker(self.name, local)
         self._master = Master(dict(spec), self._config, self._worker)
         identity = Identity(self.name, cluster=spec.digest)
-        peers = Peers(self._network, identity, dict(spec), Itself(self._handle), self._handle, self._settings)
+        service = _Service(self)
+        peers = Peers(self._network, identity, dict(spec), Itself(service), service, self._settings)
         self._worker.peers = self._master.peers = peers
-        self._acceptor = Acceptor(identity, self._handle, self._settings)
+        self._acceptor = Acceptor(identity, service, self._settings)
         stack.push_async_callback(peers.close, "it stops")
         self._listener = await self._network.listen(self._listening, self._accept)
         stack.push_async_callback(self._listener.close)
@@ -160,12 +162,22 @@ class Server:
             self._worker.forget_lost()
             await self._master.forget_lost()
 
-    async def _handle(self, call: Call) -> Answer:
+    @property
+    def worker(self) -> Worker:
+        """What answers requests of masters and other workers."""
+        return self._worker
+
+    def check_open(self) -> None:
+        """UnavailableError if it is stopping."""
+        if self._ending:
+            raise errors.UnavailableError(f"{self.name} is stopping", task=self.name)
+
+    async def handle(self, call: Call) -> Answer:
+        """Answer a request."""
         kind = type(call.message)
         if isinstance(call.message, Stop):
             return self._stop(call)
-        if self._ending:
-            raise errors.UnavailableError(f"{self.name} is stopping", task=self.name)
+        self.check_open()
         if kind in workers.HANDLERS:
             answer: Answer = await workers.HANDLERS[kind](self._worker, call)
         elif kind in masters.HANDLERS:
@@ -183,6 +195,27 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<af.train.Server {self.name} at {self._address}>"
+
+
+class _Service:
+    """A server as the handler of what its peers ask.
+
+    Attributes:
+        quick: what is answered at once.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server: Final = server
+        self.quick: Final = {kind: functools.partial(self._at_once, work) for kind, work in workers.QUICK.items()}
+
+    def _at_once(self, work: Callable[[Worker, Call], Answer], call: Call) -> Answer:
+        self._server.check_open()
+        return work(self._server.worker, call)
+
+    async def __call__(self, call: Call) -> Answer:
+        """Answer the rest."""
+        quick = self.quick.get(type(call.message))
+        return await self._server.handle(call) if quick is None else quick(call)
 
 
 def _confined(config: Config) -> Config:

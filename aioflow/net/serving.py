@@ -1,9 +1,10 @@
 """The requests that a peer has sent and that are not answered yet."""
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aioflow import errors
@@ -43,6 +44,8 @@ Reply = Callable[[int, Answer], Coroutine[Any, Any, None]]
 Handler = Callable[[Call], Awaitable[Answer]]
 """Answers a request, or raises what is to be raised there. It is cancelled when nobody waits for the answer any more,
 when its time is over, and when the peer is lost."""
+Quick = Callable[[Call], Answer]
+"""Answers a request at once. A handler may have some as its `quick`, by the classes of requests."""
 
 
 class Serving:
@@ -51,6 +54,7 @@ class Serving:
     def __init__(self, peer: "Peer", handler: Handler, limits: Limits, reply: Reply) -> None:
         self._peer: Final = peer
         self._handler: Final = handler
+        self._quick: Final[Mapping[type[Message], Quick]] = getattr(handler, "quick", {})
         self._limits: Final = limits
         self._reply: Final = reply
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
@@ -83,6 +87,10 @@ class Serving:
 
     def begin(self, message: Envelope) -> None:
         """Answer a request. ProtocolError if there are far too many."""
+        quick = self._quick.get(type(message.message))
+        if quick is not None and not self._peer.congested:
+            self._answer_now(message, quick)
+            return
         count = len(self._tasks)
         if count < self._limits.requests:
             self._start(message.number, lambda: self._serve(message))
@@ -90,6 +98,16 @@ class Serving:
             self.refuse(message.number, f"{count} requests are not answered yet")
         else:
             raise ProtocolError(f"{count} requests were not answered, and more came")
+
+    def _answer_now(self, message: Envelope, quick: Quick) -> None:
+        try:
+            answer = quick(Call(message.message, self._peer, message.number, None, message.trace))
+        except Exception as error:
+            answer = self._failure(error)
+        self._held.pop(message.number, None)
+        with contextlib.suppress(StopIteration):
+            self._reply(message.number, answer).send(None)
+            raise errors.InternalError("an answer waited, though there was room for it")
 
     def answer(self, number: int, answer: Answer) -> None:
         """The answer to a request is known."""

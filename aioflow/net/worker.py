@@ -39,6 +39,7 @@ from aioflow.net.worker_verbs import (
     GraphRegistered,
     Inspect,
     Inspected,
+    PushTensor,
     QueueServed,
     RecvTensor,
     RegisterGraph,
@@ -256,7 +257,7 @@ class Worker:
         options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
         metadata = RunMetadata()
         trace = Trace(metadata, self._local.devices[0].name) if options.trace else None
-        joint = Joint(message.step, message.session, meeting.rendezvous)
+        joint = Joint(message.step, message.session, meeting.rendezvous, meeting.rendezvous.delivered)
         step = meeting.step = Step(self._local, graph.counted, trace, options.check_numerics, joint=joint)
         try:
             fetched = await step.run(graph.programs(self._form(options)), feeds, None)
@@ -310,6 +311,18 @@ class Worker:
         value = parcel.value if parcel.value is DEAD else await receive(parcel, self._local.devices[0], host=True)
         return TensorSent(value, asyncio.get_running_loop().time() - began)
 
+    def arrive(self, call: Call) -> Reply:
+        """A small value of a step has come, which may not have begun here."""
+        message: Any = call.message
+        key = Key.parse(message.key)
+        if key.target not in self._devices:
+            raise errors.InvalidArgumentError(f"{key.target} is no device of {self.task}")
+        meeting = self._meeting(message.step)
+        if meeting.owner is None:
+            meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
+        meeting.rendezvous.arrive(key, Parcel(message.value, foreign=True))
+        return Reply()
+
     async def cleanup(self, call: Call) -> Reply:
         """A step is over."""
         message: Any = call.message
@@ -327,7 +340,9 @@ class Worker:
             raise errors.AbortedError(f"step {step:x} is over on {self.task}")
         found = self._meetings.get(step)
         if found is None:
-            rendezvous = RemoteRendezvous(self.task, lambda key: self._ask(step, key))
+            rendezvous = RemoteRendezvous(
+                self.task, functools.partial(self._ask, step), functools.partial(self._push, step)
+            )
             found = self._meetings[step] = _Meeting(rendezvous)
         return found
 
@@ -337,6 +352,20 @@ class Worker:
         peer = await self.peers.of(task_of(key.source))
         answer = await peer.request(RecvTensor(step, str(key), key.incarnation))
         return Parcel(answer.value, foreign=True)
+
+    def _push(self, step: int, key: Key, parcel: Parcel) -> "asyncio.Future[Any]":
+        """Send a value to the task that it is for."""
+        assert self.peers is not None
+        peer = self.peers.there(task_of(key.target))
+        if isinstance(peer, Peer) and parcel.source is None:
+            return peer.tell(PushTensor(step, str(key), parcel.value))
+        return asyncio.get_running_loop().create_task(self._push_when_there(step, key, parcel), name=f"sending {key}")
+
+    async def _push_when_there(self, step: int, key: Key, parcel: Parcel) -> None:
+        assert self.peers is not None
+        value = parcel.value if parcel.value is DEAD else await receive(parcel, self._local.devices[0], host=True)
+        peer = await self.peers.of(task_of(key.target))
+        await peer.request(PushTensor(step, str(key), value))
 
     def _end(self, step: int, error: errors.OpError | None) -> None:
         """Nothing of a step is kept; what still runs of it ends."""
@@ -353,7 +382,7 @@ class Worker:
 
     def _sweep(self, step: int, meeting: _Meeting) -> None:
         """Forget a step that never began, when nobody asks for anything of it any more."""
-        if not meeting.begun and not meeting.asking and self._meetings.get(step) is meeting:
+        if not meeting.begun and not meeting.asking and meeting.owner is None and self._meetings.get(step) is meeting:
             del self._meetings[step]
 
     # Those who are gone
@@ -401,5 +430,7 @@ HANDLERS: Final[Mapping[type, Any]] = {
     CancelStep: Worker.cancel,
 }
 """What answers each request."""
+QUICK: Final[Mapping[type, Any]] = {PushTensor: Worker.arrive}
+"""What is answered at once, by a function."""
 
-__all__ = ["HANDLERS", "Worker"]
+__all__ = ["HANDLERS", "QUICK", "Worker"]

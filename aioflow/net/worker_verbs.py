@@ -183,6 +183,20 @@ class RecvTensor(Request[TensorSent]):
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
+class PushTensor(Request[Reply]):
+    """A small value of a step, unasked. The step need not have begun there.
+
+    Attributes:
+        key: the text of its key.
+    """
+
+    step: StepId
+    key: Key
+    value: OneValue
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
 class CleanupGraph(Request[Reply]):
     """A step is over: nothing of it is kept."""
 

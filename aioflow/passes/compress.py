@@ -35,7 +35,7 @@ class Compression:
         if marked is not None:
             return marked
         decides = value.spec.rank in (None, 0)
-        return None if decides else self._codecs.get("devices" if _same_task(source, target) else "workers")
+        return None if decides else self._codecs.get("devices" if same_task(source, target) else "workers")
 
 
 def _mark(value: Value) -> Codec | None:
@@ -45,7 +45,8 @@ def _mark(value: Value) -> Codec | None:
     return Codec.parse(node.attrs["codec"]) if node.definition.name == "lossy" else None
 
 
-def _same_task(source: str, target: str) -> bool:
+def same_task(source: str, target: str) -> bool:
+    """Whether two devices, named in full, are of one task."""
     a, b = DeviceSpec.from_string(source), DeviceSpec.from_string(target)
     return (a.job, a.replica, a.task) == (b.job, b.replica, b.task)
 
@@ -77,4 +78,4 @@ def _node(value: Value, op: str, name: str, inputs: tuple[Value, ...], **attrs: 
     return Node(value.node.operation, definition, name, inputs, (), attrs, specs)
 
 
-__all__ = ["Compression", "decoding", "encoding"]
+__all__ = ["Compression", "decoding", "encoding", "same_task"]

@@ -1,0 +1,241 @@
+"""How a step grows with the number of workers: null training steps, synchronous [P16 section 6.2, figure 6].
+
+In a step each worker fetches the parameters from all parameter servers, computes next to nothing, and sends each server
+an update; a server adds up the updates of all workers before it applies them.
+
+- Simulated, all tasks are in one process, on a virtual clock that only the network moves: what grows is the number of
+  messages that wait for each other. Beside it stands the processor time of all tasks together, which is real.
+- With processes, all of them share the cores of this machine: what grows is the work.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple
+
+from benchmarks import peers
+from benchmarks.cluster_processes import Targets, clusters
+from benchmarks.cluster_sides import Built, both
+from benchmarks.harness import Timing, alternate, freeze
+from benchmarks.report import Claim, Row, span
+
+SIMULATED, REAL = (1, 4, 16, 64), (1, 2, 4, 8)
+SERVERS, REAL_SERVERS = 4, 2
+LATENCY, BANDWIDTH = 50e-6, 1.25e9
+"""Seconds and bytes a second, of each channel of the simulated network."""
+STEPS = 5
+ROUNDS, BLOCK = 5, 0.1
+ROWS, WIDTH, PICKED, MIB = 16_384, 256, 32, 1 << 18
+"""The sparse parameter, a server's: how many rows, how wide, and how many a worker picks. Floats of a MiB."""
+
+
+async def rows() -> AsyncIterator[Row]:
+    """The simulated network, then processes."""
+    for name in VARIANTS:
+        if name != DENSE:
+            yield await asyncio.to_thread(simulated, name)
+    async with clusters({"ps": REAL_SERVERS, "worker": REAL[-1]}) as targets:
+        for name in VARIANTS:
+            yield await with_processes(targets, name)
+
+
+# What a step does
+
+
+def no_ops(m: Any, workers: int, servers: int) -> Built:
+    """Each worker is told to do nothing."""
+    operations = []
+    for worker in range(workers):
+        with m.device(f"/job:worker/task:{worker}"):
+            operations.append(m.no_op())
+    return Built(operations)
+
+
+def scalar(m: Any, workers: int, servers: int) -> Built:
+    """A parameter is one number."""
+    return dense(m, workers, servers, 1, "scalar")
+
+
+def large(m: Any, workers: int, servers: int) -> Built:
+    """A parameter is a MiB."""
+    return dense(m, workers, servers, MIB, "large")
+
+
+def dense(m: Any, workers: int, servers: int, size: int, name: str) -> Built:
+    """Each worker fetches all parameters whole."""
+    values = [parameter(m, server, [size], f"{name}_{server}") for server in range(servers)]
+    updates: list[list[Any]] = [[] for _ in values]
+    for worker in range(workers):
+        with m.device(f"/job:worker/task:{worker}"):
+            for value, of_value in zip(values, updates, strict=True):
+                of_value.append(m.identity(value) * 0.5)
+    applied = []
+    for server, (value, of_value) in enumerate(zip(values, updates, strict=True)):
+        with m.device(f"/job:ps/task:{server}"):
+            applied.append(m.assign(value, m.add_n(of_value) * (1.0 / workers)).op)
+    return Built(applied, init=[value.initializer for value in values])
+
+
+def sparse(m: Any, workers: int, servers: int) -> Built:
+    """A parameter is a matrix, of which each worker fetches some rows, and updates these."""
+    values = [parameter(m, server, [ROWS, WIDTH], f"sparse_{server}") for server in range(servers)]
+    updates = []
+    for worker in range(workers):
+        for server, value in enumerate(values):
+            with m.device(f"/job:worker/task:{worker}"):
+                picked = m.random_uniform([PICKED], 0, ROWS, m.int32, seed=1)
+            with m.device(f"/job:ps/task:{server}"):
+                found = m.gather(value, picked)
+            with m.device(f"/job:worker/task:{worker}"):
+                updates.append((server, value, picked, found * 0.5))
+    applied = []
+    for server, value, picked, update in updates:  # when all have read: reads and updates take turns as they are built
+        with m.device(f"/job:ps/task:{server}"):
+            applied.append(m.scatter_sub(value, picked, update).op)
+    return Built(applied, init=[value.initializer for value in values])
+
+
+def parameter(m: Any, server: int, shape: list[int], name: str) -> Any:
+    """A variable on a parameter server."""
+    with m.device(f"/job:ps/task:{server}"):
+        return m.get_variable(name, shape=shape, initializer=m.ones_initializer())
+
+
+Variant = Callable[[Any, int, int], Built]
+NULL, DENSE = "no_op on each worker", "dense, 1 MiB a parameter"
+VARIANTS: dict[str, Variant] = {
+    NULL: no_ops,
+    "scalar": scalar,
+    f"sparse, {PICKED} rows of {WIDTH}": sparse,
+    DENSE: large,
+}
+
+
+# Simulated
+
+
+class Simulated(NamedTuple):
+    """A step in the simulation."""
+
+    seconds: float
+    """On the clock that the network moves."""
+    messages: float
+    """Frames, of all tasks."""
+    work: float
+    """Seconds of the processor, of all tasks."""
+
+
+def simulated(name: str) -> Row:
+    """The growth on the simulated network."""
+    variant = VARIANTS[name]
+    found = {workers: simulate(variant, workers) for workers in SIMULATED}
+    first, most = found[1], SIMULATED[-1]
+    figures = {
+        f"{workers} workers": f"{span(one.seconds):>9} ({one.seconds / first.seconds:.2f}x), "
+        f"{one.messages:.0f} frames, {span(one.work)} of the processor"
+        for workers, one in found.items()
+    }
+    further = [(found[b].messages - found[a].messages) / (b - a) for a, b in ((1, 4), (16, 64))]
+    claims = [
+        Claim(f"time, {most} workers / 1", found[most].seconds / first.seconds, 1 + math.log2(most)),
+        Claim("frames for a further worker, of 64 / of 4", further[1] / further[0], 1.1),
+    ]
+    notes = [f"{further[1]:.1f} frames for each further worker, answers included"]
+    title = f"null step by workers, simulated: {LATENCY * 1e6:.0f} us, {BANDWIDTH / 1e9:g} GB/s a channel; {name}"
+    return Row(title if variant is no_ops else f"{title}, {SERVERS} ps", figures, claims, notes)
+
+
+def simulate(variant: Variant, workers: int) -> Simulated:
+    """A step of so many workers, on a loop of its own."""
+    from aioflow.testing import VirtualTimeLoop
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(simulated_steps(variant, workers))
+
+
+async def simulated_steps(variant: Variant, workers: int) -> Simulated:
+    """The mean of some steps, once everything is connected and planned."""
+    from aioflow.testing.simulated_cluster import SimulatedCluster
+
+    af = peers.aioflow()
+    with af.Graph().as_default() as graph:
+        built = variant(af, workers, SERVERS)
+    jobs = {"worker": workers} if variant is no_ops else {"ps": SERVERS, "worker": workers}
+    async with SimulatedCluster(jobs, latency=LATENCY, bandwidth=BANDWIDTH) as cluster:
+        frames = counted(cluster)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            if built.init is not None:
+                await session.run(built.init)
+            step = session.make_callable(built.fetches)
+            await step()
+            await asyncio.sleep(0.1)
+            clock = asyncio.get_running_loop().time
+            freeze()
+            frames.clear()
+            spent, work = 0.0, time.thread_time()
+            for _ in range(STEPS):
+                began = clock()
+                await step()
+                spent += clock() - began
+            await asyncio.sleep(10 * LATENCY)  # for what a step leaves to be told when it is over
+            return Simulated(spent / STEPS, len(frames) / STEPS, (time.thread_time() - work) / STEPS)
+
+
+def counted(cluster: Any) -> list[None]:
+    """A list that grows with each frame from now on."""
+    frames: list[None] = []
+
+    def count() -> float:
+        frames.append(None)
+        return 0.0
+
+    hosts = [*cluster.servers, "client"]
+    for source in hosts:
+        for target in hosts:
+            cluster.network.path(source, target).delay = count
+    return frames
+
+
+# Processes
+
+
+async def with_processes(targets: Targets, name: str) -> Row:
+    """The growth with real ones."""
+    variant, timings = VARIANTS[name], {}
+    for workers in REAL:
+
+        def build(m: Any, workers: int = workers) -> Built:
+            return variant(m, workers, REAL_SERVERS)
+
+        timings[workers] = await alternate(both(targets, build), rounds=ROUNDS, block=BLOCK)
+    figures = {f"{workers} workers": growth(timings, workers) for workers in REAL}
+    for workers, timing in timings.items():
+        figures |= {f"{workers} workers, {side}": why for side, why in timing.missing.items()}
+    title = f"null step by workers, processes: {name}" + ("" if variant is no_ops else f", {REAL_SERVERS} ps")
+    return Row(title, figures, [growth_claim(timings), beside_tensorflow(timings)])
+
+
+def growth(timings: dict[int, Timing], workers: int) -> str:
+    """The time of each side, and how many times that of one worker it is."""
+    told = []
+    for side in timings[workers].rounds:
+        seconds, first = timings[workers].seconds(side), timings[1].seconds(side)
+        told.append(f"{side} {span(seconds)}" + (f" ({seconds / first:.2f}x)" if seconds and first else ""))
+    return ", ".join(told)
+
+
+def growth_claim(timings: dict[int, Timing]) -> Claim:
+    """What the most workers take of what one takes, by the logarithm, and what the second took for each further one."""
+    one, two, most = [timings[workers].seconds(peers.AIOFLOW) for workers in (1, 2, REAL[-1])]
+    what = f"{REAL[-1]} workers / (log + a message each)"
+    if one is None or two is None or most is None:
+        return Claim(what, None, 1)
+    message = max(0.0, two - one)
+    return Claim(what, most / (one * (1 + math.log2(REAL[-1])) + message * (REAL[-1] - 1)), 1)
+
+
+def beside_tensorflow(timings: dict[int, Timing]) -> Claim:
+    """The ratio with the most workers."""
+    ratio = timings[REAL[-1]].ratio(peers.TENSORFLOW, peers.AIOFLOW)
+    return Claim(f"TensorFlow / aioflow, {REAL[-1]} workers", ratio, 1, at_least=True)

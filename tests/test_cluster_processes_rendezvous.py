@@ -1,0 +1,53 @@
+"""The rendezvous of a step over several tasks, over real sockets."""
+
+import pytest
+from net_peers import PS, WORKER, meeting
+from rendezvous_contract import Ends, RendezvousTests
+
+from aioflow.net.remote_rendezvous import RemoteRendezvous
+from aioflow.net.websocket_server import WebSocketNetwork
+from aioflow.net.worker_verbs import GetStatus, RecvTensor, Status, TensorSent
+from aioflow.rendezvous import Key
+
+pytestmark = pytest.mark.real
+
+
+class Sender:
+    """What a task answers: the values of its rendezvous, and that it is there."""
+
+    def __init__(self):
+        self.rendezvous = RemoteRendezvous(WORKER, self.nothing)
+
+    async def nothing(self, key):
+        raise AssertionError("the sender asks for nothing")
+
+    async def __call__(self, call):
+        if isinstance(call.message, GetStatus):
+            return Status()
+        return TensorSent(await self.rendezvous.here.recv(Key.parse(call.message.key)))
+
+
+class TestRemoteRendezvousOverWebSockets(RendezvousTests):
+    @pytest.fixture
+    async def peer(self):
+        self.service = Sender()
+        network = WebSocketNetwork()
+        async with meeting(network, network, "127.0.0.1:0", self.service) as (self.peer, _):
+            yield self.peer
+
+    async def arrive(self):
+        """What was asked before is with the other task, for what is asked next is answered; and the other way round."""
+        await super().arrive()
+        for _ in range(2):
+            await self.peer.request(GetStatus())
+
+    @pytest.fixture
+    async def ends(self, peer):
+        async def ask(key):
+            return (await peer.request(RecvTensor(1, str(key), key.incarnation))).value
+
+        receiver = RemoteRendezvous(PS, ask)
+        yield Ends(self.service.rendezvous, receiver)
+        receiver.close()
+        self.service.rendezvous.close()
+        await receiver.settled()
