@@ -35,7 +35,7 @@ from aioflow.rendezvous import PUSHED
 _BEFORE: Final = 0.2
 _AFTER: Final = 0.1
 """Where in the order of nodes those stand that are made for another: there are none in between."""
-_SMALL: Final = 4096
+_SMALL: Final = 1024
 """Bytes: values of at most so many go to other tasks unasked."""
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)

@@ -45,7 +45,8 @@ class End:
     @property
     def reason(self) -> Reason:
         """What the other end is told."""
-        return Reason(_CODES[self.loss], self.text)
+        text = f"nothing was heard {self.text}" if self.loss is Loss.SILENT else self.text
+        return Reason(_CODES[self.loss], text)
 
     def error(self, label: str, task: str | None, asked: str = "") -> errors.OpError:
         """What whoever waits for the peer gets, or whoever comes."""

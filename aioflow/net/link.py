@@ -66,7 +66,12 @@ class Link:
             await self._credits.take(charge)
         begun = whole = False
         try:
+            clock = asyncio.get_running_loop().time
+            since = clock()
             for burst in message.bursts(_left(deadline)):
+                if clock() - since > SLICE:
+                    await asyncio.sleep(0)
+                    since = clock()
                 async with self._turn:
                     await self._channel.room()
                     if begun and not wanted():

@@ -54,6 +54,8 @@ _TOLD: Final = 0.1
 """Of a step's time limit, the share that is left to find out what it waits for when it is over."""
 _LONGEST_TOLD: Final = 0.5
 """Seconds: as long as that at most."""
+_RENEWED: Final = 1.0
+"""Seconds that tasks have to say that they are there when one was lost. Who is later counts as absent until needed."""
 _MOST_TOLD: Final = 5
 """So many operations the error of such a step names."""
 _LONG_GRAPH: Final = 1 << 18
@@ -214,7 +216,9 @@ class MasterSession:
         async with self._renewing:
             if not self.stale:
                 return
-            statuses = await statuses_of(self.tasks, self.peers, deadline)
+            limit = asyncio.get_running_loop().time() + _RENEWED
+            limit = limit if deadline is None else min(limit, deadline)
+            statuses = await statuses_of(self.tasks, self.peers, limit)
             now = {device.name: attributes(device) for device in devices_in(statuses)}
             self.devices = [now.get(device.name, device) for device in self.devices]
             self.placer.use(self.devices)
@@ -324,19 +328,26 @@ class MasterSession:
 
     async def _to_the_end(self, step: int, requests: Mapping[str, RunGraph], deadline: float | None) -> dict[str, Any]:
         """The answers of all tasks. Whatever goes wrong ends the step on all of them."""
-        limit = asyncio.timeout_at(_told_in_time(deadline))
         try:
             if deadline is None:
                 return await self.ask_all(requests)
-            async with limit:
-                return await self.ask_all(requests, deadline)
+            return await self._in_time(step, requests, deadline)
         except BaseException as error:
-            try:
-                if limit.expired() and isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
-                    error = await self._too_late(step, requests)
-            finally:
-                await asyncio.shield(self.later(self.end(step, requests, error)))
-            raise error from None
+            await asyncio.shield(self.later(self.end(step, requests, error)))
+            raise
+
+    async def _in_time(self, step: int, requests: Mapping[str, RunGraph], deadline: float) -> dict[str, Any]:
+        """The same. What still runs when the time is over is looked at before it is ended."""
+        asked = asyncio.ensure_future(self.ask_all(requests, deadline))
+        try:
+            await asyncio.wait([asked], timeout=_told_in_time(deadline) - asyncio.get_running_loop().time())
+            if not asked.done():
+                raise await self._too_late(step, requests)
+            return asked.result()
+        finally:
+            asked.cancel()
+            await asyncio.wait([asked])
+            asked.cancelled() or asked.exception()  # if that is raised, it was seen to
 
     async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
         """The error of a step whose time is over: it says what still runs, and what waits for it."""
@@ -416,10 +427,8 @@ def shares_of(plan: Plan) -> dict[str, Share]:
     return {task: share_of(of_task) for task, of_task in parts.items()}
 
 
-def _told_in_time(deadline: float | None) -> float | None:
+def _told_in_time(deadline: float) -> float:
     """When a step with that deadline has to be over, so that it can be said in time what it waited for."""
-    if deadline is None:
-        return None
     left = max(0.0, deadline - asyncio.get_running_loop().time())
     return deadline - min(left * _TOLD, _LONGEST_TOLD)
 

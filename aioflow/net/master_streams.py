@@ -16,11 +16,13 @@ from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit
 from aioflow.local import Local
 from aioflow.net.master_session import MasterSession, first_error, shares_of
+from aioflow.net.parts import senders_to
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.net.worker import Worker
 from aioflow.net.worker_verbs import RunGraph
 from aioflow.node import Tensor
 from aioflow.partial import PartialRun, Streamed
+from aioflow.partition import Part
 from aioflow.plan import Plan, Signature, make_plan
 from aioflow.program import Outputs
 from aioflow.programs import Programs
@@ -87,14 +89,14 @@ class PartialOverTasks:
         return {task: share for task, share in self._shares.items() if task != self._worker.task}
 
     def _start(self, limit: float | None) -> None:
-        step = self._worker.stream(self._step, self._streamed)
+        own = [part for part in self._plan.parts if task_of(part.device) == self._worker.task]
+        step = self._worker.stream(self._step, senders_to(own), functools.partial(self._streamed, own))
         self.session.begins(self._step)
         step.runner.add_done_callback(functools.partial(self._over, step))
         self._run = PartialRun(step, self._plan, limit)
 
-    def _streamed(self, local: Local, rendezvous: RemoteRendezvous) -> Streamed:
+    def _streamed(self, own: Sequence[Part], local: Local, rendezvous: RemoteRendezvous) -> Streamed:
         joint = Joint(self._step, self.session.number, rendezvous, rendezvous.delivered)
-        own = [part for part in self._plan.parts if task_of(part.device) == self._worker.task]
         programs = local.plans.assembled(own, "streamed")
         return _Streamed(local, self._plan, programs, joint, lambda: self.session.ask_all(self._requests))
 

@@ -48,6 +48,17 @@ def sends_elsewhere(parts: Iterable[Part]) -> bool:
     )
 
 
+def senders_to(parts: Sequence[Part]) -> frozenset[str]:
+    """The tasks, but for that of these parts, that send something to one of them unasked."""
+    received = [
+        node.attrs["source"]
+        for part in parts
+        for node in part.flow.nodes
+        if node.definition.name == "recv" and node.attrs["edge"].startswith(PUSHED)
+    ]
+    return frozenset(map(task_of, received))
+
+
 def share_of(parts: Sequence[Part]) -> Share:
     """The share that these parts of a plan make up."""
     feeds = tuple(sorted({index for part in parts for index in part.feeds}))
@@ -127,4 +138,4 @@ def _part(fields: Any, arrays: Any) -> Part:
     return Part(fields["device"], flow, feeds, fetches)
 
 
-__all__ = ["Share", "parts_of", "registration", "sends_elsewhere", "share_of"]
+__all__ = ["Share", "parts_of", "registration", "senders_to", "sends_elsewhere", "share_of"]

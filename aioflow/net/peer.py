@@ -77,6 +77,7 @@ class Peer:
         it: who it is.
         limits: what both keep to.
         end: how it was lost; None as long as it is there.
+        on_end: what is told when that happens.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Peer:
         self.it: Final = it
         self.limits: Final = limits
         self.end: End | None = None
+        self.on_end: Callable[[errors.OpError], None] | None = None
         self._silence: Final = silence
         self._recent: Final = recent
         self._serving: Final = Serving(self, handler, limits, self._reply)
@@ -163,6 +165,8 @@ class Peer:
         if self.end is not None:
             return
         self.end = end
+        if self.on_end is not None:
+            self.on_end(self._error(""))
         for asked in self._asked.values():
             if not asked.future.done():
                 asked.future.set_exception(self._error(asked.name))

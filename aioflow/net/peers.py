@@ -1,7 +1,8 @@
 """The other tasks of a cluster, each dialled when first needed."""
 
 import asyncio
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
@@ -46,6 +47,8 @@ class Peers:
         self._peers: Final[dict[str, Peer]] = {}
         self._dialling: Final[dict[str, asyncio.Task[Peer]]] = {}
         self._closed = False
+        self.on_loss: Callable[[str, errors.OpError], None] | None = None
+        """What is told when a task that was dialled is lost."""
 
     async def of(self, task: str) -> Asked:
         """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none."""
@@ -95,6 +98,8 @@ class Peers:
             text = f"{task} at {address} is silent: nothing was heard of it for {self._settings.silence:g} s"
             raise errors.UnavailableError(text, task=task) from None
         self._peers[task] = peer
+        if self.on_loss is not None:
+            peer.on_end = functools.partial(self.on_loss, task)
         return peer
 
     def _ended(self, task: str, done: "asyncio.Task[Peer]") -> None:

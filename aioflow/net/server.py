@@ -111,6 +111,7 @@ class Server:
         service = _Service(self)
         peers = Peers(self._network, identity, dict(spec), Itself(service), service, self._settings)
         self._worker.peers = self._master.peers = peers
+        peers.on_loss = self._worker.lost
         self._acceptor = Acceptor(identity, service, self._settings)
         stack.push_async_callback(peers.close, "it stops")
         self._listener = await self._network.listen(self._listening, self._accept)

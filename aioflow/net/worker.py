@@ -5,7 +5,7 @@ import contextlib
 import functools
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -21,7 +21,7 @@ from aioflow.net.control_verbs import Reply
 from aioflow.net.failures import error_of
 from aioflow.net.fields import Device
 from aioflow.net.live import LiveQueues
-from aioflow.net.parts import parts_of, sends_elsewhere
+from aioflow.net.parts import parts_of, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
@@ -78,6 +78,8 @@ class _Registered:
         self.counted: Final = counted
         self.feeds: Final = _specs(parts)
         """What it is fed, with names for errors, in order."""
+        self.senders: Final = senders_to(parts)
+        """The tasks that send something unasked."""
         self.sends: Final = sends_elsewhere(parts)
         """Whether other tasks ask for something of it, so that a step is not over when it has run."""
 
@@ -104,6 +106,7 @@ class _Meeting:
         self.rendezvous: Final = rendezvous
         self.owner: Peer | None = None
         self.step: Step | None = None
+        self.senders: frozenset[str] = frozenset()
         self.begun = False
         self.asking = 0
 
@@ -119,6 +122,7 @@ class Worker:
         self._meetings: Final[dict[int, _Meeting]] = {}
         self._over: Final[OrderedDict[int, None]] = OrderedDict()
         self._handles: Final = itertools.count(1)
+        self._dialling: Final[dict[str, asyncio.Task[None]]] = {}
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = LiveQueues(local.resources)
         self.peers: Peers | None = None
@@ -252,7 +256,8 @@ class Worker:
         meeting = self._meeting(message.step)
         if meeting.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        meeting.begun, meeting.owner = True, call.peer
+        meeting.begun, meeting.owner, meeting.senders = True, call.peer, graph.senders
+        self._listen_to(graph.senders)
         told = message.options
         options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
         metadata = RunMetadata()
@@ -280,12 +285,42 @@ class Worker:
         """The program of a run: with checks node by node, though of the plan that the master has made."""
         return "plain" if options.check_numerics else self._local.plans.form(options)
 
-    def stream(self, step: int, make: Callable[[Local, RemoteRendezvous], Streamed]) -> Streamed:
-        """This task's part of a step whose feeds arrive meanwhile. `end_stream` forgets it."""
+    def stream(
+        self, step: int, senders: frozenset[str], make: Callable[[Local, RemoteRendezvous], Streamed]
+    ) -> Streamed:
+        """This task's part of a step whose feeds arrive meanwhile. `end_stream` forgets it.
+
+        Args:
+            step: its number.
+            senders: the tasks that send something unasked.
+            make: makes the part.
+        """
         meeting = self._meeting(step)
-        meeting.begun = True
+        meeting.begun, meeting.senders = True, senders
+        self._listen_to(senders)
         streamed = meeting.step = make(self._local, meeting.rendezvous)
         return streamed
+
+    def _listen_to(self, tasks: Iterable[str]) -> None:
+        """Be connected to tasks that send something unasked: else nobody here would notice that they are lost."""
+        assert self.peers is not None
+        for task in tasks:
+            if self.peers.there(task) is None and task not in self._dialling:
+                dialling = self._dialling[task] = asyncio.get_running_loop().create_task(self._dial(task))
+                dialling.add_done_callback(lambda done, task=task: self._dialling.pop(task))  # type: ignore[misc]
+
+    async def _dial(self, task: str) -> None:
+        assert self.peers is not None
+        try:
+            await self.peers.of(task)
+        except errors.OpError as error:
+            self.lost(task, error)
+
+    def lost(self, task: str, error: errors.OpError) -> None:
+        """A task is lost: the steps end that wait, or may wait, for what it sends unasked."""
+        for number, meeting in list(self._meetings.items()):
+            if task in meeting.senders:
+                self._end(number, error)
 
     def end_stream(self, step: int, error: errors.OpError | None) -> None:
         """The step is over: nothing of it is kept here."""
@@ -401,6 +436,9 @@ class Worker:
         for number in list(self._meetings):
             self._end(number, errors.UnavailableError(f"{self.task} is stopping", task=self.task))
         self._sessions.clear()
+        for dialling in list(self._dialling.values()):
+            dialling.cancel()
+            await asyncio.wait([dialling])
         with contextlib.suppress(errors.OpError):
             await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
 
