@@ -156,7 +156,7 @@ class Execution:
         if unit.waits:
             return unit.begin(context, *inputs), True
         bucket = unit.cost.bucket(inputs)
-        if unit.cost.heavy(bucket, inputs):
+        if unit.cost.heavy(bucket, inputs) and not unit.always:  # what sends belongs to the loop's thread
             return self._host.offload(unit, bucket, (unit.heavy or unit.begin)(context, *inputs)), True
         return self._host.inline(unit, bucket, unit.begin(context, *inputs)), False
 
