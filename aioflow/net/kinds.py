@@ -327,6 +327,12 @@ class Answer(Message):
     __slots__ = ()
 
 
+class Note(Message):
+    """A message that is not answered. Notes arrive in the order in which they were sent, and once."""
+
+    __slots__ = ()
+
+
 class Request(Message, Generic[A]):
     """A message that is answered, by a message of class `A` or by a `Failure`."""
 

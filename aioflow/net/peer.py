@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -21,7 +22,7 @@ from aioflow.net.ending import End, Loss, end_of
 from aioflow.net.failures import error_of, failure_of
 from aioflow.net.framing import Outgoing, StreamKey
 from aioflow.net.identity import Identity
-from aioflow.net.kinds import ANSWERS, Answer, Message, Request
+from aioflow.net.kinds import ANSWERS, Answer, Message, Note, Request
 from aioflow.net.limits import Limits
 from aioflow.net.link import Link
 from aioflow.net.recent import NEW, Recent
@@ -29,6 +30,7 @@ from aioflow.net.serving import Handler, Serving
 
 A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger(__name__)
+_FORGETS: Final = 1.1
 _BEATS: Final = 5
 """So often a peer is asked for a sign of life before it counts as silent."""
 
@@ -98,8 +100,11 @@ class Peer:
         self._over: Final = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._late = 0
+        self._last_note = 0
         self._round_trip: float | None = None
         self._clock_offset = 0.0
+        self._shortest = math.inf
+        """How long a trip took, the shortest time; grows slowly, for clocks drift."""
         self._pinged = 0.0, 0.0
         """When it was asked the last time: on the loop's clock, and on that of traces."""
 
@@ -231,7 +236,11 @@ class Peer:
         pong: Any = message.message
         self._round_trip = asyncio.get_running_loop().time() - pong.ping
         if pong.ping == self._pinged[0]:
-            self._clock_offset = pong.clock - (time.perf_counter() + self._pinged[1]) / 2
+            now = time.perf_counter()
+            trip = now - self._pinged[1]
+            if trip < self._shortest:  # the offset is known the better the shorter the trip
+                self._clock_offset = pong.clock - (now + self._pinged[1]) / 2
+            self._shortest = min(trip, _FORGETS * self._shortest)
 
     # Asking
 
@@ -265,23 +274,15 @@ class Peer:
             text = f"{self.it.label} has not answered {type(envelope.message).__name__} in time"
             raise errors.DeadlineExceededError(text, task=self.it.task or None) from None
 
-    def tell(self, message: Request[A]) -> "asyncio.Future[A]":
-        """Ask what has no large values, at once, however many requests are under way; the answer is to come."""
-        asked = _Asked(message, asyncio.get_running_loop().create_future())
-        envelope = Envelope(next(self.me.numbers), message)
+    def note(self, message: Note) -> None:
+        """Say something that is not answered, and has no large values: at once. UnavailableError if it is lost."""
+        if self.end is not None:
+            raise self._error(type(message).__name__)
         try:
-            self._check(envelope)
-            self._links[0].tell(Outgoing(envelope, self.limits))
-        except errors.OpError as error:
-            asked.future.set_exception(error)
-            return asked.future
+            self._links[0].tell(Outgoing(Envelope(next(self.me.numbers), message), self.limits))
         except ClosedError as closed:
             self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
-            asked.future.set_exception(self._error(asked.name))
-            return asked.future
-        self._asked[envelope.number] = asked
-        asked.future.add_done_callback(lambda done: self._forget(envelope.number, asked))
-        return asked.future
+            raise self._error(type(message).__name__) from None
 
     async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
         async with self._slots:
@@ -333,6 +334,8 @@ class Peer:
             self._answered(message.number, content)
         elif isinstance(content, Request):
             self._begin(message)
+        elif isinstance(content, Note):
+            self._heard(message)
         else:
             handle = _HANDLERS.get(type(content))
             if handle is None:
@@ -350,17 +353,17 @@ class Peer:
         else:
             raise ProtocolError(f"{type(answer).__name__} answers no {asked.name}")
 
+    def _heard(self, message: Envelope) -> None:
+        if message.number > self._last_note:  # else it has come before
+            self._last_note = message.number
+            self._serving.hear(message)
+
     def _begin(self, message: Envelope) -> None:
         known = self._recent.begin((self.it.incarnation, message.number), self)
         if known is NEW:
             self._serving.begin(message)
         elif isinstance(known, Answer):
             self._serving.answer(message.number, known)
-
-    @property
-    def congested(self) -> bool:
-        """Whether an answer might have to wait."""
-        return self._links[0].congested
 
     async def _reply(self, number: int, answer: Answer) -> None:
         """Send the answer to a request of the peer's."""

@@ -7,9 +7,10 @@ its receiver; a step is not over for its sender before that has been acknowledge
 """
 
 import asyncio
+import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.device_spec import DeviceSpec
@@ -17,8 +18,23 @@ from aioflow.rendezvous import Key, LocalRendezvous, Waiting
 
 Ask = Callable[[Key], Awaitable[Any]]
 """Gives the value of a key of another task's, once it is there."""
-Push = Callable[[Key, Any], "asyncio.Future[Any]"]
-"""Sends a value to the task of the key's target. Done when it is there."""
+
+
+class Line(Protocol):
+    """What is sent unasked to one task."""
+
+    def put(self, key: Key, value: Any) -> None:
+        """One more value."""
+
+    async def delivered(self) -> None:
+        """Return when all is there."""
+
+    def cancel(self) -> None:
+        """Nothing of it is wanted any more."""
+
+
+Open = Callable[[str], Line]
+"""Makes the line to a task."""
 
 
 class RemoteRendezvous:
@@ -28,20 +44,19 @@ class RemoteRendezvous:
         here: what was sent and received in this task.
     """
 
-    def __init__(self, task: str, ask: Ask, push: Push | None = None) -> None:
+    def __init__(self, task: str, ask: Ask, line_to: Open | None = None) -> None:
         """A step that is about to run.
 
         Args:
             task: the name of this task.
             ask: how to get a value from another.
-            push: how to send one unasked; None if the others ask for all.
+            line_to: how to send them unasked; None if the others ask for all.
         """
         self.here: Final = LocalRendezvous()
         self._task: Final = task
         self._ask: Final = ask
-        self._push: Final = push
-        self._pushing: Final[set[asyncio.Future[Any]]] = set()
-        self._delivered: asyncio.Future[None] | None = None
+        self._line_to: Final = line_to
+        self._lines: Final[dict[str, Line]] = {}
         self._arrived: Final = LocalRendezvous()
         self._asking: Final[set[asyncio.Task[None]]] = set()
         self._spare: Final[Counter[Key]] = Counter()
@@ -49,28 +64,20 @@ class RemoteRendezvous:
 
     def send(self, key: Key, value: Any) -> None:
         """The value can be received, here or there. Never waits."""
-        if self._push is None or not key.pushed or task_of(key.target) == self._task:
+        if self._line_to is None or not key.pushed or (task := task_of(key.target)) == self._task:
             self.here.send(key, value)
             return
-        pushing = self._push(key, value)
-        self._pushing.add(pushing)
-        pushing.add_done_callback(self._pushed)
-
-    def _pushed(self, pushing: "asyncio.Future[Any]") -> None:
-        self._pushing.discard(pushing)
-        if not pushing.cancelled() and (error := pushing.exception()) is not None:
-            self.abort(
-                errors.from_exception(error) if isinstance(error, Exception) else errors.CancelledError(str(error))
-            )
-        if not self._pushing and self._delivered is not None and not self._delivered.done():
-            self._delivered.set_result(None)
+        self.here.check()
+        line = self._lines.get(task)
+        if line is None:
+            line = self._lines[task] = self._line_to(task)
+        line.put(key, value)
 
     async def delivered(self) -> None:
         """Return when all that was sent unasked is where it belongs. Raises what it was aborted with."""
-        if self._pushing:
-            self._delivered = asyncio.get_running_loop().create_future()
-            await self._delivered
-        self.here.check()
+        if self._lines:
+            await asyncio.gather(*[line.delivered() for line in self._lines.values()])
+            self.here.check()
 
     def arrive(self, key: Key, value: Any) -> None:
         """A value has come unasked."""
@@ -80,7 +87,7 @@ class RemoteRendezvous:
         """The next value of that key, as soon as it is here."""
         if task_of(key.source) == self._task:
             return await self.here.recv(key)
-        if key.pushed and self._push is not None:
+        if key.pushed and self._line_to is not None:
             return await self._arrived.recv(key)
         if self._spare[key] > 0:
             self._spare[key] -= 1
@@ -107,8 +114,10 @@ class RemoteRendezvous:
         """From here on all who wait, and all who come, get that error, unless an earlier one."""
         self.here.abort(error)
         self._arrived.abort(error)
-        for task in (*self._asking, *self._pushing):
+        for task in self._asking:
             task.cancel()
+        for line in self._lines.values():
+            line.cancel()
 
     def close(self) -> tuple[Key, ...]:
         """The same with a CancelledError. Returns the keys that still had values."""
@@ -132,6 +141,7 @@ class RemoteRendezvous:
         return self.here.left + self._arrived.left
 
 
+@functools.lru_cache(4096)
 def task_of(device: str) -> str:
     """The task that a device belongs to, as `/job:worker/replica:0/task:1`."""
     spec = DeviceSpec.from_string(device)

@@ -202,21 +202,19 @@ class _Service:
     """A server as the handler of what its peers ask.
 
     Attributes:
-        quick: what is answered at once.
+        notes: what hears notes.
     """
 
     def __init__(self, server: Server) -> None:
         self._server: Final = server
-        self.quick: Final = {kind: functools.partial(self._at_once, work) for kind, work in workers.QUICK.items()}
+        self.notes: Final = {kind: functools.partial(self._hear, hears) for kind, hears in workers.NOTES.items()}
 
-    def _at_once(self, work: Callable[[Worker, Call], Answer], call: Call) -> Answer:
-        self._server.check_open()
-        return work(self._server.worker, call)
+    def _hear(self, hears: Callable[[Worker, Call], None], call: Call) -> None:
+        hears(self._server.worker, call)
 
     async def __call__(self, call: Call) -> Answer:
-        """Answer the rest."""
-        quick = self.quick.get(type(call.message))
-        return await self._server.handle(call) if quick is None else quick(call)
+        """Answer a request."""
+        return await self._server.handle(call)
 
 
 def _confined(config: Config) -> Config:

@@ -1,7 +1,6 @@
 """The requests that a peer has sent and that are not answered yet."""
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -44,8 +43,8 @@ Reply = Callable[[int, Answer], Coroutine[Any, Any, None]]
 Handler = Callable[[Call], Awaitable[Answer]]
 """Answers a request, or raises what is to be raised there. It is cancelled when nobody waits for the answer any more,
 when its time is over, and when the peer is lost."""
-Quick = Callable[[Call], Answer]
-"""Answers a request at once. A handler may have some as its `quick`, by the classes of requests."""
+Hears = Callable[[Call], None]
+"""Is told of a note. A handler may have some as its `notes`, by their classes."""
 
 
 class Serving:
@@ -54,7 +53,7 @@ class Serving:
     def __init__(self, peer: "Peer", handler: Handler, limits: Limits, reply: Reply) -> None:
         self._peer: Final = peer
         self._handler: Final = handler
-        self._quick: Final[Mapping[type[Message], Quick]] = getattr(handler, "quick", {})
+        self._notes: Final[Mapping[type[Message], Hears]] = getattr(handler, "notes", {})
         self._limits: Final = limits
         self._reply: Final = reply
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
@@ -87,10 +86,6 @@ class Serving:
 
     def begin(self, message: Envelope) -> None:
         """Answer a request. ProtocolError if there are far too many."""
-        quick = self._quick.get(type(message.message))
-        if quick is not None and not self._peer.congested:
-            self._answer_now(message, quick)
-            return
         count = len(self._tasks)
         if count < self._limits.requests:
             self._start(message.number, lambda: self._serve(message))
@@ -99,15 +94,15 @@ class Serving:
         else:
             raise ProtocolError(f"{count} requests were not answered, and more came")
 
-    def _answer_now(self, message: Envelope, quick: Quick) -> None:
+    def hear(self, message: Envelope) -> None:
+        """Hand on a note. ProtocolError if nobody hears such notes."""
+        heard = self._notes.get(type(message.message))
+        if heard is None:
+            raise ProtocolError(f"{type(message.message).__name__} came where it cannot")
         try:
-            answer = quick(Call(message.message, self._peer, message.number, None, message.trace))
-        except Exception as error:
-            answer = self._failure(error)
-        self._held.pop(message.number, None)
-        with contextlib.suppress(StopIteration):
-            self._reply(message.number, answer).send(None)
-            raise errors.InternalError("an answer waited, though there was room for it")
+            heard(Call(message.message, self._peer, message.number, None, message.trace))
+        except (errors.OpError, ValueError) as error:
+            raise ProtocolError(f"{type(message.message).__name__}: {error}") from None
 
     def answer(self, number: int, answer: Answer) -> None:
         """The answer to a request is known."""

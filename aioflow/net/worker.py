@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from aioflow.net.control_verbs import Reply
 from aioflow.net.failures import error_of
 from aioflow.net.fields import Device
 from aioflow.net.live import LiveQueues
+from aioflow.net.outbox import Outbox
 from aioflow.net.parts import parts_of, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
@@ -39,7 +40,8 @@ from aioflow.net.worker_verbs import (
     GraphRegistered,
     Inspect,
     Inspected,
-    PushTensor,
+    Pushed,
+    PushTensors,
     QueueServed,
     RecvTensor,
     RegisterGraph,
@@ -107,6 +109,8 @@ class _Meeting:
         self.owner: Peer | None = None
         self.step: Step | None = None
         self.senders: frozenset[str] = frozenset()
+        self.arrived: Final[Counter[str]] = Counter()
+        """How many values have come unasked, by who sent them."""
         self.begun = False
         self.asking = 0
 
@@ -346,16 +350,28 @@ class Worker:
         value = parcel.value if parcel.value is DEAD else await receive(parcel, self._local.devices[0], host=True)
         return TensorSent(value, asyncio.get_running_loop().time() - began)
 
-    def arrive(self, call: Call) -> Reply:
-        """A small value of a step has come, which may not have begun here."""
+    def arrive(self, call: Call) -> None:
+        """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""
         message: Any = call.message
-        key = Key.parse(message.key)
-        if key.target not in self._devices:
-            raise errors.InvalidArgumentError(f"{key.target} is no device of {self.task}")
+        if message.step in self._over:
+            return
         meeting = self._meeting(message.step)
         if meeting.owner is None:
             meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
-        meeting.rendezvous.arrive(key, Parcel(message.value, foreign=True))
+        sender = "" if call.peer is None else call.peer.it.task
+        meeting.arrived[sender] += len(message.keys)
+        for text, value in zip(message.keys, message.values, strict=True):
+            meeting.rendezvous.arrive(Key.parse(text), Parcel(value, foreign=True))
+
+    async def pushed(self, call: Call) -> Reply:
+        """Whether all has arrived that somebody sent unasked. Once a step is over here, nothing was missing."""
+        message: Any = call.message
+        meeting = self._meetings.get(message.step)
+        sender = "" if call.peer is None else call.peer.it.task
+        if meeting is None and message.step not in self._over:
+            raise errors.AbortedError(f"{self.task} knows nothing of step {message.step:x}: it was started anew")
+        if meeting is not None and meeting.arrived[sender] < message.count:
+            raise errors.DataLossError(f"of {message.count} values {meeting.arrived[sender]} have come to {self.task}")
         return Reply()
 
     async def cleanup(self, call: Call) -> Reply:
@@ -376,7 +392,7 @@ class Worker:
         found = self._meetings.get(step)
         if found is None:
             rendezvous = RemoteRendezvous(
-                self.task, functools.partial(self._ask, step), functools.partial(self._push, step)
+                self.task, functools.partial(self._ask, step), functools.partial(self._line_to, step)
             )
             found = self._meetings[step] = _Meeting(rendezvous)
         return found
@@ -388,19 +404,10 @@ class Worker:
         answer = await peer.request(RecvTensor(step, str(key), key.incarnation))
         return Parcel(answer.value, foreign=True)
 
-    def _push(self, step: int, key: Key, parcel: Parcel) -> "asyncio.Future[Any]":
-        """Send a value to the task that it is for."""
+    def _line_to(self, step: int, task: str) -> Outbox:
+        """How a step sends values to a task unasked."""
         assert self.peers is not None
-        peer = self.peers.there(task_of(key.target))
-        if isinstance(peer, Peer) and parcel.source is None:
-            return peer.tell(PushTensor(step, str(key), parcel.value))
-        return asyncio.get_running_loop().create_task(self._push_when_there(step, key, parcel), name=f"sending {key}")
-
-    async def _push_when_there(self, step: int, key: Key, parcel: Parcel) -> None:
-        assert self.peers is not None
-        value = parcel.value if parcel.value is DEAD else await receive(parcel, self._local.devices[0], host=True)
-        peer = await self.peers.of(task_of(key.target))
-        await peer.request(PushTensor(step, str(key), value))
+        return Outbox(step, task, self.peers, self._local.devices[0], functools.partial(self._end, step))
 
     def _end(self, step: int, error: errors.OpError | None) -> None:
         """Nothing of a step is kept; what still runs of it ends."""
@@ -464,11 +471,12 @@ HANDLERS: Final[Mapping[type, Any]] = {
     DeregisterGraph: Worker.deregister,
     RunGraph: Worker.run,
     RecvTensor: Worker.send,
+    Pushed: Worker.pushed,
     CleanupGraph: Worker.cleanup,
     CancelStep: Worker.cancel,
 }
 """What answers each request."""
-QUICK: Final[Mapping[type, Any]] = {PushTensor: Worker.arrive}
-"""What is answered at once, by a function."""
+NOTES: Final[Mapping[type, Any]] = {PushTensors: Worker.arrive}
+"""What hears each note."""
 
-__all__ = ["HANDLERS", "QUICK", "Worker"]
+__all__ = ["HANDLERS", "NOTES", "Worker"]

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from aioflow.net.control_verbs import U64, Failure, Incarnation, Reply
 from aioflow.net.fields import (
+    Count,
     Data,
     Devices,
     Key,
@@ -19,7 +20,7 @@ from aioflow.net.fields import (
     Switch,
     Values,
 )
-from aioflow.net.kinds import Answer, Integer, Many, Real, Request, Table, Text, verb
+from aioflow.net.kinds import Answer, Integer, Many, Note, Real, Request, Table, Text, verb
 
 StepId = Number
 PLACE: Final = Integer(-(1 << 63), U64)
@@ -183,16 +184,29 @@ class RecvTensor(Request[TensorSent]):
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
-class PushTensor(Request[Reply]):
-    """A small value of a step, unasked. The step need not have begun there.
+class PushTensors(Note):
+    """Small values of a step, unasked. The step need not have begun there.
 
     Attributes:
-        key: the text of its key.
+        keys: the texts of their keys.
     """
 
     step: StepId
-    key: Key
-    value: OneValue
+    keys: Annotated[tuple[str, ...], Many(Text(4096))]
+    values: Values
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pushed(Request[Reply]):
+    """Has all of a step arrived that was sent unasked? DataLossError if not.
+
+    Attributes:
+        count: how many values there were.
+    """
+
+    step: StepId
+    count: Count
 
 
 @verb

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from aioflow.costs import Site
 from aioflow.device_spec import DeviceSpec
-from aioflow.passes.flow import Flow, Node
+from aioflow.passes.flow import Flow, Node, sweep
 from aioflow.passes.lower import lower
 from aioflow.placement.colocation import Together, operations_in, together
 from aioflow.placement.rules import ANYWHERE, Rules, conflict, requested
@@ -15,6 +15,7 @@ def lowered(flow: Flow, sites: Sequence[Site], homes: Mapping[Hashable, str]) ->
     rules = Rules(sites, soft=False)
     while found := _spanning(flow, rules, homes):
         flow = lower(flow, found.__contains__)
+        flow = sweep(flow.feeds, flow.fetches, flow.targets)  # a pivot that holds nothing back would be sent about
     return flow
 
 

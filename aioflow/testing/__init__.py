@@ -3,14 +3,31 @@
 Nothing here needs pytest: every tool is a plain class, function or context manager.
 """
 
-from aioflow.testing.chaos import Chaos, Mishap
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from aioflow.testing.faults import Fault, faulty_kernel
 from aioflow.testing.gates import Gate
 from aioflow.testing.gradient_checker import check_gradients
 from aioflow.testing.hosts import current_host, on_host
 from aioflow.testing.leaks import LeakError, no_leaks, no_pending_tasks
 from aioflow.testing.loop import DeadlockError, VirtualTimeLoop
-from aioflow.testing.simulated_cluster import SimulatedCluster, cluster
+
+if TYPE_CHECKING:
+    from aioflow.testing.chaos import Chaos, Mishap
+    from aioflow.testing.simulated_cluster import SimulatedCluster, cluster
+
+_OF_CLUSTERS: Final = {
+    "Chaos": "chaos", "Mishap": "chaos", "SimulatedCluster": "simulated_cluster", "cluster": "simulated_cluster",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What needs the network is imported when it is first asked for."""
+    if name not in _OF_CLUSTERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"aioflow.testing.{_OF_CLUSTERS[name]}"), name)
+
 
 __all__ = [
     "Chaos", "DeadlockError", "Fault", "Gate", "LeakError", "Mishap", "SimulatedCluster", "VirtualTimeLoop",

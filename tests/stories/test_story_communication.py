@@ -143,7 +143,7 @@ async def test_a_receiver_that_comes_first_waits_for_the_value(session, world):
     put = queue.enqueue(3.0)
     running = asyncio.ensure_future(session.run(found))
     await asyncio.sleep(60)
-    assert world.witness.heard("TensorSent", "PushTensor") == []
+    assert world.witness.heard("TensorSent", "PushTensors") == []
     assert not running.done()
     await session.run(put)
     assert await running == 7
@@ -193,7 +193,7 @@ async def test_what_reads_a_large_value_is_placed_where_that_is(session, world):
     with af.device(SECOND):
         large = af.random_uniform([1 << 18])
     assert 0 <= await one_step(session, world, af.reduce_min(large)) < 1e-3
-    assert world.witness.heard("TensorSent", "PushTensor") == []
+    assert world.witness.heard("TensorSent", "PushTensors") == []
     assert world.witness.values() == 4 + 4  # the fetch, to the master and to the client
 
 

@@ -93,7 +93,7 @@ async def test_a_model_may_be_divided_between_workers_which_hand_on_activations_
     for size in ((4, 64), (64, 64), (64, 3)):
         expected = np.tanh(expected @ np.full(size, 0.1))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    sent = [(sent.source, sent.target, sent.values) for sent in world.witness.heard("TensorSent", "PushTensor")]
+    sent = [(sent.source, sent.target, sent.values) for sent in world.witness.heard("TensorSent", "PushTensors")]
     assert sorted(sent) == [("worker0", "worker1", 2 * 64 * 4), ("worker1", "ps0", 2 * 64 * 4)]
 
 

@@ -1,0 +1,121 @@
+"""What a step sends unasked to other tasks: small values, those of one turn of the loop together."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from aioflow import errors
+from aioflow.devices.device import AnyDevice
+from aioflow.devices.moving import Parcel, receive
+from aioflow.dtypes import Array
+from aioflow.kernels.control_flow import DEAD
+from aioflow.net.peer import Peer
+from aioflow.net.worker_verbs import Pushed, PushTensors
+from aioflow.rendezvous import Key
+
+_TOGETHER: Final = 16
+"""So many values a message has at most: all of them fit into its first frame."""
+
+
+class Tasks(Protocol):
+    """How other tasks are reached."""
+
+    def there(self, task: str) -> Any:
+        """The task of that name, if it is connected."""
+
+    async def of(self, task: str) -> Any:
+        """The task of that name."""
+
+
+class Outbox:
+    """What one step sends to one task."""
+
+    def __init__(
+        self, step: int, task: str, tasks: Tasks, device: AnyDevice, failed: Callable[[errors.OpError], None]
+    ) -> None:
+        """Nothing yet.
+
+        Args:
+            step: its number.
+            task: where it goes.
+            tasks: how that is reached.
+            device: what brings values to the host.
+            failed: what is told if something cannot be sent.
+        """
+        self._step: Final = step
+        self._task: Final = task
+        self._tasks: Final = tasks
+        self._device: Final = device
+        self._failed: Final = failed
+        self._items: list[tuple[str, Array]] = []
+        self._count = 0
+        self._asked = False
+        self._working: Final[set[asyncio.Task[None]]] = set()
+
+    def put(self, key: Key, parcel: Parcel) -> None:
+        """One more value. It leaves when the loop turns."""
+        self._count += 1
+        if parcel.source is None or parcel.value is DEAD:
+            self._add(key, parcel.value)
+        else:
+            self._begin(self._bring(key, parcel))
+
+    def _add(self, key: Key, value: Array) -> None:
+        self._items.append((str(key), value))
+        if not self._asked:
+            self._asked = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(self._watched(work), name=f"sending to {self._task}")
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _watched(self, work: Any) -> None:
+        try:
+            await work
+        except errors.OpError as error:
+            self._failed(error)
+
+    async def _bring(self, key: Key, parcel: Parcel) -> None:
+        """A value in the memory of a GPU."""
+        self._add(key, await receive(parcel, self._device, host=True))
+
+    def _flush(self) -> None:
+        peer = self._tasks.there(self._task)
+        if peer is None:
+            self._begin(self._dialled())
+        else:
+            self._send(peer)
+
+    async def _dialled(self) -> None:
+        self._send(await self._tasks.of(self._task))
+
+    def _send(self, peer: Peer) -> None:
+        self._asked = False
+        items, self._items = self._items, []
+        try:
+            for start in range(0, len(items), _TOGETHER):
+                keys, values = zip(*items[start : start + _TOGETHER], strict=True)
+                peer.note(PushTensors(self._step, keys, values))
+        except errors.OpError as error:
+            self._failed(error)
+
+    async def delivered(self) -> None:
+        """Return when all is there. DataLossError if something is not; UnavailableError if the task is lost."""
+        while self._asked or self._working:
+            if self._working:
+                await asyncio.wait(self._working)
+            else:
+                await asyncio.sleep(0)
+        peer = await self._tasks.of(self._task)
+        await peer.request(Pushed(self._step, self._count))
+
+    def cancel(self) -> None:
+        """Nothing of it is wanted any more."""
+        self._items.clear()
+        for task in self._working:
+            task.cancel()
+
+
+__all__ = ["Outbox"]
