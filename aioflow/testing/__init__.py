@@ -3,8 +3,7 @@
 Nothing here needs pytest: every tool is a plain class, function or context manager.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from aioflow.testing.faults import Fault, faulty_kernel
 from aioflow.testing.gates import Gate
@@ -17,16 +16,16 @@ if TYPE_CHECKING:
     from aioflow.testing.chaos import Chaos, Mishap
     from aioflow.testing.simulated_cluster import SimulatedCluster, cluster
 
-_OF_CLUSTERS: Final = {
-    "Chaos": "chaos", "Mishap": "chaos", "SimulatedCluster": "simulated_cluster", "cluster": "simulated_cluster",
-}  # fmt: skip
-
 
 def __getattr__(name: str) -> Any:
     """What needs the network is imported when it is first asked for."""
-    if name not in _OF_CLUSTERS:
+    if name in ("Chaos", "Mishap"):
+        from aioflow.testing import chaos as tools
+    elif name in ("SimulatedCluster", "cluster"):
+        from aioflow.testing import simulated_cluster as tools  # type: ignore[no-redef]
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"aioflow.testing.{_OF_CLUSTERS[name]}"), name)
+    return getattr(tools, name)
 
 
 __all__ = [
