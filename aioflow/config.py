@@ -1,6 +1,7 @@
 """What a session and a run can be told."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -58,6 +59,8 @@ class Config:
         stall_report: seconds after which a session whose steps do not go on says in the log who waits for what; None
             for never.
         close_timeout: seconds that `close()` waits for kernels which a cancelled run left behind in C code.
+        heartbeat_timeout: seconds after which a task of a cluster of which nothing is heard counts as lost, to another
+            task or to the session that is told so; also what connecting to one may take.
         token_file: the file that holds the token of the cluster; by default the variable AIOFLOW_TOKEN, if it is set,
             is the token.
         ssl: for TLS between tasks: the directory that `aioflow ca init` made, or a context for whoever dials, or a pair
@@ -89,6 +92,7 @@ class Config:
     fuse_elementwise: bool = True
     stall_report: float | None = 60.0
     close_timeout: float = 5.0
+    heartbeat_timeout: float = 5.0
     token_file: str | os.PathLike[str] | None = dataclasses.field(default=None, repr=False)
     ssl: "Tls | None" = dataclasses.field(default=None, repr=False)
     file_roots: Sequence[str | os.PathLike[str]] | None = None
@@ -113,6 +117,7 @@ class Config:
         _check_seconds("operation_timeout", self.operation_timeout)
         _check_seconds("stall_report", self.stall_report)
         _check_seconds("close_timeout", self.close_timeout)
+        _check_beats(self.heartbeat_timeout)
         if self.token_file is not None and not isinstance(self.token_file, (str, os.PathLike)):
             raise TypeError("token_file is the path of a file, not a token")
         for name in ("file_roots", "device_filters"):
@@ -203,6 +208,13 @@ def _check_seconds(name: str, value: float | None) -> None:
         raise TypeError(f"{name} is a number of seconds, not {value!r}")
     if not value >= 0:
         raise ValueError(f"{name} is in seconds and cannot be {value}")
+
+
+def _check_beats(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"heartbeat_timeout is a number of seconds, not {value!r}")
+    if not 0 < value < math.inf:
+        raise ValueError(f"heartbeat_timeout is in seconds, more than 0 and finite, and cannot be {value}")
 
 
 def expect(name: str, value: object, kind: type) -> None:

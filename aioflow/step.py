@@ -10,7 +10,7 @@ import copy
 import functools
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow import errors
@@ -39,13 +39,11 @@ class Joint(NamedTuple):
         step: the number by which all tasks know it.
         session: by which names of operations are told apart.
         rendezvous: where it meets the shares of the others. They may still ask for what was sent when it is over.
-        delivered: returns when what was sent to them unasked is there.
     """
 
     step: int
     session: str
     rendezvous: Rendezvous
-    delivered: Callable[[], Awaitable[None]]
 
 
 class Step:
@@ -242,8 +240,6 @@ class Step:
     async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
         results = await run_together(self._executions, [part.given(feeds) for part in programs.parts])
         await self._settled()
-        assert self._joint is not None
-        await self._joint.delivered()
         return programs.joined(results)
 
 

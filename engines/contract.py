@@ -67,6 +67,13 @@ class EngineTests:
         async with start(workers=1, config=af.Config(device_count={"CPU": 3})) as cluster:
             assert await computed(cluster, "/job:worker/task:0/cpu:2") == 64.0
 
+    async def test_tasks_have_the_functions_of_the_module_that_they_are_told_of(self, start):
+        async with start(workers=1, py_funcs="math") as cluster:
+            with af.Graph().as_default() as built:
+                af.py_func("sqrt", [16.0], af.float64, name="root")
+            async with af.Session(cluster.target, graph=built) as session:
+                assert await session.run("root:0", options=af.RunOptions(timeout=30)) == 4.0
+
     async def test_a_task_that_is_killed_is_named_and_the_others_are_stopped(self, start):
         async with start(workers=2, ps=1) as cluster:
             await computed(cluster)

@@ -77,7 +77,7 @@ async def _checked(seed, program, spec=None, **options):
             if not task.done():
                 raise AssertionError(f"after {LONGEST:g} s it still waits:\n{describe(task)}")
             task.result()
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(SILENCE * 2.4)  # who dials a host that says nothing gives up after so long
             run.nothing_held()
     assert not unseen, f"nobody has seen an error: {unseen}"
 

@@ -9,15 +9,22 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from net_frames import frames
 
 import aioflow as af
 from aioflow import cli, errors
-from aioflow.cli.worker import functions_of, loop_factory, read_cluster
+from aioflow.cli.worker import loop_factory, read_cluster
+from aioflow.launch.functions import functions_of
 from aioflow.launch.resolving import RESOLVERS
+from aioflow.net.channel import ClosedError
+from aioflow.net.control_verbs import Hello
+from aioflow.net.limits import Limits
+from aioflow.net.websocket import dial
 
 ROOT = Path(__file__).parents[1]
 SECRET = "correct-horse-battery"
@@ -107,7 +114,7 @@ def test_a_worker_has_a_token_functions_and_files_and_is_stopped_over_the_wire(o
 
 BAD = {
     "is no JSON": ("{", []),
-    "describes no cluster": ("[]", []),
+    "a cluster is an object of jobs": ("[]", []),
     "have one address": (json.dumps({"ps": ["a:1"], "worker": ["a:1"]}), []),
     "there is no job 'worker'": (json.dumps({"ps": ["127.0.0.1:1"]}), []),
     "has no task 3": (json.dumps(ONE), ["--task", "3"]),
@@ -136,6 +143,33 @@ def test_a_worker_that_cannot_be_says_why_and_ends_with_1(text, tmp_path, monkey
     assert err.startswith("aioflow: ")
     assert text in err
     assert SECRET not in err
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_worker_gives_up_a_peer_that_is_silent_for_as_long_as_it_is_told(one):
+    async def silent(address):
+        channel = await dial(address, None, None, Limits())
+        channel.send(*frames(Hello("client", (1,), 1)))
+        began = time.monotonic()
+        with contextlib.suppress(ClosedError):
+            while True:
+                await channel.receive()
+        await channel.close()
+        return time.monotonic() - began
+
+    with running("worker", "--cluster", one, "--heartbeat-timeout", "0.3") as worker:
+        address = worker.stdout.readline().split()[-1].removeprefix("ws://")
+        assert 0.2 < asyncio.run(silent(address)) < 4  # by default it would be 5
+        worker.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "inf", "soon"])
+def test_how_long_silence_is_borne_with_is_a_number_above_0(text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["worker", "--heartbeat-timeout", text])
+    assert ended.value.code == 2
+    assert f"invalid seconds value: '{text}'" in capsys.readouterr().err
 
 
 def test_without_a_file_the_environment_tells_which_task_it_is(monkeypatch, capsys):
@@ -203,6 +237,25 @@ def test_a_cluster_comes_up_names_who_dies_and_goes_down_with_a_signal():
         assert cluster.stderr.read() == ""
     assert not Path(file).exists()
     assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_cluster_has_certificates_functions_and_files(tmp_path, capsys):
+    pytest.importorskip("cryptography", reason="the package cryptography is not installed")
+    assert cli.main(["ca", "init", str(tmp_path / "ca")]) == 0
+    (tmp_path / "helpers.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "data").write_text("text")
+    options = ["--tls", "ca", "--py-funcs", "helpers", "--file-root", "."]
+    with running("cluster", "up", *options, cwd=tmp_path) as cluster:
+        _, target, file = [cluster.stdout.readline().strip() for _ in range(3)]
+        assert target.startswith("target wss://127.0.0.1:")
+        config = af.Config(token_file=file.removeprefix("token file "), ssl=tmp_path / "ca")
+        target = target.removeprefix("target ")
+        assert run(target, lambda: af.py_func("double", [2.0], af.float32), config) == 4
+        assert run(target, lambda: af.read_file(str(tmp_path / "data")), config) == b"text"
+        cluster.send_signal(signal.SIGINT)
+        assert (cluster.wait(15), cluster.stderr.read()) == (0, "")
 
 
 def test_a_cluster_without_workers_is_refused(capsys):

@@ -212,6 +212,40 @@ async def test_a_worker_of_which_nothing_is_heard_fails_the_step_within_five_sec
     await asyncio.sleep(10)
 
 
+@pytest.mark.parametrize(("tasks", "session", "limit"), [(1.0, 60.0, 1.3), (20.0, 5.0, 22.0)])
+async def test_how_long_a_silent_worker_is_borne_with_is_for_its_peers_to_say(graph, tasks, session, limit):
+    config = af.Config(heartbeat_timeout=session)
+    async with SimulatedCluster(
+        {"worker": 2}, latency=1e-3, config=af.Config(heartbeat_timeout=tasks)
+    ) as cluster, af.Session(cluster.target("worker", 0), graph=graph, config=config) as session:  # fmt: skip
+        with af.device(SECOND):
+            never = af.FIFOQueue(1, af.float32).dequeue()
+        task = asyncio.ensure_future(session.run(never))
+        await settled()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        cluster.pause("worker1")
+        with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:1.*silent") as caught:
+            await task
+        assert tasks * 0.8 <= loop.time() - began <= limit
+        assert f"for {tasks:g} s" in str(caught.value)
+
+
+async def test_how_long_a_silent_master_is_borne_with_is_for_the_session_to_say(graph, cluster):
+    config = af.Config(heartbeat_timeout=0.5)
+    async with af.Session(cluster.target("worker", 0), graph=graph, config=config) as session:
+        task = asyncio.ensure_future(session.run(af.FIFOQueue(1, af.float32).dequeue()))
+        await settled()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        cluster.pause("worker0")
+        with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:0.* silent.* 0\.5 s"):
+            await task
+        assert loop.time() - began <= 0.7
+        cluster.resume("worker0")
+        await asyncio.sleep(10)
+
+
 async def test_a_worker_started_anew_is_used_again_without_what_it_held(session, cluster):
     with af.device(SECOND):
         state = af.Variable(1.0)

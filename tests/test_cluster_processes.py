@@ -101,7 +101,6 @@ async def test_a_step_that_makes_no_progress_is_ended_by_its_limit_on_all_tasks(
     assert await session.run(af.constant(2.0) * 3.0) == 6
 
 
-@pytest.mark.xfail(strict=False, reason="what runs is cancelled before it is asked what it waits for, and may be gone")
 async def test_a_step_that_makes_no_progress_says_what_it_waited_for_and_where(session):
     with pytest.raises(errors.DeadlineExceededError, match="taken") as caught:
         await session.run(never(), options=af.RunOptions(timeout=1.0))

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 
 import numpy as np
 import pytest
-from cluster_processes import Processes, addresses
+from cluster_processes import Processes, addresses, soon
 from faulty_proxy import proxy
 from net_frames import announced
 from net_peers import PS, WORKER, Service, tensor
@@ -117,7 +118,6 @@ async def test_whoever_does_not_finish_the_tls_handshake_is_cut_off(authority):
         await peer.close()
 
 
-@pytest.mark.xfail(strict=True, reason="only connections whose handshake is done are counted")
 async def test_unfinished_tls_handshakes_count_as_connections(authority):
     settings = Settings(connections=4)
     network = WebSocketNetwork(server_tls=server_tls(authority), client_tls=client_tls(authority), settings=settings)
@@ -128,6 +128,23 @@ async def test_unfinished_tls_handshakes_count_as_connections(authority):
                 await (await network.dial(listener.address)).close()
         finally:
             await gone(*silent)
+
+
+async def left(listener):
+    return listener.connections
+
+
+async def test_whoever_leaves_before_the_tls_handshake_is_done_makes_room_for_others_after_a_moment(authority):
+    settings = Settings(connections=2, handshake=0.3)
+    network = WebSocketNetwork(server_tls=server_tls(authority), client_tls=client_tls(authority), settings=settings)
+    async with serving(network) as listener:
+        silent = [await opened(listener.address) for _ in range(settings.connections)]
+        with pytest.raises(errors.UnavailableError, match="too many connections"):
+            await network.dial(listener.address)
+        await gone(*silent)
+        await soon(functools.partial(left, listener))
+        peer = await connect(network, listener.address, Identity(PS))
+        await peer.close()
 
 
 # Requests

@@ -465,6 +465,13 @@ def test_the_cluster_of_the_readme_gives_what_it_says(tmp_path):
     assert (done.stdout, done.returncode) == ("12.0\n", 0), done.stderr
 
 
+def test_the_faults_of_the_readme_are_survived(tmp_path):
+    (faults,) = [block for block in blocks("README.md", "python") if "aioflow.testing" in block]
+    (tmp_path / "faults.py").write_text(faults)
+    done = run(tmp_path / "faults.py")
+    assert re.fullmatch(r"learnt 10 times, in spite of \d+ mishaps\n", done.stdout), done.stderr
+
+
 def test_every_file_and_test_that_a_document_names_exists():
     for document in ("README.md", "CONTRIBUTING.md", "examples/data/README.md"):
         text = (ROOT / document).read_text()

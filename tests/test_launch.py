@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import dataclasses
+import json
 import logging
+import ssl
 
 import pytest
 
@@ -12,6 +15,7 @@ from aioflow.config import Config
 from aioflow.launch import Launch
 from aioflow.launch.agent import Agent
 from aioflow.launch.order import Order
+from aioflow.net.authority import init
 
 
 class FakePlace:
@@ -71,8 +75,8 @@ class FakeEngine:
     def left(self):
         return [place.number for place in self.places if not place.released]
 
-    def launch(self, config=None):
-        return Launch(self, {"ps": 1, "worker": 2}, config)
+    def launch(self, config=None, py_funcs=None):
+        return Launch(self, {"ps": 1, "worker": 2}, config, py_funcs)
 
 
 async def lost(place):
@@ -96,6 +100,24 @@ async def test_each_task_is_told_what_it_is_and_the_token_is_the_same_for_all():
         assert repr(cluster) == "<af.launch.Cluster of 3 tasks, 0 lost>"
         assert orders[0].token not in f"{orders[0]} {cluster.target!r}"
     assert engine.left == []
+
+
+async def test_each_task_is_told_of_functions_certificates_and_files_by_their_names(tmp_path):
+    pytest.importorskip("cryptography", reason="the package cryptography is not installed")
+    init(tmp_path / "ca")
+    engine = FakeEngine()
+    config = Config(ssl=tmp_path / "ca", file_roots=(tmp_path, "s3://data"))
+    async with engine.launch(config, "helpers") as cluster:
+        order = engine.places[0].order
+        assert order.py_funcs == "helpers"
+        assert order.settings == {"ssl": str(tmp_path / "ca"), "file_roots": (str(tmp_path), "s3://data")}
+        assert json.loads(json.dumps(dataclasses.asdict(order)))["job"] == "ps"
+        assert cluster.target.network.token.matches(f"Bearer {order.token}")
+
+
+def test_functions_are_told_by_the_name_of_their_module():
+    with pytest.raises(TypeError, match=r"py_funcs is the name of a module, which each task imports, not \{'f'"):
+        FakeEngine().launch(py_funcs={"f": min})
 
 
 async def test_every_launch_has_a_token_of_its_own_unless_there_is_a_file(tmp_path):
@@ -177,7 +199,8 @@ async def test_a_launch_is_entered_once():
     [
         ({"worker": 0}, None, ValueError, "0 tasks of the job 'worker'"),
         ({"ps": -1, "worker": 1}, None, ValueError, "-1 tasks of the job 'ps'"),
-        ({"worker": 1}, Config(ssl="certificates"), ValueError, "ssl: .*aioflow worker"),
+        ({"worker": 1}, Config(ssl="certificates"), errors.FailedPreconditionError, "certificates in certificates"),
+        ({"worker": 1}, Config(ssl=ssl.create_default_context()), TypeError, "ssl cannot be handed"),
         ({"worker": 1}, Config(cost_model=af.CostModel()), TypeError, "cost_model cannot be handed"),
     ],
 )

@@ -3,14 +3,17 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.net.authority import init
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
+ROOT = Path(__file__).parents[1]
 SECRET = "correct-horse-battery"
 
 
@@ -70,6 +73,32 @@ async def test_the_token_is_the_users_if_there_is_one(tmp_path):
             await total(target)
         async with af.Session(target, graph=built, config=config) as session:
             assert await session.run("read:0") == SECRET.encode()
+
+
+async def test_tasks_have_the_functions_certificates_and_files_that_they_are_told_of(tmp_path, monkeypatch):
+    pytest.importorskip("cryptography", reason="the package cryptography is not installed")
+    init(tmp_path / "ca")
+    (tmp_path / "helpers.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "data").write_text("text")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with af.Graph().as_default() as built, af.device("/job:worker/task:1"):
+        fetches = [af.py_func("double", [2.0], af.float32), af.read_file(str(tmp_path / "data"))]
+    config = af.Config(ssl=tmp_path / "ca", file_roots=[tmp_path])
+    async with af.launch.local(workers=2, config=config, py_funcs="helpers") as cluster:
+        async with af.Session(cluster.target, graph=built) as session:
+            assert await session.run(fetches) == [4, b"text"]
+        with pytest.raises(errors.OpError):
+            await total(f"ws://{cluster.spec.task_address('worker', 0)}")
+        with pytest.raises(errors.UnauthenticatedError):
+            await total(f"wss://{cluster.spec.task_address('worker', 0)}", af.Config(ssl=tmp_path / "ca"))
+
+
+async def test_a_module_of_functions_that_is_not_there_is_named(capfd):
+    with pytest.raises(errors.UnavailableError, match=r"task:0 did not come up on this machine: .*nonesuch"):
+        async with af.launch.local(py_funcs="nonesuch"):
+            pytest.fail("it came up")
+    assert "nonesuch" in capfd.readouterr().err
 
 
 async def test_a_block_that_is_cancelled_leaves_nothing():

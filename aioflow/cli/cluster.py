@@ -29,6 +29,8 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ps", type=int, default=0, help="of the job ps (default: %(default)s)")
     parser.add_argument("--token-file", metavar="FILE", help="what clients have to show; a new one by default")
     parser.add_argument("--file-root", metavar="DIR", action="append", default=[], help="files may be used below it")
+    parser.add_argument("--tls", metavar="DIR", help="certificates, as `aioflow ca init DIR` makes them")
+    parser.add_argument("--py-funcs", metavar="MODULE", help="a module with the functions that af.py_func may name")
     parser.set_defaults(action=_up)
 
 
@@ -40,7 +42,8 @@ def _up(options: argparse.Namespace) -> None:
         file = options.token_file or _new_token(Path(folder))
         roots = tuple(map(os.path.abspath, options.file_root))
         with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
-            runner.run(_launch(options.workers, options.ps, Config(token_file=file, file_roots=roots)))
+            config = Config(token_file=file, file_roots=roots, ssl=options.tls)
+            runner.run(_launch(options.workers, options.ps, config, options.py_funcs))
 
 
 def _new_token(folder: Path) -> str:
@@ -51,15 +54,15 @@ def _new_token(folder: Path) -> str:
     return str(file)
 
 
-async def _launch(workers: int, ps: int, config: Config) -> None:
+async def _launch(workers: int, ps: int, config: Config, py_funcs: str | None) -> None:
     from aioflow.launch.here import local
 
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
-        async with local(workers, ps=ps, config=config) as launched:
+        async with local(workers, ps=ps, config=config, py_funcs=py_funcs) as launched:
             for task, address in launched.spec:
                 print(f"{task} at {address}")
-            print(f"target ws://{launched.spec.task_address('worker', 0)}")
+            print(f"target {'ws' if config.ssl is None else 'wss'}://{launched.spec.task_address('worker', 0)}")
             print(f"token file {config.token_file}", flush=True)
             await stopped.wait()
 

@@ -3,17 +3,15 @@
 import argparse
 import asyncio
 import contextlib
-import importlib
 import importlib.util
-import inspect
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
 from aioflow.config import Config
+from aioflow.launch.functions import functions_of
 from aioflow.launch.resolving import resolve
 from aioflow.net.cluster import ClusterSpec, Member
 
@@ -41,6 +39,10 @@ def worker(parser: argparse.ArgumentParser) -> Run:
         "--file-root", metavar="DIR", action="append", default=[],
         help="operations may use files below it; may be repeated. By default they may use none",
     )  # fmt: skip
+    parser.add_argument(
+        "--heartbeat-timeout", metavar="SECONDS", type=seconds, default=5.0,
+        help="a peer of which nothing is heard for so long counts as lost (default: %(default)g)",
+    )  # fmt: skip
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
     return _run
 
@@ -57,7 +59,10 @@ def _server(options: argparse.Namespace) -> "Server":
     from aioflow.net.server import Server
 
     member = _member(options)
-    config = Config(token_file=options.token_file, ssl=options.tls, file_roots=tuple(options.file_root))
+    config = Config(
+        token_file=options.token_file, ssl=options.tls, file_roots=tuple(options.file_root),
+        heartbeat_timeout=options.heartbeat_timeout,
+    )  # fmt: skip
     functions = {} if options.py_funcs is None else functions_of(options.py_funcs)
     return Server(member.cluster, member.job, member.index, config, py_funcs=functions, host=options.host)
 
@@ -74,6 +79,11 @@ def _member(options: argparse.Namespace) -> Member:
     return member
 
 
+def seconds(text: str) -> float:
+    """ValueError if it is no number above 0."""
+    return Config(heartbeat_timeout=float(text)).heartbeat_timeout
+
+
 async def _serve(server: "Server") -> None:
     with stopping_signals(server.ask_to_stop):
         async with server:
@@ -87,25 +97,6 @@ def read_cluster(path: str) -> ClusterSpec:
         return ClusterSpec.from_json(path)
     except (TypeError, ValueError) as error:
         raise errors.InvalidArgumentError(str(error)) from None
-
-
-def functions_of(name: str) -> dict[str, Callable[..., Any]]:
-    """The functions of a module by their names: those in its `__all__`, or else the public ones that it defines.
-
-    InvalidArgumentError if there is no such module, or none in it.
-    """
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(name)
-    except ImportError as error:
-        raise errors.InvalidArgumentError(f"--py-funcs {name}: {error}") from None
-    own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
-    names = getattr(module, "__all__", [key for key in own if not key.startswith("_")])
-    found = {key: getattr(module, key) for key in names if inspect.isroutine(getattr(module, key))}
-    if not found:
-        raise errors.InvalidArgumentError(f"--py-funcs {name}: the module has no functions")
-    return found
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -15,9 +15,10 @@ import sys
 from typing import Any
 
 from aioflow.config import Config
+from aioflow.launch.functions import functions_of
+from aioflow.net.access import network_of_server
 from aioflow.net.credentials import Token
 from aioflow.net.server import Server
-from aioflow.net.websocket_server import WebSocketNetwork
 
 
 def main() -> None:
@@ -44,9 +45,12 @@ def _reserve(reserved: socket.socket, host: str) -> str:
 
 
 async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -> None:
-    network = WebSocketNetwork(Token(order["token"]))
     config = Config(**order["settings"])
-    async with Server(order["cluster"], order["job"], order["index"], config, network=network) as server:
+    network = network_of_server(config, Token(order["token"]))
+    functions = {} if order["py_funcs"] is None else functions_of(order["py_funcs"])
+    async with Server(
+        order["cluster"], order["job"], order["index"], config, py_funcs=functions, network=network
+    ) as server:
         reserved.close()
         print("serving", file=answers, flush=True)
         ended = asyncio.get_running_loop().create_task(_end_of_input())

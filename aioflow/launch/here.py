@@ -8,7 +8,7 @@ from aioflow.launch.agent import Agent
 from aioflow.launch.launcher import Launch, Place
 
 
-def local(workers: int = 1, *, ps: int = 0, config: Config | None = None) -> Launch:
+def local(workers: int = 1, *, ps: int = 0, config: Config | None = None, py_funcs: str | None = None) -> Launch:
     """A cluster of processes on this machine, for the time of a block.
 
         async with af.launch.local(workers=2, ps=1) as cluster:
@@ -20,9 +20,10 @@ def local(workers: int = 1, *, ps: int = 0, config: Config | None = None) -> Lau
     Args:
         workers: how many tasks the job `worker` has.
         ps: how many the job `ps` has.
-        config: how the tasks work.
+        config: how the tasks work. `Config(ssl=)` is a directory of `aioflow ca init` then.
+        py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it.
     """
-    return Launch(_Here(), {"ps": ps, "worker": workers}, config)
+    return Launch(_Here(), {"ps": ps, "worker": workers}, config, py_funcs)
 
 
 class _Here:

@@ -19,6 +19,7 @@ from aioflow.launch.order import Order, settings_of
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
+    from aioflow.net.channel import Network
     from aioflow.net.client import Address
 
 _log: Final = logging.getLogger(__name__)
@@ -94,15 +95,33 @@ class Launch:
     then those that did have stopped.
     """
 
-    def __init__(self, engine: Engine, jobs: Mapping[str, int], config: Config | None) -> None:
+    def __init__(
+        self, engine: Engine, jobs: Mapping[str, int], config: Config | None, py_funcs: str | None = None
+    ) -> None:
+        """Describe it. Nothing runs yet.
+
+        Args:
+            engine: where its tasks run.
+            jobs: how many tasks each job has.
+            config: how they work. What of it is a file or a folder, as certificates, is one of their machines.
+            py_funcs: the module, on their machines, whose functions `af.py_func` may name.
+
+        Raises:
+            TypeError: something of that cannot be told to other processes.
+            OpError: the session cannot use the token or the certificates.
+        """
         for job, count in jobs.items():
             if count < (job == "worker"):
                 raise ValueError(f"a cluster cannot have {count} tasks of the job {job!r}")
         self._engine: Final = engine
         self._jobs: Final = {job: count for job, count in jobs.items() if count}
+        if py_funcs is not None and not isinstance(py_funcs, str):
+            raise TypeError(f"py_funcs is the name of a module, which each task imports, not {py_funcs!r}")
         config = config or Config()
         self._settings: Final = settings_of(dataclasses.replace(config, token_file=None))
         self._secret: Final = _secret(config)
+        self._network: Final = _network(config, self._secret)
+        self._py_funcs: Final = py_funcs
         self._places: Sequence[Place] = ()
         self._watching: list[asyncio.Task[None]] = []
 
@@ -136,14 +155,12 @@ class Launch:
         return cluster
 
     def _order(self, member: Member) -> Order:
-        return Order(member.cluster.as_dict(), member.job, member.index, self._settings, self._secret)
+        return Order(member.cluster.as_dict(), member.job, member.index, self._settings, self._secret, self._py_funcs)
 
     def _target(self, spec: ClusterSpec) -> "Address":
         from aioflow.net.client import Address
-        from aioflow.net.credentials import Token
-        from aioflow.net.websocket_server import WebSocketNetwork
 
-        return Address(spec.task_address("worker", 0), WebSocketNetwork(Token(self._secret)))
+        return Address(spec.task_address("worker", 0), self._network)
 
     async def _told(self, place: Place, task: str, method: str, argument: object) -> str:
         """The agent's answer. UnavailableError if something went wrong."""
@@ -184,6 +201,14 @@ def _secret(config: Config) -> str:
 
     token = None if config.token_file is None else load_token(config.token_file)
     return secrets.token_urlsafe(32) if token is None else token.header().removeprefix("Bearer ")
+
+
+def _network(config: Config, secret: str) -> "Network":
+    """How the session reaches the tasks."""
+    from aioflow.net.access import network_of_client
+    from aioflow.net.credentials import Token
+
+    return network_of_client(config, config.ssl is not None, Token(secret))
 
 
 async def _watch(place: Place, task: str, cluster: Cluster) -> None:

@@ -19,6 +19,7 @@ def dask(
     *,
     ps: int = 0,
     config: Config | None = None,
+    py_funcs: str | None = None,
     resources: Mapping[str, float] | None = None,
 ) -> Launch:
     """A cluster on the workers of a Dask cluster, for the time of a block.
@@ -33,7 +34,9 @@ def dask(
         client: a `distributed.Client(asynchronous=True)` of the loop that runs.
         workers: how many tasks the job `worker` has.
         ps: how many the job `ps` has.
-        config: how the tasks work.
+        config: how the tasks work. `Config(ssl=)` is a directory of `aioflow ca init` then, and that and file roots are
+            paths on the machines of the tasks; the certificates of each have to name its address.
+        py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it there.
         resources: what each needs of its Dask worker, as {"GPU": 1}; such workers are waited for.
 
     Raises:
@@ -48,7 +51,7 @@ def dask(
         raise TypeError(f"client is a distributed.Client, not {client!r}")
     if not client.asynchronous:
         raise ValueError("the client is not asynchronous: await distributed.Client(address, asynchronous=True)")
-    return Launch(_Dask(client, dict(resources or {})), {"ps": ps, "worker": workers}, config)
+    return Launch(_Dask(client, dict(resources or {})), {"ps": ps, "worker": workers}, config, py_funcs)
 
 
 class _Dask:

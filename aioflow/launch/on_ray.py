@@ -15,6 +15,7 @@ def ray(
     *,
     ps: int = 0,
     config: Config | None = None,
+    py_funcs: str | None = None,
     cpus: float = 1,
     gpus: float = 0,
     resources: Mapping[str, float] | None = None,
@@ -31,7 +32,9 @@ def ray(
     Args:
         workers: how many tasks the job `worker` has.
         ps: how many the job `ps` has.
-        config: how the tasks work.
+        config: how the tasks work. `Config(ssl=)` is a directory of `aioflow ca init` then, and that and file roots are
+            paths on the machines of the tasks; the certificates of each have to name its address.
+        py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it there.
         cpus: CPUs that each takes of its node, as Ray counts them; nodes that have them are waited for.
         gpus: GPUs that each takes, and sees.
         resources: what else.
@@ -47,7 +50,7 @@ def ray(
     if not library.is_initialized():
         raise RuntimeError("this program is not connected to Ray: call ray.init()")
     needs = {"num_cpus": cpus, "num_gpus": gpus, "resources": dict(resources or {})}
-    return Launch(_Ray(needs), {"ps": ps, "worker": workers}, config)
+    return Launch(_Ray(needs), {"ps": ps, "worker": workers}, config, py_funcs)
 
 
 class RayAgent(Agent):

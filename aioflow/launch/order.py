@@ -1,6 +1,7 @@
 """What a task is told by whoever launches it."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ class Order:
         index: its number.
         settings: what differs from a `Config()`.
         token: what the tasks and the session show each other.
+        py_funcs: the module whose functions `af.py_func` may name; None for no functions.
     """
 
     cluster: Mapping[str, Any]
@@ -24,22 +26,25 @@ class Order:
     index: int
     settings: Mapping[str, Any]
     token: str = dataclasses.field(repr=False)
+    py_funcs: str | None = None
 
 
 def settings_of(config: Config) -> dict[str, Any]:
-    """What differs from a `Config()`.
-
-    TypeError if it is something that no other process can be told. ValueError if it is TLS: certificates are of a host.
-    """
-    if config.ssl is not None:
-        raise ValueError("config: ssl: launched tasks know each other by a token; for TLS start `aioflow worker`")
+    """What differs from a `Config()`. TypeError if it is something that no other process can be told."""
     default = Config()
     names = [field.name for field in dataclasses.fields(Config)]
-    stated = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
+    stated = {name: _text(getattr(config, name)) for name in names if getattr(config, name) != getattr(default, name)}
     for name, value in stated.items():
         if not _plain(value):
             raise TypeError(f"config: {name} cannot be handed to tasks on other machines")
     return stated
+
+
+def _text(value: Any) -> Any:
+    """Paths as texts."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_text, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _plain(value: Any) -> bool:

@@ -6,23 +6,28 @@ from pathlib import Path
 from typing import Final
 
 from aioflow.config import Config, Tls
-from aioflow.net.credentials import load_token
+from aioflow.net.credentials import Token, load_token
 from aioflow.net.tls import client_tls, server_tls
 from aioflow.net.websocket_server import WebSocketNetwork
 
 _NODE: Final = "node"
 
 
-def network_of_server(config: Config) -> WebSocketNetwork:
-    """How a task listens, and dials others. TypeError if `Config(ssl=)` says only one of the two."""
+def network_of_server(config: Config, token: Token | None = None) -> WebSocketNetwork:
+    """How a task listens, and dials others. TypeError if `Config(ssl=)` says only one of the two.
+
+    The token is that of `Config(token_file=)`, unless one is given.
+    """
     listening, dialling = _contexts(config.ssl)
     if dialling is not None and listening is None:
         raise TypeError("a server listens and dials: ssl is a directory, or a pair of contexts for the two")
-    return WebSocketNetwork(load_token(config.token_file), server_tls=listening, client_tls=dialling)
+    return WebSocketNetwork(token or load_token(config.token_file), server_tls=listening, client_tls=dialling)
 
 
-def network_of_client(config: Config, secure: bool) -> WebSocketNetwork:
+def network_of_client(config: Config, secure: bool, token: Token | None = None) -> WebSocketNetwork:
     """How a client dials, by TLS if `secure`: with the authorities of the machine unless `Config(ssl=)` says others.
+
+    The token is that of `Config(token_file=)`, unless one is given.
 
     ValueError if it is told not to use TLS, and how to.
     """
@@ -31,7 +36,7 @@ def network_of_client(config: Config, secure: bool) -> WebSocketNetwork:
     _, dialling = _contexts(config.ssl)
     if secure and dialling is None:
         dialling = ssl.create_default_context()
-    return WebSocketNetwork(load_token(config.token_file), client_tls=dialling)
+    return WebSocketNetwork(token or load_token(config.token_file), client_tls=dialling)
 
 
 def _contexts(told: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:

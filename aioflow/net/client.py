@@ -59,11 +59,11 @@ _INSPECTED: Final = 10.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Address:
-    """Where a master is to be found, and by which network."""
+    """Where a master is to be found, by which network, and how it is treated; by default as `Config` says."""
 
     address: str
     network: Network
-    settings: Settings = Settings()  # noqa: RUF009 - it is frozen
+    settings: Settings | None = None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -229,9 +229,10 @@ class RemoteEngine:
 
     async def _dial(self, deadline: float | None) -> Peer:
         limit, where = asyncio.timeout_at(deadline), self._address
+        settings = where.settings or Settings.of(self._config)
         try:
             async with limit:
-                return await connect(where.network, where.address, self._me, settings=where.settings)
+                return await connect(where.network, where.address, self._me, settings=settings)
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise

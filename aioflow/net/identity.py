@@ -5,6 +5,7 @@ import itertools
 import secrets
 from collections.abc import Iterator
 
+from aioflow.config import Config
 from aioflow.net.limits import Limits
 
 
@@ -47,6 +48,11 @@ class Settings:
     handshake: float = 5.0
     connections: int = 4096
     remembered: int = 10_000
+
+    @classmethod
+    def of(cls, config: Config) -> "Settings":
+        """Those that a configuration tells of."""
+        return cls(silence=config.heartbeat_timeout)
 
 
 __all__ = ["Identity", "Settings"]

@@ -339,6 +339,7 @@ class MasterSession:
     async def _in_time(self, step: int, requests: Mapping[str, RunGraph], deadline: float) -> dict[str, Any]:
         """The same. What still runs when the time is over is looked at before it is ended."""
         asked = asyncio.ensure_future(self.ask_all(requests, deadline))
+        asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # if that is raised, it was seen to
         try:
             await asyncio.wait([asked], timeout=_told_in_time(deadline) - asyncio.get_running_loop().time())
             if not asked.done():
@@ -347,7 +348,6 @@ class MasterSession:
         finally:
             asked.cancel()
             await asyncio.wait([asked])
-            asked.cancelled() or asked.exception()  # if that is raised, it was seen to
 
     async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
         """The error of a step whose time is over: it says what still runs, and what waits for it."""

@@ -50,6 +50,7 @@ class Outbox:
         self._items: list[tuple[str, Array]] = []
         self._count = 0
         self._asked = False
+        self._error: errors.OpError | None = None
         self._working: Final[set[asyncio.Task[None]]] = set()
 
     def put(self, key: Key, parcel: Parcel) -> None:
@@ -75,7 +76,11 @@ class Outbox:
         try:
             await work
         except errors.OpError as error:
-            self._failed(error)
+            self._fail(error)
+
+    def _fail(self, error: errors.OpError) -> None:
+        self._error = self._error or error
+        self._failed(error)
 
     async def _bring(self, key: Key, parcel: Parcel) -> None:
         """A value in the memory of a GPU."""
@@ -99,21 +104,24 @@ class Outbox:
                 keys, values = zip(*items[start : start + _TOGETHER], strict=True)
                 peer.note(PushTensors(self._step, keys, values))
         except errors.OpError as error:
-            self._failed(error)
+            self._fail(error)
 
     async def delivered(self) -> None:
         """Return when all is there. DataLossError if something is not; UnavailableError if the task is lost."""
-        while self._asked or self._working:
+        while self._error is None and (self._asked or self._working):
             if self._working:
                 await asyncio.wait(self._working)
             else:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # the loop turns, and what was put leaves
+        if self._error is not None:
+            raise self._error
         peer = await self._tasks.of(self._task)
         await peer.request(Pushed(self._step, self._count))
 
     def cancel(self) -> None:
         """Nothing of it is wanted any more."""
         self._items.clear()
+        self._error = self._error or errors.CancelledError("the step is over")
         for task in self._working:
             task.cancel()
 

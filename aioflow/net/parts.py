@@ -16,6 +16,9 @@ from aioflow.partition import Part
 from aioflow.plain import brief
 from aioflow.rendezvous import PUSHED
 
+Senders = Mapping[str, Mapping[str, int]]
+"""By tasks, devices that send something unasked, with their incarnations."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Share:
@@ -48,15 +51,16 @@ def sends_elsewhere(parts: Iterable[Part]) -> bool:
     )
 
 
-def senders_to(parts: Sequence[Part]) -> frozenset[str]:
-    """The tasks, but for that of these parts, that send something to one of them unasked."""
-    received = [
-        node.attrs["source"]
-        for part in parts
-        for node in part.flow.nodes
-        if node.definition.name == "recv" and node.attrs["edge"].startswith(PUSHED)
-    ]
-    return frozenset(map(task_of, received))
+def senders_to(parts: Sequence[Part]) -> Senders:
+    """Who sends something unasked to one of these parts, all of one task."""
+    found: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for node in part.flow.nodes:
+            if node.definition.name == "recv" and node.attrs["edge"].startswith(PUSHED):
+                device = node.attrs["source"]
+                if task_of(device) != task_of(part.device):
+                    found.setdefault(task_of(device), {})[device] = node.attrs["incarnation"]
+    return found
 
 
 def share_of(parts: Sequence[Part]) -> Share:
@@ -138,4 +142,4 @@ def _part(fields: Any, arrays: Any) -> Part:
     return Part(fields["device"], flow, feeds, fetches)
 
 
-__all__ = ["Share", "parts_of", "registration", "senders_to", "sends_elsewhere", "share_of"]
+__all__ = ["Senders", "Share", "parts_of", "registration", "senders_to", "sends_elsewhere", "share_of"]

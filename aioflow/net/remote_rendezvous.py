@@ -3,7 +3,7 @@
 A receiver asks the sender's task as soon as it begins to wait, maybe before the step has begun there, and waits in its
 own table until the answer has arrived. So who is cancelled gives up a place in that table and nothing else, and
 whatever ends the step ends all that is asked. What is known to be small is sent unasked, and waits in that table for
-its receiver; a step is not over for its sender before that has been acknowledged.
+its receiver; it stays with its sender to confirm that, and to end the step where it did not come.
 """
 
 import asyncio
@@ -78,6 +78,11 @@ class RemoteRendezvous:
         if self._lines:
             await asyncio.gather(*[line.delivered() for line in self._lines.values()])
             self.here.check()
+
+    @property
+    def told(self) -> list[str]:
+        """The tasks that something was sent to unasked."""
+        return list(self._lines)
 
     def arrive(self, key: Key, value: Any) -> None:
         """A value has come unasked."""

@@ -50,7 +50,7 @@ class Server:
         py_funcs: the functions that `af.py_func` may call by their names here; there are no others.
         host: the address to listen at, as "0.0.0.0", where that is not the one by which others know it.
         network: how tasks reach each other; websockets by default.
-        settings: how it treats those who connect.
+        settings: how it treats its peers; as `config` says by default.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Server:
         self._config: Final = _confined(config or Config())
         self._py_funcs: Final = _checked(py_funcs or {})
         self._network: Final = network or _websockets(self._config)
-        self._settings: Final = settings or Settings()
+        self._settings: Final = settings or Settings.of(self._config)
         self._open: contextlib.AsyncExitStack | None = None
         self._asked: Final = asyncio.Event()
         self._ending = False

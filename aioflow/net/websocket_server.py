@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
+from collections.abc import Callable
 from typing import Final, cast
 
 from aiohttp import web
@@ -78,6 +79,7 @@ class WebSocketListener:
         self._origins: Final = origins
         self._settings: Final = settings
         self._web: Final = web.Server(self._serve, access_log=None, logger=_log)
+        self._arriving: Final[dict[_Arriving, asyncio.TimerHandle]] = {}
         self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
         self._serving: Final[set[asyncio.Task[None]]] = set()
         self._server: asyncio.Server | None = None
@@ -99,17 +101,29 @@ class WebSocketListener:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
-        return len(self._web.connections)
+        """How many are open, and how many were opened in the last moment whose TLS is not agreed, or never will be."""
+        return len(self._arriving) + len(self._web.connections)
 
     def _protocol(self) -> asyncio.BaseProtocol:
         """What talks to whoever has just connected: he has a moment to say what he wants."""
         if self.connections >= self._settings.connections:
             return _Full()
-        protocol = self._web()
+        arriving = _Arriving(self._arrived)
         loop = asyncio.get_running_loop()
-        self._slow[protocol] = loop.call_later(self._settings.handshake, self._too_slow, protocol)
-        return protocol
+        self._arriving[arriving] = loop.call_later(self._settings.handshake, self._arriving.pop, arriving)
+        return arriving
+
+    def _arrived(self, arriving: "_Arriving", transport: asyncio.Transport) -> None:
+        """From here on it can be heard what he wants."""
+        timer = self._arriving.pop(arriving, None)
+        if timer is None:
+            transport.abort()  # too late
+            return
+        timer.cancel()
+        protocol = self._web()
+        self._slow[protocol] = asyncio.get_running_loop().call_at(timer.when(), self._too_slow, protocol)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
 
     def _too_slow(self, protocol: web.RequestHandler) -> None:
         del self._slow[protocol]
@@ -160,8 +174,9 @@ class WebSocketListener:
         if self._server is None:
             return
         self._server.close()
-        for timer in self._slow.values():
+        for timer in (*self._arriving.values(), *self._slow.values()):
             timer.cancel()
+        self._arriving.clear()
         self._slow.clear()
         tasks = list(self._serving)
         for task in tasks:
@@ -171,6 +186,20 @@ class WebSocketListener:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
                 await self._server.wait_closed()
+
+
+class _Arriving(asyncio.Protocol):
+    """Talks to whoever connects until TLS is agreed, if there is any.
+
+    If that fails, or he leaves, the loop tells nobody: so whoever does neither counts as a connection for a while.
+    """
+
+    def __init__(self, arrived: "Callable[[_Arriving, asyncio.Transport], None]") -> None:
+        self._arrived: Final = arrived
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """From here on somebody else talks to him."""
+        self._arrived(self, cast(asyncio.Transport, transport))
 
 
 class _Full(asyncio.Protocol):

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -18,11 +18,11 @@ from aioflow.fitting import check_all_fit, check_options, in_number
 from aioflow.kernels.control_flow import DEAD
 from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
-from aioflow.net.failures import error_of
+from aioflow.net.failures import error_of, failure_of
 from aioflow.net.fields import Device
 from aioflow.net.live import LiveQueues
 from aioflow.net.outbox import Outbox
-from aioflow.net.parts import parts_of, senders_to, sends_elsewhere
+from aioflow.net.parts import Senders, parts_of, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
@@ -108,11 +108,17 @@ class _Meeting:
         self.rendezvous: Final = rendezvous
         self.owner: Peer | None = None
         self.step: Step | None = None
-        self.senders: frozenset[str] = frozenset()
+        self.senders: Senders = {}
         self.arrived: Final[Counter[str]] = Counter()
         """How many values have come unasked, by who sent them."""
-        self.begun = False
+        self.started: Final = asyncio.Event()
+        """Set when the step begins here, or ends before."""
         self.asking = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the step has begun here, or never will."""
+        return self.started.is_set()
 
 
 class Worker:
@@ -126,7 +132,8 @@ class Worker:
         self._meetings: Final[dict[int, _Meeting]] = {}
         self._over: Final[OrderedDict[int, None]] = OrderedDict()
         self._handles: Final = itertools.count(1)
-        self._dialling: Final[dict[str, asyncio.Task[None]]] = {}
+        self._dialling: Final[set[str]] = set()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = LiveQueues(local.resources)
         self.peers: Peers | None = None
@@ -260,13 +267,14 @@ class Worker:
         meeting = self._meeting(message.step)
         if meeting.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        meeting.begun, meeting.owner, meeting.senders = True, call.peer, graph.senders
+        meeting.started.set()
+        meeting.owner, meeting.senders = call.peer, graph.senders
         self._listen_to(graph.senders)
         told = message.options
         options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
         metadata = RunMetadata()
         trace = Trace(metadata, self._local.devices[0].name) if options.trace else None
-        joint = Joint(message.step, message.session, meeting.rendezvous, meeting.rendezvous.delivered)
+        joint = Joint(message.step, message.session, meeting.rendezvous)
         step = meeting.step = Step(self._local, graph.counted, trace, options.check_numerics, joint=joint)
         try:
             fetched = await step.run(graph.programs(self._form(options)), feeds, None)
@@ -275,12 +283,36 @@ class Worker:
             raise
         finally:
             meeting.step = None
-        if not graph.sends:
+        if meeting.rendezvous.told:
+            self._begin(self._confirm(message.step, meeting, graph.sends))
+        elif not graph.sends:
             self._end(message.step, None)
         for recorder in self._recorders:
             recorder.add_plain(metadata.to_plain(0.0), 0.0)
         packed = pack_trace(metadata) if options.trace else b""
         return GraphRan({str(index): value for index, value in enumerate(fetched)}, packed)
+
+    async def _confirm(self, step: int, meeting: _Meeting, stays: bool) -> None:
+        """What the step sent unasked is where it belongs; or else the step is ended there."""
+        try:
+            await meeting.rendezvous.delivered()
+        except errors.OpError as error:
+            self._end(step, error)
+        if not stays:
+            self._end(step, None)
+
+    async def _end_there(self, step: int, tasks: Iterable[str], error: errors.OpError) -> None:
+        assert self.peers is not None
+        for task in tasks:
+            with contextlib.suppress(errors.OpError):  # who cannot be reached has noticed that, too
+                peer = await self.peers.of(task)
+                await peer.request(CancelStep(step, failure_of(error, self.task)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """A task of the worker's."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{self.task} for its peers")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _traced(self, told: Mapping[str, Any]) -> bool:
         return told.get("trace") is True or bool(self._recorders)
@@ -289,9 +321,7 @@ class Worker:
         """The program of a run: with checks node by node, though of the plan that the master has made."""
         return "plain" if options.check_numerics else self._local.plans.form(options)
 
-    def stream(
-        self, step: int, senders: frozenset[str], make: Callable[[Local, RemoteRendezvous], Streamed]
-    ) -> Streamed:
+    def stream(self, step: int, senders: Senders, make: Callable[[Local, RemoteRendezvous], Streamed]) -> Streamed:
         """This task's part of a step whose feeds arrive meanwhile. `end_stream` forgets it.
 
         Args:
@@ -300,7 +330,8 @@ class Worker:
             make: makes the part.
         """
         meeting = self._meeting(step)
-        meeting.begun, meeting.senders = True, senders
+        meeting.started.set()
+        meeting.senders = senders
         self._listen_to(senders)
         streamed = meeting.step = make(self._local, meeting.rendezvous)
         return streamed
@@ -310,15 +341,27 @@ class Worker:
         assert self.peers is not None
         for task in tasks:
             if self.peers.there(task) is None and task not in self._dialling:
-                dialling = self._dialling[task] = asyncio.get_running_loop().create_task(self._dial(task))
-                dialling.add_done_callback(lambda done, task=task: self._dialling.pop(task))  # type: ignore[misc]
+                self._dialling.add(task)
+                self._begin(self._dial(task))
 
     async def _dial(self, task: str) -> None:
+        """Be connected to that task; if it was started anew, what it should have sent will never come."""
         assert self.peers is not None
         try:
-            await self.peers.of(task)
+            peer = await self.peers.of(task)
+            status = await peer.request(GetStatus())
+            now = {device.name: device.incarnation for device in status.devices}
+            self._check_incarnations(task, now)
         except errors.OpError as error:
             self.lost(task, error)
+        finally:
+            self._dialling.discard(task)
+
+    def _check_incarnations(self, task: str, now: Mapping[str, int]) -> None:
+        for number, meeting in list(self._meetings.items()):
+            expected = meeting.senders.get(task, {})
+            if any(now.get(device) != incarnation for device, incarnation in expected.items()):
+                self._end(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
 
     def lost(self, task: str, error: errors.OpError) -> None:
         """A task is lost: the steps end that wait, or may wait, for what it sends unasked."""
@@ -364,13 +407,18 @@ class Worker:
             meeting.rendezvous.arrive(Key.parse(text), Parcel(value, foreign=True))
 
     async def pushed(self, call: Call) -> Reply:
-        """Whether all has arrived that somebody sent unasked. Once a step is over here, nothing was missing."""
+        """Whether all has arrived that somebody sent unasked, once the step has begun here, or is over.
+
+        Until then whoever sent it has to see to it that it is not kept here for nothing.
+        """
         message: Any = call.message
         meeting = self._meetings.get(message.step)
+        if meeting is not None:
+            await meeting.started.wait()
         sender = "" if call.peer is None else call.peer.it.task
         if meeting is None and message.step not in self._over:
             raise errors.AbortedError(f"{self.task} knows nothing of step {message.step:x}: it was started anew")
-        if meeting is not None and meeting.arrived[sender] < message.count:
+        if meeting is not None and message.step not in self._over and meeting.arrived[sender] < message.count:
             raise errors.DataLossError(f"of {message.count} values {meeting.arrived[sender]} have come to {self.task}")
         return Reply()
 
@@ -417,6 +465,9 @@ class Worker:
         meeting = self._meetings.pop(step, None)
         if meeting is None:
             return
+        meeting.started.set()
+        if error is not None and meeting.rendezvous.told:
+            self._begin(self._end_there(step, meeting.rendezvous.told, error))
         cause = error or errors.CancelledError("the step is over")
         meeting.rendezvous.abort(cause)
         if meeting.step is not None:
@@ -443,9 +494,10 @@ class Worker:
         for number in list(self._meetings):
             self._end(number, errors.UnavailableError(f"{self.task} is stopping", task=self.task))
         self._sessions.clear()
-        for dialling in list(self._dialling.values()):
-            dialling.cancel()
-            await asyncio.wait([dialling])
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
         with contextlib.suppress(errors.OpError):
             await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
 

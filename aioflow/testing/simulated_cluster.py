@@ -124,7 +124,7 @@ class SimulatedCluster:
             latency: seconds that each frame takes.
             bandwidth: bytes a second, of each channel.
             config: how the servers work.
-            settings: how they treat each other.
+            settings: how they treat each other, and sessions them; as their Config says by default.
             py_funcs: what `af.py_func` may call on them; `current_host()` says there on which.
             verbose: whether the story has each frame.
         """
@@ -142,7 +142,7 @@ class SimulatedCluster:
         self._everybody: Final = (*self._tasks, *clients)
         self.mishaps: Final = () if seed is None else drawn(seed, self._chaos, tuple(self._tasks), clients)
         self._config: Final = config
-        self._settings: Final = settings or Settings()
+        self._settings: Final = settings
         self._py_funcs: Final = py_funcs
         self._verbose: Final = verbose
         self._hosts: Final = Hosts()
