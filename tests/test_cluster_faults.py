@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cluster_runs import every_seed, failed, new_graph, survives, together
+from cluster_runs import SILENCE, every_seed, failed, new_graph, survives, together
 
 import aioflow as af
 from aioflow.testing import Chaos, on_host
@@ -301,6 +301,7 @@ async def master_dies(run):
         await asyncio.wait(steps)
         [step.result() for step in steps]
         await run.calm()
+        await asyncio.sleep(SILENCE * 1.2)  # who has to tell it that a step has failed has dialled it once more
         run.nothing_held()
         await run.cluster.start("worker", 0)
         assert await run.until(session, model.found, {model.x: 1.0}) == 3

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.channel import Channel, ClosedError
+from aioflow.net.channel import NORMAL, Channel, ClosedError
 from aioflow.net.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.control_verbs import Cancel, Credit, Failure, Goodbye, Ping, Pong
 from aioflow.net.ending import End, Loss, end_of
@@ -196,6 +196,8 @@ class Peer:
         try:
             await link.read(self._arrived)
         except ClosedError as closed:
+            if closed.reason.code == NORMAL and link is not self._links[0]:
+                return  # it says goodbye on the first, after whatever it answers there
             self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
         except ProtocolError as error:
             self._finish(Loss.VIOLATION, str(error))

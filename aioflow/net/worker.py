@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 from aioflow import errors
@@ -13,7 +13,6 @@ from aioflow.config import RunOptions
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.devices.moving import Parcel, receive
-from aioflow.dtypes import Spec
 from aioflow.fitting import check_all_fit, check_options, in_number
 from aioflow.kernels.control_flow import DEAD
 from aioflow.local import Local
@@ -22,12 +21,12 @@ from aioflow.net.failures import error_of, failure_of
 from aioflow.net.fields import Device
 from aioflow.net.live import LiveQueues
 from aioflow.net.outbox import Outbox
-from aioflow.net.parts import Senders, parts_of, senders_to, sends_elsewhere
-from aioflow.net.peer import Peer
+from aioflow.net.parts import Senders, parts_of
 from aioflow.net.peers import Peers
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.net.reports import pack_trace, report_of
 from aioflow.net.serving import Call
+from aioflow.net.worker_state import Meeting, Registered, WorkerSession, is_lost
 from aioflow.net.worker_verbs import (
     CancelStep,
     CleanupGraph,
@@ -54,10 +53,8 @@ from aioflow.net.worker_verbs import (
 from aioflow.net.worker_verbs import Trace as TraceVerb
 from aioflow.node import describe_line
 from aioflow.partial import Streamed
-from aioflow.partition import Part
 from aioflow.passes.flow import Node
-from aioflow.plan_cache import DEFAULT, Form, Plans
-from aioflow.programs import Programs
+from aioflow.plan_cache import DEFAULT, Form
 from aioflow.rendezvous import Key
 from aioflow.step import Joint, Step
 from aioflow.tracing import RunMetadata, Trace
@@ -70,57 +67,6 @@ _LONG: Final = 1 << 18
 """Bytes of a graph above which it is read on a thread."""
 
 
-class _Registered:
-    """A graph that can be run."""
-
-    def __init__(self, plans: Plans, parts: Sequence[Part], counted: Sequence[str]) -> None:
-        self._plans: Final = plans
-        self._parts: Final = parts
-        self._programs: Final[dict[Form, Programs]] = {}
-        self.counted: Final = counted
-        self.feeds: Final = _specs(parts)
-        """What it is fed, with names for errors, in order."""
-        self.senders: Final = senders_to(parts)
-        """The tasks that send something unasked."""
-        self.sends: Final = sends_elsewhere(parts)
-        """Whether other tasks ask for something of it, so that a step is not over when it has run."""
-
-    def programs(self, form: Form) -> Programs:
-        """Its programs for such runs."""
-        found = self._programs.get(form)
-        if found is None:
-            found = self._programs[form] = self._plans.assembled(self._parts, form)
-        return found
-
-
-class _Session:
-    """What a worker has of a session."""
-
-    def __init__(self, owner: Peer | None) -> None:
-        self.owner: Final = owner
-        self.graphs: Final[dict[int, _Registered]] = {}
-
-
-class _Meeting:
-    """A step as others see it: where they get what it sends. It may be there before the step is."""
-
-    def __init__(self, rendezvous: RemoteRendezvous) -> None:
-        self.rendezvous: Final = rendezvous
-        self.owner: Peer | None = None
-        self.step: Step | None = None
-        self.senders: Senders = {}
-        self.arrived: Final[Counter[str]] = Counter()
-        """How many values have come unasked, by who sent them."""
-        self.started: Final = asyncio.Event()
-        """Set when the step begins here, or ends before."""
-        self.asking = 0
-
-    @property
-    def begun(self) -> bool:
-        """Whether the step has begun here, or never will."""
-        return self.started.is_set()
-
-
 class Worker:
     """The worker's side of a task."""
 
@@ -128,8 +74,8 @@ class Worker:
         self.task: Final = task
         self._local: Final = local
         self._devices: Final[dict[str, AnyDevice]] = {device.name: device for device in local.devices}
-        self._sessions: Final[dict[str, _Session]] = {}
-        self._meetings: Final[dict[int, _Meeting]] = {}
+        self._sessions: Final[dict[str, WorkerSession]] = {}
+        self._meetings: Final[dict[int, Meeting]] = {}
         self._over: Final[OrderedDict[int, None]] = OrderedDict()
         self._handles: Final = itertools.count(1)
         self._dialling: Final[set[str]] = set()
@@ -187,7 +133,7 @@ class Worker:
     async def create_session(self, call: Call) -> Reply:
         """Make what is needed of a session. It lasts as long as whoever made it is there."""
         message: Any = call.message
-        self._sessions[message.session] = _Session(call.peer)
+        self._sessions[message.session] = WorkerSession(call.peer)
         return Reply()
 
     async def drop_containers(self, call: Call) -> Reply:
@@ -216,7 +162,7 @@ class Worker:
         session.graphs[handle] = graph
         return GraphRegistered(handle)
 
-    def _read(self, message: Any) -> _Registered:
+    def _read(self, message: Any) -> Registered:
         try:
             parts, counted = parts_of(message)
         except ValueError as error:
@@ -226,7 +172,7 @@ class Worker:
                 raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-        made = _Registered(self._local.plans, parts, counted)
+        made = Registered(self._local.plans, parts, counted)
         made.programs(self._local.plans.form(DEFAULT))
         return made
 
@@ -247,7 +193,7 @@ class Worker:
         self._session(message.session).graphs.pop(message.graph, None)
         return Reply()
 
-    def _session(self, number: str) -> _Session:
+    def _session(self, number: str) -> WorkerSession:
         if number not in self._sessions:
             raise errors.AbortedError(f"{self.task} does not know the session: it was started anew, or has dropped it")
         return self._sessions[number]
@@ -292,7 +238,7 @@ class Worker:
         packed = pack_trace(metadata) if options.trace else b""
         return GraphRan({str(index): value for index, value in enumerate(fetched)}, packed)
 
-    async def _confirm(self, step: int, meeting: _Meeting, stays: bool) -> None:
+    async def _confirm(self, step: int, meeting: Meeting, stays: bool) -> None:
         """What the step sent unasked is where it belongs; or else the step is ended there."""
         try:
             await meeting.rendezvous.delivered()
@@ -401,8 +347,9 @@ class Worker:
         meeting = self._meeting(message.step)
         if meeting.owner is None:
             meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
-        sender = "" if call.peer is None else call.peer.it.task
-        meeting.arrived[sender] += len(message.keys)
+        assert call.peer is not None  # a task sends nothing to itself
+        meeting.pushers.add(call.peer)
+        meeting.arrived[call.peer.it.task] += len(message.keys)
         for text, value in zip(message.keys, message.values, strict=True):
             meeting.rendezvous.arrive(Key.parse(text), Parcel(value, foreign=True))
 
@@ -420,6 +367,8 @@ class Worker:
             raise errors.AbortedError(f"{self.task} knows nothing of step {message.step:x}: it was started anew")
         if meeting is not None and message.step not in self._over and meeting.arrived[sender] < message.count:
             raise errors.DataLossError(f"of {message.count} values {meeting.arrived[sender]} have come to {self.task}")
+        if meeting is not None and call.peer is not None:
+            meeting.pushers.discard(call.peer)
         return Reply()
 
     async def cleanup(self, call: Call) -> Reply:
@@ -434,7 +383,7 @@ class Worker:
         self._end(message.step, error_of(message.cause))
         return Reply()
 
-    def _meeting(self, step: int) -> _Meeting:
+    def _meeting(self, step: int) -> Meeting:
         if step in self._over:
             raise errors.AbortedError(f"step {step:x} is over on {self.task}")
         found = self._meetings.get(step)
@@ -442,7 +391,7 @@ class Worker:
             rendezvous = RemoteRendezvous(
                 self.task, functools.partial(self._ask, step), functools.partial(self._line_to, step)
             )
-            found = self._meetings[step] = _Meeting(rendezvous)
+            found = self._meetings[step] = Meeting(rendezvous)
         return found
 
     async def _ask(self, step: int, key: Key) -> Parcel:
@@ -473,7 +422,7 @@ class Worker:
         if meeting.step is not None:
             meeting.step.abort(cause)
 
-    def _sweep(self, step: int, meeting: _Meeting) -> None:
+    def _sweep(self, step: int, meeting: Meeting) -> None:
         """Forget a step that never began, when nobody asks for anything of it any more."""
         if not meeting.begun and not meeting.asking and meeting.owner is None and self._meetings.get(step) is meeting:
             del self._meetings[step]
@@ -483,10 +432,13 @@ class Worker:
     def forget_lost(self) -> None:
         """The steps and sessions of masters that are lost end."""
         for number, meeting in list(self._meetings.items()):
-            if _is_lost(meeting.owner):
+            if is_lost(meeting.owner):
                 self._end(number, errors.UnavailableError("the master that began the step is lost"))
+            elif lost := next(filter(is_lost, meeting.pushers), None):
+                task = lost.it.task
+                self._end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))
         for name, session in list(self._sessions.items()):
-            if _is_lost(session.owner):
+            if is_lost(session.owner):
                 self._forget(name)
 
     async def close(self) -> None:
@@ -500,15 +452,6 @@ class Worker:
             await asyncio.wait(self._tasks)
         with contextlib.suppress(errors.OpError):
             await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
-
-
-def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:
-    found = {index: feed for part in parts for index, feed in zip(part.feeds, part.flow.feeds, strict=True)}
-    return [(found[index].name, found[index].output_specs[0]) for index in sorted(found)]
-
-
-def _is_lost(peer: Peer | None) -> bool:
-    return peer is not None and peer.end is not None
 
 
 HANDLERS: Final[Mapping[type, Any]] = {

@@ -28,7 +28,9 @@ def opened(graph, world):
 
 def transfers(world):
     """The bytes of each value that went from the first worker to the second."""
-    return [sent.values for sent in world.witness.heard("TensorSent", "PushTensors", source="worker0", target="worker1")]
+    return [
+        sent.values for sent in world.witness.heard("TensorSent", "PushTensors", source="worker0", target="worker1")
+    ]
 
 
 async def test_a_computation_that_layers_of_a_program_built_twice_is_done_and_sent_once(session, world):

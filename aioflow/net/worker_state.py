@@ -1,0 +1,81 @@
+"""What a worker has of sessions, of graphs and of steps."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from aioflow.dtypes import Spec
+from aioflow.net.parts import Senders, senders_to, sends_elsewhere
+from aioflow.net.peer import Peer
+from aioflow.net.remote_rendezvous import RemoteRendezvous
+from aioflow.partition import Part
+from aioflow.plan_cache import Form, Plans
+from aioflow.programs import Programs
+from aioflow.step import Step
+
+
+class Registered:
+    """A graph that can be run."""
+
+    def __init__(self, plans: Plans, parts: Sequence[Part], counted: Sequence[str]) -> None:
+        self._plans: Final = plans
+        self._parts: Final = parts
+        self._programs: Final[dict[Form, Programs]] = {}
+        self.counted: Final = counted
+        self.feeds: Final = _specs(parts)
+        """What it is fed, with names for errors, in order."""
+        self.senders: Final = senders_to(parts)
+        """The tasks that send something unasked."""
+        self.sends: Final = sends_elsewhere(parts)
+        """Whether other tasks ask for something of it, so that a step is not over when it has run."""
+
+    def programs(self, form: Form) -> Programs:
+        """Its programs for such runs."""
+        found = self._programs.get(form)
+        if found is None:
+            found = self._programs[form] = self._plans.assembled(self._parts, form)
+        return found
+
+
+class WorkerSession:
+    """What a worker has of a session."""
+
+    def __init__(self, owner: Peer | None) -> None:
+        self.owner: Final = owner
+        self.graphs: Final[dict[int, Registered]] = {}
+
+
+class Meeting:
+    """A step as others see it: where they get what it sends. It may be there before the step is."""
+
+    def __init__(self, rendezvous: RemoteRendezvous) -> None:
+        self.rendezvous: Final = rendezvous
+        self.owner: Peer | None = None
+        self.step: Step | None = None
+        self.senders: Senders = {}
+        self.arrived: Final[Counter[str]] = Counter()
+        """How many values have come unasked, by who sent them."""
+        self.pushers: Final[set[Peer]] = set()
+        """Who sends unasked, and has not said that this is all."""
+        self.started: Final = asyncio.Event()
+        """Set when the step begins here, or ends before."""
+        self.asking = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the step has begun here, or never will."""
+        return self.started.is_set()
+
+
+def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:
+    found = {index: feed for part in parts for index, feed in zip(part.feeds, part.flow.feeds, strict=True)}
+    return [(found[index].name, found[index].output_specs[0]) for index in sorted(found)]
+
+
+def is_lost(peer: Peer | None) -> bool:
+    """Whether it was there and is no more."""
+    return peer is not None and peer.end is not None
+
+
+__all__ = ["Meeting", "Registered", "WorkerSession", "is_lost"]
