@@ -63,6 +63,7 @@ def test_neighbours_that_are_alike_are_sent_as_one():
     [
         (object(), "of type object cannot leave its process"),
         (np.array([b"x", "y"], object), "'y' of type str cannot leave its process"),
+        (np.array(["text"]), "texts are objects of bytes"),
         (1 << 64, "more than 64 bits"),
         ("x" * 5000, "a text of 5000 characters"),
         (TensorList(payload.MOST_ELEMENTS + 1), "a list of 1048577 slots cannot be sent"),

@@ -1,0 +1,96 @@
+"""Values and answers that are not what they are taken for: no kernel sees them, and no connection is lost for them."""
+
+import asyncio
+import secrets
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import errors
+from aioflow.net.graphs import addition
+from aioflow.net.identity import Identity
+from aioflow.net.master_verbs import CreateSession, RunStep
+from aioflow.net.meeting import connect
+from aioflow.net.worker_verbs import GetStatus, PushTensors, RecvTensor
+from aioflow.testing import SimulatedCluster, no_pending_tasks
+
+FIRST, SECOND = "/job:worker/task:0", "/job:worker/task:1"
+DEVICES = [f"/job:worker/replica:0/task:{index}/device:CPU:0" for index in range(2)]
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+async def cluster():
+    with no_pending_tasks():
+        async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+async def stranger(cluster):
+    peer = await connect(cluster.network.at("stranger"), "worker0", Identity())
+    yield peer
+    await peer.close()
+
+
+@pytest.mark.parametrize(
+    "value", [np.ones((600, 600), np.uint8), np.ones(3, np.float32), np.float32(1), b"text"], ids=str
+)
+async def test_a_feed_that_is_not_of_its_tensors_dtype_and_shape_is_refused(graph, stranger, value):
+    x = af.placeholder(af.float32, [600, 600], name="x")
+    y = af.matmul(x, x)
+    made = await stranger.request(CreateSession({}, *addition(graph, 0, graph.version)))
+    with pytest.raises(errors.InvalidArgumentError, match="feed 'x:0' is float32 of shape"):
+        await stranger.request(RunStep(made.session, {"x:0": value}, (y.name,)))
+    right = np.ones((600, 600), np.float32)
+    answer = await stranger.request(RunStep(made.session, {"x:0": right}, (y.name,)))
+    np.testing.assert_array_equal(answer.values[0], right * 600)
+
+
+async def test_a_value_that_is_not_what_the_receiver_waits_for_fails_its_step_alone(graph, cluster, stranger):
+    with af.device(FIRST):
+        waiting = af.FIFOQueue(1, af.float32, shapes=[[]]).dequeue()
+    with af.device(SECOND):
+        received = waiting + 1.0
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        running = asyncio.ensure_future(session.run(received))
+        await asyncio.sleep(0.1)
+        worker = cluster.servers["worker1"]._worker
+        ((step, meeting),) = worker._meetings.items()
+        (place,) = meeting.rendezvous.waiting
+        peer = await connect(cluster.network.at("stranger"), "worker1", Identity())
+        peer.note(PushTensors(step, (str(place.key),), (np.ones(3, np.uint8),)))
+        with pytest.raises(errors.InvalidArgumentError, match=r"what was received is float32 of shape"):
+            await running
+        await peer.close()
+        assert await session.run(af.constant(1.0)) == 1.0
+
+
+async def test_thousands_of_values_are_fetched_at_a_time(graph, cluster):
+    x = af.placeholder(af.float32, [])
+    sums = [x + float(index) for index in range(4000)]
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        assert await session.run(sums, {x: 1.0}) == [index + 1.0 for index in range(4000)]
+
+
+async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(graph, cluster, stranger):
+    incarnation = cluster.servers["worker0"]._worker.devices[0].incarnation
+    key = f"{DEVICES[0]};{incarnation:x};{DEVICES[1]};edge;"
+    asked = [
+        asyncio.ensure_future(stranger.request(RecvTensor(secrets.randbits(64), key, incarnation))) for _ in range(5000)
+    ]
+    await asyncio.sleep(0.5)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        assert await session.run(af.constant(1.0)) == 1.0
+    assert (await stranger.request(GetStatus())).counters["meetings"] == 5000
+    for each in asked:
+        each.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    await asyncio.sleep(0.1)
+    assert (await stranger.request(GetStatus())).counters["meetings"] == 0
