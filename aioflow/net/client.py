@@ -130,7 +130,7 @@ class RemoteEngine:
         there = peer()
         if there is not None and there.end is None and self._open is not None:
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-                self._open.loop.call_soon_threadsafe(self.later, there.request(request))
+                self._open.loop.call_soon_threadsafe(lambda: self.later(there.request(request)))
 
     def began(self, handle: object) -> bool:
         """Whether that is a partial run of its."""
