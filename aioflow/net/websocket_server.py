@@ -78,7 +78,7 @@ class WebSocketListener:
         self._token: Final = token
         self._origins: Final = origins
         self._settings: Final = settings
-        self._web: Final = web.Server(self._serve, access_log=None, logger=_log)
+        self._web: Final = web.Server(self._serve)
         self._arriving: Final[dict[_Arriving, asyncio.TimerHandle]] = {}
         self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
         self._serving: Final[set[asyncio.Task[None]]] = set()
@@ -120,7 +120,7 @@ class WebSocketListener:
             transport.abort()  # too late
             return
         timer.cancel()
-        protocol = self._web()
+        protocol = _Handler(self._web, loop=asyncio.get_running_loop(), access_log=None, logger=_log)  # type: ignore[arg-type]
         self._slow[protocol] = asyncio.get_running_loop().call_at(timer.when(), self._too_slow, protocol)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
@@ -200,6 +200,16 @@ class _Arriving(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """From here on somebody else talks to him."""
         self._arrived(self, cast(asyncio.Transport, transport))
+
+
+class _Handler(web.RequestHandler):
+    """Reads the requests of one connection."""
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """What cannot be read is not said back: there may be a token in it."""
+        return super().handle_error(request, status, exc, "this is no request")
 
 
 class _Full(asyncio.Protocol):
