@@ -242,6 +242,7 @@ class Worker:
         """What the step sent unasked is where it belongs; or else the step is ended there."""
         try:
             await meeting.rendezvous.delivered()
+            meeting.confirmed = True
         except errors.OpError as error:
             self._end(step, error)
         if not stays:
@@ -415,9 +416,9 @@ class Worker:
         if meeting is None:
             return
         meeting.started.set()
-        if error is not None and meeting.rendezvous.told:
-            self._begin(self._end_there(step, meeting.rendezvous.told, error))
         cause = error or errors.CancelledError("the step is over")
+        if meeting.rendezvous.told and not meeting.confirmed:  # it may never begin there
+            self._begin(self._end_there(step, meeting.rendezvous.told, cause))
         meeting.rendezvous.abort(cause)
         if meeting.step is not None:
             meeting.step.abort(cause)
