@@ -19,7 +19,7 @@ SESSION = "0123456789abcdef" * 2
 
 def tensor(nbytes, step=1):
     """A request for a value of so many bytes."""
-    return RecvTensor(step, f"{nbytes};1f;b;c;", 0)
+    return RecvTensor(step, f"{nbytes};1f;b;c;")
 
 
 def feeding(value):

@@ -44,7 +44,7 @@ class TestRemoteRendezvousOverWebSockets(RendezvousTests):
     @pytest.fixture
     async def ends(self, peer):
         async def ask(key):
-            return (await peer.request(RecvTensor(1, str(key), key.incarnation))).value
+            return (await peer.request(RecvTensor(1, str(key)))).value
 
         receiver = RemoteRendezvous(PS, ask)
         yield Ends(self.service.rendezvous, receiver)

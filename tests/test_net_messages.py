@@ -12,7 +12,7 @@ from aioflow.net.control_verbs import Credit, Failure, Hello, Reply
 from aioflow.net.failures import error_of, failure_of
 from aioflow.net.kinds import ANSWERS, VERBS, Answer, Request
 from aioflow.net.limits import Limits
-from aioflow.net.master_verbs import CloseSession, ListDevices, Reset, RunStep
+from aioflow.net.master_verbs import CloseSession, Reset, RunStep, UseQueue
 from aioflow.net.worker_verbs import RecvTensor, Trace
 
 TRACE = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
@@ -113,8 +113,8 @@ def test_values_are_bounded_in_sum():
         (CloseSession("x"), errors.InvalidArgumentError, "CloseSession.session: 'x' does not match"),
         (Reset(["x"]), errors.InvalidArgumentError, "no list of at most 65536"),
         (Trace(-1.0), errors.InvalidArgumentError, "Trace.seconds: -1.0 is no number from 0"),
-        (ListDevices(remote=2), errors.InvalidArgumentError, "2 is neither true nor false"),
-        (RecvTensor(1 << 64, KEY, 0), errors.InvalidArgumentError, "RecvTensor.step"),
+        (UseQueue(SESSION, "q", "take", option=2), errors.InvalidArgumentError, "2 is neither true nor false"),
+        (RecvTensor(1 << 64, KEY), errors.InvalidArgumentError, "RecvTensor.step"),
         (RunStep(SESSION, {"x:0": object()}), errors.InvalidArgumentError, "cannot leave its process"),
         (RunStep(SESSION, {7: X}), errors.InvalidArgumentError, "7 is no text"),
         (RunStep(SESSION, fetches=("x" * 1000,) * 1100), errors.ResourceExhaustedError, "1048576 are the most"),

@@ -28,7 +28,7 @@ EXAMPLES = {
     "cancel": (Cancel(), 7, {}),
     "run": (RunStep(SESSION, {"x:0": np.array([[1, 2], [3, 4]], np.float32)}, ("y:0",)), 8, {}),
     "done": (StepDone((np.float32(10),)), 8, {}),
-    "recv": (RecvTensor(3, KEY, 47), 9, {}),
+    "recv": (RecvTensor(3, KEY), 9, {}),
     "large": (TensorSent(np.zeros(20000, np.uint8)), 9, {"limits": Limits(chunk=8 * KIB)}),
     "push": (PushTensors(3, (KEY.replace("y:0", "!y:0"),), (np.float32(10),)), 10, {}),
     "pushed": (Pushed(3, 1), 11, {}),

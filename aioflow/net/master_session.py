@@ -229,9 +229,7 @@ class MasterSession:
 
     async def begin(self, tasks: Sequence[str], deadline: float | None) -> None:
         """Make the session on these tasks."""
-        incarnations = {task_of(device.name): device.incarnation for device in self.devices}
-        made = CreateWorkerSession(self.number, {}, incarnations)
-        await self.ask_all(dict.fromkeys(tasks, made), deadline)
+        await self.ask_all(dict.fromkeys(tasks, CreateWorkerSession(self.number)), deadline)
 
     # Live queues
 

@@ -157,7 +157,6 @@ class MakeCallable(Request[CallableMade]):
     feeds: Names = ()
     fetches: Names = ()
     targets: Names = ()
-    options: Options = dataclasses.field(default_factory=dict)
 
 
 @verb
@@ -198,14 +197,9 @@ class DeviceList(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListDevices(Request[DeviceList]):
-    """Which devices does the session have; without a session, the cluster?
-
-    Attributes:
-        remote: whether those of other tasks are wanted, too.
-    """
+    """Which devices does the session have; without a session, the cluster?"""
 
     session: SessionId | None = None
-    remote: Switch = True
 
 
 @verb

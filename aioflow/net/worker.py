@@ -330,7 +330,6 @@ class Worker:
         if key.incarnation != device.incarnation:
             raise errors.AbortedError(f"{self.task} was started anew: step {message.step:x} knows the one before")
         meeting = self._meeting(message.step)
-        began = asyncio.get_running_loop().time()
         meeting.asking += 1
         try:
             parcel = await meeting.rendezvous.here.recv(key)
@@ -338,7 +337,7 @@ class Worker:
             meeting.asking -= 1
             self._sweep(message.step, meeting)
         value = parcel.value if parcel.value is DEAD else await receive(parcel, self._local.devices[0], host=True)
-        return TensorSent(value, asyncio.get_running_loop().time() - began)
+        return TensorSent(value)
 
     def arrive(self, call: Call) -> None:
         """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""
@@ -399,7 +398,7 @@ class Worker:
         """The value of a key that another task sends."""
         assert self.peers is not None
         peer = await self.peers.of(task_of(key.source))
-        answer = await peer.request(RecvTensor(step, str(key), key.incarnation))
+        answer = await peer.request(RecvTensor(step, str(key)))
         return Parcel(answer.value, foreign=True)
 
     def _line_to(self, step: int, task: str) -> Outbox:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Final
 
-from aioflow.net.control_verbs import U64, Failure, Incarnation, Reply
+from aioflow.net.control_verbs import U64, Failure, Reply
 from aioflow.net.fields import (
     Count,
     Data,
@@ -15,7 +15,6 @@ from aioflow.net.fields import (
     Number,
     OneValue,
     Options,
-    Seconds,
     SessionId,
     Switch,
     Values,
@@ -64,19 +63,9 @@ class Inspect(Request[Inspected]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CreateWorkerSession(Request[Reply]):
-    """Make what a worker needs of a session.
-
-    Attributes:
-        session: the session.
-        cluster: the addresses of the tasks it can use, by their names.
-        incarnations: the numbers that these had when the session was made.
-        config: how it works, by the names of `Config`.
-    """
+    """Make what a worker needs of a session."""
 
     session: SessionId
-    cluster: Annotated[dict[str, str], Table(Text(256))] = dataclasses.field(default_factory=dict)
-    incarnations: Annotated[dict[str, int], Table(Integer(0, U64))] = dataclasses.field(default_factory=dict)
-    config: Options = dataclasses.field(default_factory=dict)
 
 
 @verb
@@ -103,16 +92,11 @@ class RegisterGraph(Request[GraphRegistered]):
     Attributes:
         graph: the part, in msgpack.
         constants: arrays of it that are sent as values.
-        feeds: what each step will be given, by name.
-        fetches: what each step has to give.
     """
 
     session: SessionId
     graph: Data
     constants: NamedValues = dataclasses.field(default_factory=dict)
-    feeds: Names = ()
-    fetches: Names = ()
-    config: Options = dataclasses.field(default_factory=dict)
 
 
 @verb
@@ -160,10 +144,9 @@ class RunGraph(Request[GraphRan]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSent(Answer):
-    """The value that was asked for. `waited` is how many seconds it was not there."""
+    """The value that was asked for."""
 
     value: OneValue
-    waited: Seconds = 0.0
 
 
 @verb
@@ -173,13 +156,11 @@ class RecvTensor(Request[TensorSent]):
 
     Attributes:
         step: the step, which need not have begun yet.
-        key: the text of its key.
-        incarnation: that of the task which is to send it; AbortedError if it was started anew.
+        key: the text of its key; AbortedError if the device that sends it was started anew.
     """
 
     step: StepId
     key: Key
-    incarnation: Incarnation
 
 
 @verb
