@@ -4,11 +4,12 @@ What goes in is checked, converted if application code gives it, and copied: nob
 comes out belongs to whoever takes it.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.dtypes import Array, Sizes, Spec
 from aioflow.values import AnyArray, as_array
 
@@ -42,6 +43,10 @@ class Elements:
 
     def rows(self, columns: Sequence[Any]) -> list[Item]:
         """The elements of a batch: of each component all of them, stacked. TypeError or ValueError as for `item`."""
+        return list(zip(*map(_split, self.columns(columns)), strict=True))
+
+    def columns(self, columns: Sequence[Any]) -> list[Array]:
+        """A batch as it is, converted. TypeError or ValueError as for `item`."""
         self._check_count(columns)
         arrays = [self._converted(place, value) for place, value in enumerate(columns)]
         for place, array in enumerate(arrays):
@@ -49,7 +54,7 @@ class Elements:
                 shapes = ", ".join(str(list(each.shape)) for each in arrays)
                 raise ValueError(f"a batch has as many rows of each component; their shapes are {shapes}")
             self._check_sizes(place, array.shape[1:], "the rows of a batch")
-        return list(zip(*map(_split, arrays), strict=True))
+        return arrays
 
     def batch(self, items: Sequence[Item]) -> tuple[Array, ...]:
         """Elements component by component, stacked. ValueError if their shapes differ and are not to be padded."""
@@ -111,6 +116,23 @@ class Elements:
         return filled
 
 
+class Takes(Protocol):
+    """Something that elements are taken from."""
+
+    async def take(self) -> Item:
+        """The next one. OutOfRangeError if there are no more."""
+
+
+async def each_item(source: Takes) -> AsyncIterator[Any]:
+    """Element after element, as long as there are any: the components, or the only one."""
+    while True:
+        try:
+            item = await source.take()
+        except errors.OutOfRangeError:
+            return
+        yield item[0] if len(item) == 1 else item
+
+
 def _vector(column: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray:
     made = np.empty(len(column), dtype)
     made[:] = column
@@ -128,4 +150,4 @@ def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
     return len(shape) == len(sizes) and all(size in (None, given) for given, size in zip(shape, sizes, strict=True))
 
 
-__all__ = ["Elements"]
+__all__ = ["Elements", "each_item"]

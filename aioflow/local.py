@@ -64,7 +64,7 @@ class Local:
         self.python: Final = Threads("aioflow-py_func", 32)
         self.reading: Final = Threads("aioflow-files", 16)
         self.files: Final = FILES if config.file_roots is None else Files(config.file_roots)
-        self.steps: set[Running] = set()
+        self.steps: dict[Running, None] = {}
         self.step_count = 0
         self.light: Any = None
         """The step that light runs are, once there has been one."""
@@ -127,7 +127,7 @@ class Local:
 
     def begins(self, step: Running) -> None:
         """A step has begun. If nothing ends for `Config(stall_report=)` seconds from then on, `on_stall` is called."""
-        self.steps.add(step)
+        self.steps[step] = None
         if self._watch is None and self.config.stall_report is not None:
             self._seen = self.progress
             self._watch = asyncio.get_running_loop().call_later(self.config.stall_report, self._look)
@@ -143,7 +143,7 @@ class Local:
 
     def ended(self, step: Running) -> None:
         """A step is over."""
-        self.steps.discard(step)
+        self.steps.pop(step, None)
         if not self.steps and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 

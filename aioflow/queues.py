@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.elements import Elements
+from aioflow.elements import Elements, each_item
 from aioflow.feeding import Feed, Map, Source
 from aioflow.stores import Item, Store, Taken
 from aioflow.waiting import BATCH, Attempt, Line, Outcome, Waitable, wake
@@ -298,16 +298,7 @@ class Queue(Waitable):
         self._taken -= len(taken)
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        return self._elements()
-
-    async def _elements(self) -> AsyncIterator[Any]:
-        """Element after element until the queue is closed and empty: the components, or the only one."""
-        while True:
-            try:
-                item = await self.take()
-            except errors.OutOfRangeError:
-                return
-            yield item[0] if len(item) == 1 else item
+        return each_item(self)
 
     # Closing
 

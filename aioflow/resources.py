@@ -105,7 +105,7 @@ class Resources:
         found = self._used.get(name)
         if found is None:
             make = shared_container if self._shared else _new_container
-            found = self._used[name] = make(name)
+            found = self._used.setdefault(name, make(name))  # another thread may have been faster
         return found
 
     def drop(self, names: Iterable[str]) -> None:
@@ -183,14 +183,17 @@ class VariableState:
 
     def assign(self, value: Array) -> Array:
         """Replace the value by a copy of `value`. InvalidArgumentError for a shape the variable cannot have."""
-        if not self.spec.shape.is_compatible_with(np.shape(value)):
-            raise errors.InvalidArgumentError(
-                f"a value of shape {list(np.shape(value))} cannot be assigned to variable {self.name!r} of {self.spec}"
-            )
+        self._check_shape(value)
         copied = value.copy() if hasattr(value, "shape") and not isinstance(value, np.generic) else np.array(value)
         with self._lock:
             self._value = copied
         return copied
+
+    def _check_shape(self, value: Array) -> None:
+        if not self.spec.shape.is_compatible_with(np.shape(value)):
+            raise errors.InvalidArgumentError(
+                f"a value of shape {list(np.shape(value))} cannot be assigned to variable {self.name!r} of {self.spec}"
+            )
 
     def begin_change(self, wait: bool = True) -> bool:
         """Take the right to change the value; False if another has it and `wait` is false. Ends with `end_change`."""
@@ -224,9 +227,34 @@ class VariableState:
         finally:
             self.end_change()
 
+    def adopt(self, value: Array) -> Array:
+        """Replace the value by `value` itself, which nobody may change any more. InvalidArgumentError as `assign`."""
+        self._check_shape(value)
+        with self._lock:
+            self._value = value
+        return value
+
     def release(self) -> None:
         """Forget the value."""
         self._value = None
 
     def __repr__(self) -> str:
         return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"
+
+
+def read_together(states: Iterable[VariableState]) -> dict[VariableState, Array]:
+    """The values that several variables have at one moment, in which no change of any of them is half done.
+
+    Waits for changes that are being made, each of them the time of one kernel. Locks are taken in the order in which
+    all take them who wait for several. FailedPreconditionError if one has no value.
+    """
+    held = sorted(states, key=id)
+    taken: list[VariableState] = []
+    try:
+        for state in held:
+            state.begin_change()
+            taken.append(state)
+        return {state: state._checked(state._value) for state in held}
+    finally:
+        for state in taken:
+            state.end_change()

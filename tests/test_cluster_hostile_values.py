@@ -92,3 +92,22 @@ async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(gr
     await asyncio.gather(*asked, return_exceptions=True)
     await asyncio.sleep(0.1)
     assert (await stranger.request(GetStatus())).counters["meetings"] == 0
+
+
+async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(graph, cluster, stranger):
+    worker = cluster.servers["worker0"]._worker
+    key = f"{DEVICES[1]};1;{DEVICES[0]};!edge;"
+    large = np.zeros(16_000, np.uint8)
+    for step in range(6000):
+        stranger.note(PushTensors(step, (key,), (large,)))
+        if step % 100 == 0:
+            await stranger.request(GetStatus())  # so that not all is on its way at a time
+    meetings = (await stranger.request(GetStatus())).counters["meetings"]
+    assert 4000 <= meetings < 4200
+    assert worker._early <= 64 << 20
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        assert await session.run(af.constant(1.0)) == 1.0
+    await stranger.close()
+    await asyncio.sleep(0.1)
+    assert not worker._meetings
+    assert worker._early == 0

@@ -58,6 +58,21 @@ async def test_a_partial_run_over_tasks_refuses_what_one_of_one_process_does(ses
     await handle.stop()
 
 
+async def test_a_partial_run_over_tasks_has_loops_made_by_hand(session):  # noqa: F811
+    x, y = af.placeholder(af.float32, []), af.placeholder(af.float32, [])
+    with af.device(PS):
+        start = af.enter(x, "doubling")
+        value = af.merge([start, start])[0]
+        going = af.switch(value, af.loop_cond(value < 100.0))
+        value.op.update_input(1, af.next_iteration(going[1] * 2.0))
+        doubled = af.exit(going[0])
+    with af.device(SECOND):
+        total = doubled + y
+    handle = await session.partial_run_setup([doubled, total], [x, y])
+    assert await session.partial_run(handle, doubled, {x: 3.0}) == 192.0
+    assert await session.partial_run(handle, total, {y: 1.0}) == 193.0
+
+
 async def test_what_fails_on_another_task_fails_the_partial_run(session):  # noqa: F811
     x = af.placeholder(af.float32, [])
     with af.device(SECOND):
@@ -320,3 +335,44 @@ async def test_large_constants_and_graphs_get_there(session):  # noqa: F811
     for _ in range(3000):
         y = y + 1.0
     assert await session.run(y, {x: 1.0}) == 3001.0
+
+
+# Settings, calls, and the log of a task
+
+
+@pytest.mark.parametrize("setting", [{"track_memory": True}, {"memory_limit": {"CPU:0": 1}}, {"executor": "tokens"}])
+async def test_a_session_refuses_settings_that_only_a_task_can_have(graph, cluster, setting):  # noqa: F811
+    (name,) = setting
+    with pytest.raises(
+        ValueError, match=rf"Config\({name}=\) is no matter of a cluster's session: give it to the Server"
+    ):
+        af.Session(cluster.target("worker", 0), graph=graph, config=af.Config(**setting))
+
+
+async def test_a_call_that_nobody_has_any_more_is_forgotten_by_the_master(session, cluster):  # noqa: F811
+    x = af.placeholder(af.float32, [])
+    call = session.make_callable(x + 1.0, [x])
+    assert await call(1.0) == 2.0
+    (made,) = cluster.servers["worker0"]._master._sessions.values()
+    assert len(made.callables) == 1
+    session._calls.clear()
+    del call
+    gc.collect()
+    await settled()
+    assert not made.callables
+
+
+async def test_a_task_whose_steps_do_not_go_on_says_so_in_its_log(graph, caplog):  # noqa: F811
+    config = af.Config(stall_report=30.0)
+    async with SimulatedCluster({"ps": 1, "worker": 1}, config=config) as cluster:  # noqa: F811
+        with af.device(PS):
+            element = af.FIFOQueue(2, [af.float32], shapes=[[]], name="letters").dequeue(name="letter")
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            task = asyncio.create_task(session.run(element))
+            await asyncio.sleep(1000)
+            texts = [record.getMessage() for record in caplog.records if record.name == "aioflow.session"]
+            assert any(
+                "no operation has ended for 30 s" in text and "'letter' (queue_dequeue)" in text for text in texts
+            )
+            task.cancel()
+            await asyncio.wait([task])

@@ -6,7 +6,6 @@ import logging
 import ssl
 
 import aiohttp
-import numpy as np
 import pytest
 from net_frames import announced, frames
 from net_peers import PS, WORKER, Service, idle, meeting, tensor
@@ -294,14 +293,13 @@ async def test_whoever_asks_and_does_not_listen_is_not_answered_without_end():
         await channel.receive()
         await asyncio.sleep(0)
         sent = [frames(tensor(10_000), number)[0] for number in range(1, 3000)]
-        with contextlib.suppress(Exception):
+        (peer,) = acceptor.peers.values()
+        with contextlib.suppress(errors.OpError, ConnectionError):  # it may be sent away before it has sent all
             for frame in sent:
                 channel.send(frame)
                 await channel.room()
-            (peer,) = acceptor.peers.values()
-            await until(lambda: len(service.ended) == len(sent) or peer.end is not None)
-            written = peer._links[0]._channel._transport.get_write_buffer_size()
-            assert written < 2 << 20
+        await until(lambda: len(service.ended) == len(sent) or peer.end is not None)
+        assert peer._links[0]._channel._transport.get_write_buffer_size() < 2 << 20
         await channel.close()
 
 
@@ -314,4 +312,3 @@ async def test_a_gigabyte_that_was_announced_takes_no_memory():
         good._links[1]._channel.send(announced(77, 1 << 30))
         await until(lambda: other.statistics.arriving)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
-        assert np.__name__

@@ -23,6 +23,7 @@ from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.net.channel import Network
 from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
+from aioflow.net.kinds import Request
 from aioflow.net.master import SETTINGS
 from aioflow.net.master_verbs import (
     CloseSession,
@@ -33,6 +34,7 @@ from aioflow.net.master_verbs import (
     PartialRun,
     PartialRunSetup,
     Place,
+    ReleaseCallable,
     Replan,
     Reset,
     RunCallable,
@@ -55,6 +57,8 @@ from aioflow.tracing import RunMetadata
 
 _INSPECTED: Final = 10.0
 """Seconds that the tasks have to say what they are at."""
+_OWN: Final = frozenset({"close_timeout", "heartbeat_timeout", "ssl", "token_file"})
+"""Settings of a session that its master is not told."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class RemoteEngine:
         self._address: Final = address
         self._graph: Final = graph
         self._config: Final = config
+        self._settings: Final = _settings(config)
         self._me: Final = Identity()
         self._opening: asyncio.Task[_Open] | None = None
         self._extending: Final = asyncio.Lock()
@@ -122,11 +127,15 @@ class RemoteEngine:
         made = await found.peer.request(request, deadline=self.deadline())
         handle = RemotePartialRun(found.peer, found.session, made.handle)
         self._handles.add(handle)
-        weakref.finalize(handle, self._give_up, weakref.ref(found.peer), handle.request({}, ())).atexit = False
+        self.give_up_with(handle, found, handle.request({}, ()))
         return handle
 
-    def _give_up(self, peer: "weakref.ref[Peer]", request: PartialRun) -> None:
-        """Nobody has the handle of a partial run any more. May be called on any thread."""
+    def give_up_with(self, handle: object, found: _Open, request: Request[Any]) -> None:
+        """When nobody has the handle any more, the master is told so."""
+        weakref.finalize(handle, self._give_up, weakref.ref(found.peer), request).atexit = False
+
+    def _give_up(self, peer: "weakref.ref[Peer]", request: Request[Any]) -> None:
+        """Nobody has the handle any more. May be called on any thread."""
         there = peer()
         if there is not None and there.end is None and self._open is not None:
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
@@ -217,7 +226,7 @@ class RemoteEngine:
         peer = await self._dial(deadline)
         try:
             version = self._graph.version
-            request = CreateSession(_settings(self._config), *await self._added(0))
+            request = CreateSession(self._settings, *await self._added(0))
             made: SessionCreated = await peer.request(request, deadline=deadline)
         except BaseException:
             await peer.close()
@@ -265,16 +274,22 @@ class RemoteEngine:
         found, self._open = self._open, None
         if found is None:
             return
-        while self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks)
+        limit = asyncio.get_running_loop().time() + self._config.close_timeout
+        await self._settle(limit if found.peer.end is None else None)
         if found.peer.end is None:
-            limit = asyncio.get_running_loop().time() + self._config.close_timeout
             await asyncio.gather(
                 found.peer.request(CloseSession(found.session), deadline=limit), return_exceptions=True
             )
         await found.peer.close()
+
+    async def _settle(self, limit: float | None) -> None:
+        """What goes on for the session beside its runs ends: by itself until that time, then because it has to."""
+        if self._tasks and limit is not None:
+            await asyncio.wait(self._tasks, timeout=limit - asyncio.get_running_loop().time())
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
 
     def __repr__(self) -> str:
         return f"of the cluster whose master is at {self._address.address}"
@@ -339,10 +354,15 @@ class RemoteCall:
         if handle is not None and handle.done() and not handle.cancelled() and handle.exception() is None:
             return handle.result()
         if handle is None or (handle.done() and (handle.cancelled() or handle.exception() is not None)):
-            request = MakeCallable(found.session, self._feeds, self._names, self._targets)
-            handle = found.handles[self] = asyncio.ensure_future(_number(found.peer.request(request)))
+            handle = found.handles[self] = asyncio.ensure_future(self._made(found))
             handle.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(handle)
+
+    async def _made(self, found: _Open) -> int:
+        answer = await found.peer.request(MakeCallable(found.session, self._feeds, self._names, self._targets))
+        number: int = answer.handle
+        self._engine.give_up_with(self, found, ReleaseCallable(found.session, number))
+        return number
 
 
 class RemotePartialRun:
@@ -371,8 +391,9 @@ class RemotePartialRun:
         return values
 
     async def stop(self) -> None:
-        """End it if it still runs, and wait until nothing of it is left."""
-        await self._peer.request(self.request({}, ()))
+        """End it if it still runs, and wait until nothing of it is left. If the master is lost, that is so."""
+        with contextlib.suppress(errors.UnavailableError):
+            await self._peer.request(self.request({}, ()))
 
 
 def _names(signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -385,17 +406,18 @@ async def _quietly(work: Awaitable[Any]) -> None:
         await work
 
 
-async def _number(made: Awaitable[Any]) -> int:
-    number: int = (await made).handle
-    return number
-
-
 def _settings(config: Config) -> dict[str, Any]:
-    """What the master is told of how the session works: what is not as it is by default."""
-    default = Config()
-    stated = {name: getattr(config, name) for name in SETTINGS}
-    changed = {name: value for name, value in stated.items() if value != getattr(default, name)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in changed.items()}
+    """What the master is told of how the session works: what is not as it is by default.
+
+    ValueError if that is something which only a task decides.
+    """
+    default, names = Config(), [field.name for field in dataclasses.fields(Config)]
+    changed = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
+    if strange := changed.keys() - _OWN - set(SETTINGS):
+        listed = ", ".join(f"{name}=" for name in sorted(strange))
+        raise ValueError(f"Config({listed}) is no matter of a cluster's session: give it to the Server of each task")
+    told = {name: value for name, value in changed.items() if name in SETTINGS}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
 
 
 __all__ = ["Address", "RemoteCall", "RemoteEngine"]

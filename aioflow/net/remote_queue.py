@@ -9,7 +9,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.dtypes import Array
-from aioflow.elements import Elements, Item
+from aioflow.elements import Elements, Item, each_item
 from aioflow.feeding import Feed, Map, Source
 from aioflow.net.worker_verbs import QueueServed
 from aioflow.queues import Statistics
@@ -49,7 +49,7 @@ class RemoteQueue:
 
     async def put_batch(self, *columns: Any, atomic: bool = False) -> None:
         """The same for elements whose components are stacked."""
-        values = tuple(self.elements.batch(self.elements.rows(columns)))
+        values = tuple(self.elements.columns(columns))
         await self._engine.use_queue(self._handle, "put_batch", values=values, option=atomic)
 
     async def take(self) -> Item:
@@ -100,16 +100,7 @@ class RemoteQueue:
         return [tuple(plain[place : place + width]) for place in range(0, len(plain), width)]
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        return self._all()
-
-    async def _all(self) -> AsyncIterator[Any]:
-        """Element after element until the queue is closed and empty: the components, or the only one."""
-        while True:
-            try:
-                item = await self.take()
-            except errors.OutOfRangeError:
-                return
-            yield item[0] if len(item) == 1 else item
+        return each_item(self)
 
     def feed(
         self, source: Source, map: Map | None = None, workers: int = 1, ordered: bool = True, close: bool = True

@@ -75,13 +75,15 @@ class RemoteRendezvous:
 
     async def delivered(self) -> None:
         """Return when all that was sent unasked is where it belongs. Raises what it was aborted with."""
-        if self._lines:
-            await asyncio.gather(*[line.delivered() for line in self._lines.values()])
-            self.here.check()
+        while self._lines:
+            task, line = next(iter(self._lines.items()))
+            await line.delivered()
+            self._lines.pop(task, None)
+        self.here.check()
 
     @property
     def told(self) -> list[str]:
-        """The tasks that something was sent to unasked."""
+        """The tasks that something was sent to unasked, and have not said that it came."""
         return list(self._lines)
 
     def arrive(self, key: Key, value: Any) -> None:

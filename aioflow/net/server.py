@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from aioflow import errors
 from aioflow.config import Config, expect
+from aioflow.explain import explain, report_stall
 from aioflow.local import Local
 from aioflow.net import master as masters
 from aioflow.net import worker as workers
@@ -103,6 +104,7 @@ class Server:
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         local = Local(self._config, self.name, self._py_funcs)
+        local.on_stall = functools.partial(_report_stall, local)
         stack.push_async_callback(local.close)
         spec = self.member.cluster
         self._worker = Worker(self.name, local)
@@ -215,6 +217,10 @@ class _Service:
     async def __call__(self, call: Call) -> Answer:
         """Answer a request."""
         return await self._server.handle(call)
+
+
+def _report_stall(local: Local) -> None:
+    report_stall(explain(local), local.config.stall_report or 0.0)
 
 
 def _confined(config: Config) -> Config:

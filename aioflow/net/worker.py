@@ -65,6 +65,10 @@ _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 """What a run can be told."""
 _LONG: Final = 1 << 18
 """Bytes of a graph above which it is read on a thread."""
+_EARLY: Final = 64 << 20
+"""Bytes that may come unasked for steps that have not begun."""
+_ENTRY: Final = 512
+"""Bytes that a value takes beside its own."""
 
 
 class Worker:
@@ -82,6 +86,8 @@ class Worker:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = LiveQueues(local.resources)
+        self._early = 0
+        """Bytes that have come unasked for steps that have not begun."""
         self.peers: Peers | None = None
         """The other tasks; there when it is asked the first thing."""
 
@@ -137,7 +143,7 @@ class Worker:
         return Reply()
 
     async def drop_containers(self, call: Call) -> Reply:
-        """Drop state, and what this task's own part of any step was doing with it."""
+        """Drop state: who waits for it gets an error, which ends its step."""
         message: Any = call.message
         self._local.resources.drop(message.containers)
         return Reply()
@@ -213,7 +219,7 @@ class Worker:
         meeting = self._meeting(message.step)
         if meeting.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        meeting.started.set()
+        self._begins(meeting)
         meeting.owner, meeting.senders = call.peer, graph.senders
         self._listen_to(graph.senders)
         told = message.options
@@ -242,7 +248,6 @@ class Worker:
         """What the step sent unasked is where it belongs; or else the step is ended there."""
         try:
             await meeting.rendezvous.delivered()
-            meeting.confirmed = True
         except errors.OpError as error:
             self._end(step, error)
         if not stays:
@@ -277,7 +282,7 @@ class Worker:
             make: makes the part.
         """
         meeting = self._meeting(step)
-        meeting.started.set()
+        self._begins(meeting)
         meeting.senders = senders
         self._listen_to(senders)
         streamed = meeting.step = make(self._local, meeting.rendezvous)
@@ -350,8 +355,25 @@ class Worker:
         assert call.peer is not None  # a task sends nothing to itself
         meeting.pushers.add(call.peer)
         meeting.arrived[call.peer.it.task] += len(message.keys)
+        if not meeting.begun and not self._has_room(meeting, message.values):
+            text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
+            self._end(message.step, errors.ResourceExhaustedError(text, task=self.task))
+            return
         for text, value in zip(message.keys, message.values, strict=True):
             meeting.rendezvous.arrive(Key.parse(text), Parcel(value, foreign=True))
+
+    def _has_room(self, meeting: Meeting, values: Iterable[Any]) -> bool:
+        """Whether these values can be kept until the step begins; from now on they are."""
+        more = sum(_ENTRY + getattr(value, "nbytes", 0) for value in values)
+        self._early += more
+        meeting.early += more
+        return self._early <= _EARLY
+
+    def _begins(self, meeting: Meeting) -> None:
+        """The step begins here, or is over: what it gets from now on is its own affair."""
+        self._early -= meeting.early
+        meeting.early = 0
+        meeting.started.set()
 
     async def pushed(self, call: Call) -> Reply:
         """Whether all has arrived that somebody sent unasked, once the step has begun here, or is over.
@@ -414,9 +436,9 @@ class Worker:
         meeting = self._meetings.pop(step, None)
         if meeting is None:
             return
-        meeting.started.set()
+        self._begins(meeting)
         cause = error or errors.CancelledError("the step is over")
-        if meeting.rendezvous.told and not meeting.confirmed:  # it may never begin there
+        if meeting.rendezvous.told:  # it may never begin there
             self._begin(self._end_there(step, meeting.rendezvous.told, cause))
         meeting.rendezvous.abort(cause)
         if meeting.step is not None:

@@ -58,10 +58,10 @@ class Meeting:
         """How many values have come unasked, by who sent them."""
         self.pushers: Final[set[Peer]] = set()
         """Who sends unasked, and has not said that this is all."""
-        self.confirmed = False
-        """Whether all that was sent unasked is where it belongs."""
         self.started: Final = asyncio.Event()
         """Set when the step begins here, or ends before."""
+        self.early = 0
+        """Bytes that came unasked before it began here."""
         self.asking = 0
 
     @property

@@ -1,23 +1,24 @@
 """Copies of all feeds and fetches, so that one device can be where they come from and go to."""
 
 from aioflow.op import REGISTRY
-from aioflow.passes.flow import Flow, Node, Value, rewrite
+from aioflow.passes.flow import Flow, Node, Value, sweep
 
 
 def gathered(flow: Flow) -> tuple[Flow, frozenset[Node]]:
     """The flow whose feeds are read, and whose fetches are made, by copies alone; and these copies."""
-    copies = {feed: _copy(Value(feed, 0), "given") for feed in flow.feeds}
-
-    def visit(node: Node) -> Node:
-        inputs = tuple([Value(copies[value.node], 0) if value.node in copies else value for value in node.inputs])
-        controls = tuple([copies.get(control, control) for control in node.controls])
-        return node if (inputs, controls) == (node.inputs, node.controls) else node.with_edges(inputs, controls)
-
-    read = rewrite(flow, visit)
-    fetched = [_copy(value, f"fetched {place}") for place, value in enumerate(read.fetches)]
-    nodes = [*read.nodes, *fetched]
-    made = frozenset([*copies.values(), *fetched]).intersection(nodes)  # nobody may read a feed
-    return Flow(nodes, read.feeds, tuple([Value(copy, 0) for copy in fetched]), read.targets), made
+    given = {feed: _copy(Value(feed, 0), "given") for feed in flow.feeds}
+    twins = {node: node if node in given else node.with_edges((), ()) for node in flow.nodes}
+    read_from = {**twins, **given}
+    for node, twin in twins.items():
+        if node not in given:
+            twin.inputs = tuple([Value(read_from[source], index) for source, index in node.inputs])
+            twin.controls = tuple([read_from[control] for control in node.controls])
+    fetched = [
+        _copy(Value(twins[source], index), f"fetched {place}") for place, (source, index) in enumerate(flow.fetches)
+    ]
+    targets = tuple([twins[node] for node in flow.targets])
+    made = sweep(flow.feeds, tuple([Value(copy, 0) for copy in fetched]), targets)
+    return made, frozenset([*given.values(), *fetched]).intersection(made.nodes)  # nobody may read a feed
 
 
 def _copy(value: Value, what: str) -> Node:

@@ -44,7 +44,7 @@ open. If the block raises, the error has a note that says what went wrong in the
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -79,7 +79,7 @@ class _SimulatedServer(Server):
     def held(self) -> list[str]:
         """What it has of steps and sessions."""
         worker, master = self._worker, self._master
-        found = {
+        found: dict[str, Sized] = {
             "steps": worker._meetings,
             "runs": worker._local.steps,
             "sessions as a worker": worker._sessions,
