@@ -16,6 +16,7 @@ A rendezvous belongs to one step and one loop: it is used from that loop's threa
 
 import asyncio
 import copy
+import functools
 import re
 from collections import deque
 from itertools import islice
@@ -63,14 +64,22 @@ class Key(NamedTuple):
     def parse(cls, text: str) -> "Key":
         """The key with that text. InvalidArgumentError if no key has it."""
         head, _, iteration = text.rpartition(";")
-        parts = head.split(";", 3)
-        if len(parts) == 4 and all(parts) and _INCARNATION.fullmatch(parts[1]) and _ITERATION.fullmatch(iteration):
-            source, incarnation, target, edge = parts
-            numbers = tuple(map(int, iteration.split(":"))) if iteration else ()
-            return cls(edge, source, int(incarnation, 16), target, numbers)
-        raise errors.InvalidArgumentError(
-            f"{text[:200]!r} is not the key of a transfer: source;incarnation;target;edge;iterations"
-        )
+        found = _outside_loops(head)
+        if found is None or _ITERATION.fullmatch(iteration) is None:
+            raise errors.InvalidArgumentError(
+                f"{text[:200]!r} is not the key of a transfer: source;incarnation;target;edge;iterations"
+            )
+        return found if not iteration else found._replace(iteration=tuple(map(int, iteration.split(":"))))
+
+
+@functools.lru_cache(1024)
+def _outside_loops(head: str) -> Key | None:
+    """The key with that text, but for its iterations: each step asks for the same ones. None if no key has it."""
+    parts = head.split(";", 3)
+    if len(parts) < 4 or not all(parts) or _INCARNATION.fullmatch(parts[1]) is None:
+        return None
+    source, incarnation, target, edge = parts
+    return Key(edge, source, int(incarnation, 16), target)
 
 
 class Waiting(NamedTuple):

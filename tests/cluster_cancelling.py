@@ -98,8 +98,8 @@ async def _cut(session: af.Session, steps: Steps, cancels: int, rng: random.Rand
 
 async def _left(server: af.train.Server) -> list[str]:
     """What is left of requests between the server and its peers."""
-    peers = [*server._acceptor.peers.values(), *server._master.peers._peers.values()]
+    peers = [*server._acceptor.peers.values(), *server._master._peers._peers.values()]
     found = [peer.statistics for peer in peers]
     busy = [one for one in found if one.asked + one.serving + one.held + one.arriving]
     poor = [one for one in found if min(one.credit) < Limits().window * 7 // 8]  # less is told of at once
-    return [*map(repr, busy + poor), *map(str, server._worker._meetings)]
+    return [*map(repr, busy + poor), *map(str, server._worker.meetings.open)]

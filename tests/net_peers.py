@@ -57,7 +57,7 @@ class Service:
         raise errors.UnimplementedError(f"{type(call.message).__name__} is not served")
 
 
-WAITING = CleanupGraph(1)
+WAITING = CleanupGraph((1,))
 FAILING = CloseSession(SESSION)
 
 

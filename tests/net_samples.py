@@ -46,6 +46,7 @@ from aioflow.net.master_verbs import (
     UseQueue,
 )
 from aioflow.net.worker_verbs import (
+    Arrived,
     CancelStep,
     CleanupGraph,
     CreateWorkerSession,
@@ -187,8 +188,9 @@ MESSAGES = [
     RecvTensor(1 << 63, KEY),
     TensorSent(X),
     PushTensors(5, (KEY,), (X,)),
-    Pushed(5, 3),
-    CleanupGraph(1 << 63),
+    Pushed((5, 6), (3, 1)),
+    Arrived((6,)),
+    CleanupGraph((1 << 63, 2)),
     CancelStep(1 << 63, FAILURE),
     Trace(2.0),
     Traced(b"events"),

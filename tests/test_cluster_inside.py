@@ -40,7 +40,7 @@ async def test_a_partial_run_over_tasks_is_fed_and_fetched_from_call_by_call(ses
     with pytest.raises(errors.InvalidArgumentError, match="must run partial_run_setup again"):
         await session.partial_run(handle, total)
     await settled()
-    assert not any(server._worker._meetings for server in cluster.servers.values())
+    assert not any(server._worker.meetings.open for server in cluster.servers.values())
 
 
 async def test_a_partial_run_over_tasks_refuses_what_one_of_one_process_does(session):  # noqa: F811
@@ -94,7 +94,7 @@ async def test_a_partial_run_that_is_given_up_leaves_nothing_on_any_task(graph, 
     handle = await session.partial_run_setup([twice, waiting], [x, y])
     await session.partial_run(handle, twice, {x: [1, 2]})
     await settled()
-    assert any(server._worker._meetings for server in cluster.servers.values())
+    assert any(server._worker.meetings.open for server in cluster.servers.values())
     if how == "stopped":
         await handle.stop()
     elif how == "cancelled":
@@ -110,7 +110,7 @@ async def test_a_partial_run_that_is_given_up_leaves_nothing_on_any_task(graph, 
     if how == "session closed":
         await session.close()
     await settled()
-    assert not any(server._worker._meetings for server in cluster.servers.values())
+    assert not any(server._worker.meetings.open for server in cluster.servers.values())
     await session.close()
 
 
@@ -180,7 +180,7 @@ async def test_a_trace_has_what_ran_on_every_task_and_what_went_between_them(ses
 async def test_what_the_steps_of_a_task_do_for_a_while_can_be_written_down(session, cluster):  # noqa: F811
     with af.device(SECOND):
         doubled = af.multiply(af.placeholder(af.float32, [], name="x"), 2.0, name="doubled")
-    peer = await cluster.servers["worker0"]._worker.peers.of("/job:worker/replica:0/task:1")
+    peer = await cluster.servers["worker0"]._master._peers.of("/job:worker/replica:0/task:1")
     traced = asyncio.ensure_future(peer.request(Trace(1.0)))
     await settled()
     assert await session.run(doubled, {"x:0": 1.0}) == 2.0

@@ -31,7 +31,7 @@ EXAMPLES = {
     "recv": (RecvTensor(3, KEY), 9, {}),
     "large": (TensorSent(np.zeros(20000, np.uint8)), 9, {"limits": Limits(chunk=8 * KIB)}),
     "push": (PushTensors(3, (KEY.replace("y:0", "!y:0"),), (np.float32(10),)), 10, {}),
-    "pushed": (Pushed(3, 1), 11, {}),
+    "pushed": (Pushed((3, 4), (1, 2)), 11, {}),
     "hello": (Hello("control", (1,), 31, WORKER, PS, "c0ffee"), 0, {}),
     "welcome": (Welcome(1, 47, PS, "c0ffee", SESSION), 0, {}),
     "ping": (Ping(12.5), 0, {}),

@@ -14,7 +14,7 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.dtypes import DType
 from aioflow.kernels.control_flow import DEAD
-from aioflow.net.payload import ALIGNED, DEEPEST, LENGTH, MOST_ELEMENTS, Buffer, bytes_of
+from aioflow.net.payload import ALIGNED, DEEPEST, LENGTH, MOST_ELEMENTS, bytes_of
 from aioflow.plain import brief
 from aioflow.tensor_list import TensorList
 from aioflow.values import AnyArray
@@ -36,14 +36,18 @@ class Incoming(abc.ABC):
     def __init__(self, nbytes: int = 0) -> None:
         self.nbytes: Final = nbytes
 
-    def allocate(self) -> Buffer:
+    def allocate(self) -> memoryview:
         """Memory for its bytes, to be written in order. MemoryError if there is not so much."""
         memory = np.empty(self.nbytes, np.uint8)
         self.place(memory)
-        return memoryview(memory)  # type: ignore[arg-type]
+        return memory.data
 
     def place(self, memory: AnyArray) -> None:  # noqa: B027 - most have none to place
         """Its bytes are, or will be, in `memory`."""
+
+    def fill(self, data: memoryview) -> None:
+        """These are all of its bytes."""
+        self.place(np.frombuffer(data, np.uint8).copy())
 
     @abc.abstractmethod
     def value(self) -> Any:
@@ -83,7 +87,7 @@ class _ArrayIn(Incoming):
             raise ValueError(f"{name}{brief(shape)} has {count * self._dtype.size} bytes, not {brief(nbytes)}")
         super().__init__(nbytes)
 
-    def allocate(self) -> Buffer:
+    def allocate(self) -> memoryview:
         self._array = np.empty(self._shape, self._dtype.np)
         return bytes_of(self._array)
 

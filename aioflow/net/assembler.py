@@ -179,9 +179,11 @@ def _whole(announced: Announcement) -> Envelope:
     """A message whose values came in its first frame."""
     if not announced.values:
         return announced.envelope(())
-    stream = _Stream((0, False), announced.nbytes, 0)
-    stream.allocate(announced)
-    stream.fill(announced.inline)
+    at = 0
+    for value in announced.values:
+        end = at + value.nbytes
+        value.fill(announced.inline[at:end])
+        at = end
     return _envelope(announced)
 
 

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -200,9 +200,10 @@ class RemoteEngine:
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do this in a task that ends before the session does."""
-        task = asyncio.get_running_loop().create_task(_quietly(work), name="for a session of a cluster")
+        task = asyncio.get_running_loop().create_task(work, name="for a session of a cluster")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_look_at)
 
     async def ready(self, deadline: float | None) -> _Open:
         """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
@@ -401,9 +402,10 @@ def _names(signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...], tupl
     return feeds, fetches, tuple([operation.name for operation in signature.targets])
 
 
-async def _quietly(work: Awaitable[Any]) -> None:
-    with contextlib.suppress(errors.OpError):
-        await work
+def _look_at(task: "asyncio.Task[Any]") -> None:
+    """What the cluster answers is all the same."""
+    if not task.cancelled() and not isinstance(task.exception(), errors.OpError | None):
+        task.result()
 
 
 def _settings(config: Config) -> dict[str, Any]:

@@ -14,8 +14,8 @@ bytes of the values, if these are few. The header is a map, of which what has it
 
 import dataclasses
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -45,7 +45,7 @@ class _Unread(Simple):
             raise ValueError(f"{brief(value)} is no {self._kind.__name__}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Header:
     """The header of a message, its fields and values as plain data."""
 
@@ -63,8 +63,7 @@ _USUAL: Final = frozenset({"verb", "id", "fields", "values"})
 _MOST: Final = (1 << 64) - 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """A message, and what is said with any of them.
 
     Attributes:
@@ -100,8 +99,7 @@ def fields_of(message: Message) -> tuple[dict[str, Any], list[Any]]:
     return VERBS[type(message).__name__].write(message, values), values
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(NamedTuple):
     """A message of which the first frame is there.
 
     Attributes:
@@ -127,14 +125,14 @@ class Announcement:
         return Envelope(self.header.id, self._message(values), self.header.left, self.header.trace)
 
     def _message(self, values: Sequence[Any]) -> Any:
-        named = _Named(values)
+        left = dict(enumerate(values))
         try:
-            message = self.record.read(self.header.fields, named)
+            message = self.record.read(self.header.fields, left)
         except ValueError as error:
             raise ProtocolError(str(error)) from None
-        if len(named.seen) < len(values):
+        if left:
             raise ProtocolError(
-                f"{self.record.name} has {len(values)} values, and its fields name {len(named.seen)} of them"
+                f"{self.record.name} has {len(values)} values, and its fields do not name {len(left)} of them"
             )
         return message
 
@@ -169,20 +167,8 @@ def _read_header(data: Any) -> Header:
         plain = type(number) is int and 0 <= number <= _MOST and type(fields) is dict and type(values) is list
         if plain and type(verb) is str and len(verb) <= 64 and verb.isascii():
             return Header(verb, number, fields, values)
-    found: Header = _HEADER.read(data, [])
+    found: Header = _HEADER.read(data, {})
     return found
-
-
-class _Named(list[Any]):
-    """Values, and which of them were asked for."""
-
-    def __init__(self, values: Iterable[Any]) -> None:
-        super().__init__(values)
-        self.seen: Final[set[Any]] = set()
-
-    def __getitem__(self, index: Any) -> Any:
-        self.seen.add(index)
-        return super().__getitem__(index)
 
 
 def _check_sizes(header: Header, values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:

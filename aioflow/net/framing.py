@@ -4,7 +4,6 @@ Between two bursts of a large message those of others may come: so a small one d
 sender that no longer wants to send can say so.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -41,7 +40,8 @@ class Outgoing:
             raise errors.InvalidArgumentError(str(error)) from None
         sent = [describe(value) for value in values]
         total = sum([one.nbytes for one in sent])
-        _check_sizes(max([one.nbytes for one in sent], default=0), total, limits)
+        if total > limits.tensor or total > limits.message:
+            _check_sizes(max([one.nbytes for one in sent]), total, limits)
         self._message: Final = message
         self._descriptors: Final = [one.descriptor for one in sent]
         self._buffers: Final = [buffer for one in sent for buffer in one.buffers if len(buffer)]
@@ -51,20 +51,26 @@ class Outgoing:
 
     def bursts(self, left: float | None = None) -> Iterator[Burst]:
         """The frames, a burst at a time; `left` is how many seconds there are for the answer."""
-        bursts = _bursts(self._buffers, self._limits.chunk) if self.nbytes else iter(())
-        first = next(bursts, [])
-        yield [self._head(left, first), *first]
+        if not self.nbytes:
+            yield [self.frame(left)]
+            return
+        bursts = _bursts(self._buffers, self._limits.chunk)
+        first = next(bursts)
+        yield [self._head(left, _size(first)), *first]
         number, answer = self.key
         for burst in bursts:
             yield [head_of(Envelope(number, Part(answer)), [], {"answer": answer}, _size(burst), self._limits), *burst]
 
-    def _head(self, left: float | None, burst: Burst) -> bytes:
-        message = self._message if left is None else dataclasses.replace(self._message, left=left)
+    def frame(self, left: float | None = None) -> bytes:
+        """The only frame, if no bytes come after it."""
+        return b"".join([self._head(left, 0), *self._buffers])
+
+    def _head(self, left: float | None, follows: int) -> bytes:
+        message = self._message if left is None else self._message._replace(left=left)
         try:
-            head = head_of(message, self._descriptors, self._fields, _size(burst), self._limits)
+            return head_of(message, self._descriptors, self._fields, follows, self._limits)
         except ValueError as error:
             raise errors.ResourceExhaustedError(str(error)) from None
-        return head if self.nbytes else b"".join([head, *self._buffers])
 
 
 def _check_sizes(largest: int, total: int, limits: Limits) -> None:
@@ -80,8 +86,7 @@ def _check_sizes(largest: int, total: int, limits: Limits) -> None:
 
 def frame_of(message: Envelope, limits: Limits) -> bytes:
     """The frame of a message that carries no values."""
-    ((frame,),) = Outgoing(message, limits).bursts()
-    return bytes(frame)
+    return Outgoing(message, limits).frame()
 
 
 def _size(burst: Iterable[Frame]) -> int:

@@ -6,11 +6,12 @@ puts tensors into `values`; `read` takes both apart again. What does not fit rai
 
 import abc
 import dataclasses
+import functools
 import math
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from aioflow.plain import brief
@@ -22,6 +23,10 @@ MOST_NAMED: Final = 1 << 16
 _DEEPEST: Final = 8
 
 
+Values = dict[int, Any]
+"""Values that came as raw bytes, by their numbers in the message."""
+
+
 class Kind(abc.ABC):
     """What a field can hold."""
 
@@ -30,8 +35,8 @@ class Kind(abc.ABC):
         """Plain data; what travels as raw bytes is added to `values`."""
 
     @abc.abstractmethod
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
-        """What `write` was given; `values` are what came as raw bytes."""
+    def read(self, data: Any, values: Values) -> Any:
+        """What `write` was given; `values` are what came as raw bytes, of which it takes what is its."""
 
 
 class Simple(Kind):
@@ -46,7 +51,7 @@ class Simple(Kind):
         self.check(value)
         return value
 
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
+    def read(self, data: Any, values: Values) -> Any:
         """Itself."""
         self.check(data)
         return data
@@ -89,10 +94,15 @@ class Text(Simple):
         """ValueError if it does not fit."""
         if type(value) is not str or len(value) > self.most:
             raise ValueError(f"{brief(value)} is no text of at most {self.most} characters")
-        if self.pattern is not None and re.fullmatch(self.pattern, value, re.ASCII) is None:
+        if self.pattern is not None and _compiled(self.pattern).fullmatch(value) is None:
             raise ValueError(f"{brief(value)} does not match {self.pattern}")
         if not value.isascii():
             value.encode()  # UnicodeEncodeError, a ValueError, for half of a surrogate pair
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,7 +158,7 @@ class Optional(Kind):
         """None is nil."""
         return None if value is None else self.kind.write(value, values)
 
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
+    def read(self, data: Any, values: Values) -> Any:
         """Nil is None."""
         return None if data is None else self.kind.read(data, values)
 
@@ -165,7 +175,7 @@ class Many(Kind):
         self._check(value, tuple)
         return [self.kind.write(item, values) for item in value]
 
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
+    def read(self, data: Any, values: Values) -> Any:
         """A tuple."""
         self._check(data, list)
         return tuple([self.kind.read(item, values) for item in data])
@@ -190,7 +200,7 @@ class Table(Kind):
         self._check(value)
         return {key: self.kind.write(item, values) for key, item in value.items()}
 
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
+    def read(self, data: Any, values: Values) -> Any:
         """A dict."""
         if type(data) is not dict:
             raise ValueError(f"{brief(data)} is no map")
@@ -212,11 +222,11 @@ class Value(Kind):
         values.append(value)
         return len(values) - 1
 
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
+    def read(self, data: Any, values: Values) -> Any:
         """The value of that number."""
-        if type(data) is not int or not 0 <= data < len(values):
-            raise ValueError(f"{brief(data)} is the number of none of the {len(values)} values")
-        return values[data]
+        if type(data) is not int or data not in values:
+            raise ValueError(f"{brief(data)} is the number of none of the values, or of one that is named twice")
+        return values.pop(data)
 
 
 class Blob(Value):
@@ -228,7 +238,7 @@ class Blob(Value):
             raise ValueError(f"{brief(value)} is not bytes")
         return super().write(value, values)
 
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
+    def read(self, data: Any, values: Values) -> Any:
         """The bytes of that number."""
         value = super().read(data, values)
         if not (type(value) is bytes or getattr(value, "is_bytes", False)):
@@ -239,39 +249,43 @@ class Blob(Value):
 class Record(Kind):
     """A frozen dataclass whose fields have kinds; in the header, a map in which what has its default is left out."""
 
-    __slots__ = ("cls", "fields", "name", "needed")
+    __slots__ = ("_reads", "_writes", "cls", "fields", "name", "needed")
 
     def __init__(self, cls: type[Any]) -> None:
         self.name: Final = cls.__name__
         self.cls: Final = cls
         self.fields: Final = fields_of(cls)
         self.needed: Final = frozenset(field.name for field in self.fields.values() if field.needed)
+        self._writes: Final = [(f.name, f.kind.write, f.needed, f.default) for f in self.fields.values()]
+        self._reads: Final = {name: field.kind.read for name, field in self.fields.items()}
 
     def write(self, value: Any, values: list[Any]) -> Any:
         """A map of the fields that do not have their defaults."""
         data = {}
-        for name, field in self.fields.items():
-            held = getattr(value, name)
-            if field.needed or held != field.default:
-                try:
-                    data[name] = field.kind.write(held, values)
-                except ValueError as error:
-                    raise ValueError(f"{self.name}.{name}: {error}") from None
+        name = ""
+        try:
+            for name, write, needed, default in self._writes:
+                held = getattr(value, name)
+                if needed or held != default:
+                    data[name] = write(held, values)
+        except ValueError as error:
+            raise ValueError(f"{self.name}.{name}: {error}") from None
         return data
 
-    def read(self, data: Any, values: Sequence[Any]) -> Any:
+    def read(self, data: Any, values: Values) -> Any:
         """One of that class."""
         if type(data) is not dict:
             raise ValueError(f"{brief(data)} is no map of the fields of {self.name}")
+        if strange := data.keys() - self._reads.keys():
+            listed = ", ".join(self.fields) or "none"
+            raise ValueError(f"{self.name} has no field {brief(min(strange))}; it has {listed}")
         found = {}
-        for name, held in data.items():
-            field = self.fields.get(name)
-            if field is None:
-                raise ValueError(f"{self.name} has no field {brief(name)}; it has {', '.join(self.fields) or 'none'}")
-            try:
-                found[name] = field.kind.read(held, values)
-            except ValueError as error:
-                raise ValueError(f"{self.name}.{name}: {error}") from None
+        name, reads = "", self._reads
+        try:
+            for name, held in data.items():
+                found[name] = reads[name](held, values)
+        except ValueError as error:
+            raise ValueError(f"{self.name}.{name}: {error}") from None
         if missing := self.needed - data.keys():
             raise ValueError(f"{self.name} needs {', '.join(sorted(missing))}")
         return self.cls(**found)

@@ -58,8 +58,7 @@ class Link:
         Waits for credit, for its turn, and for room. Cancelled before its end the message is taken back.
         """
         if not message.nbytes and not self._channel.congested:  # one frame, which may go between those of others
-            for burst in message.bursts(_left(deadline)):
-                self._channel.send(*burst)
+            self._channel.send(message.frame(_left(deadline)))
             return
         charge = self._limits.charge(message.nbytes)
         if charge:
@@ -85,9 +84,8 @@ class Link:
 
     def tell(self, message: Outgoing) -> None:
         """A message of one frame is on its way, before any that wait. ClosedError if the channel is closed."""
-        ((frame, *more),) = message.bursts()
-        assert not more
-        self._channel.send(frame)
+        assert not message.nbytes
+        self._channel.send(message.frame())
 
     def _take_back(self, key: StreamKey, charge: int, begun: bool) -> None:
         if begun:

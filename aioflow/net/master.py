@@ -58,24 +58,22 @@ _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 class Master:
     """The master's side of a task."""
 
-    def __init__(self, addresses: Mapping[str, str], config: Config, worker: Worker) -> None:
+    def __init__(self, addresses: Mapping[str, str], config: Config, worker: Worker, peers: Peers) -> None:
         self._worker: Final = worker
         self._addresses: Final = addresses
         self._config: Final = config
         self._sessions: Final[dict[str, MasterSession]] = {}
-        self.peers: Peers | None = None
-        """The tasks; there when it is asked the first thing."""
+        self._peers: Final = peers
 
     async def create(self, call: Call) -> SessionCreated:
         """Make a session over all tasks. UnavailableError or DeadlineExceededError names those that are not there."""
         message: Any = call.message
-        assert self.peers is not None
         config = self._settings(message.config)
         limit = earlier(call.deadline)
         devices = await self._all_devices(limit, config.device_filters)
         number = secrets.token_hex(16)
         found = [attributes(device) for device in devices]
-        session = MasterSession(number, call.peer, config, found, self.peers, self._worker.compute)
+        session = MasterSession(number, call.peer, config, found, self._peers, self._worker.compute)
         try:
             await session.extend(message.graph, message.constants, 0)
             await session.begin(session.tasks, limit)
@@ -98,8 +96,7 @@ class Master:
 
         UnavailableError or DeadlineExceededError names the tasks that are not there.
         """
-        assert self.peers is not None
-        statuses = await statuses_when_there(filtered(self._addresses, filters), self.peers, deadline)
+        statuses = await statuses_when_there(filtered(self._addresses, filters), self._peers, deadline)
         absent = {task: found for task, found in statuses.items() if isinstance(found, errors.OpError)}
         if absent:
             texts = "; ".join(self._told(task, error.message) for task, error in absent.items())
@@ -216,15 +213,13 @@ class Master:
     async def reset(self, call: Call) -> Reply:
         """Drop containers on all tasks, and end the sessions of this master."""
         message: Any = call.message
-        assert self.peers is not None
         await self._end_all()
         asked = [self._drop(task, message.containers, call.deadline) for task in self._addresses]
         await asyncio.gather(*asked)
         return Reply()
 
     async def _drop(self, task: str, containers: Sequence[str], deadline: float | None) -> None:
-        assert self.peers is not None
-        peer = await self.peers.of(task)
+        peer = await self._peers.of(task)
         await peer.request(DropContainers(tuple(containers)), deadline=deadline)
 
     async def close_session(self, call: Call) -> Reply:

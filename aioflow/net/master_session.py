@@ -26,6 +26,7 @@ from aioflow.net.graphs import extend
 from aioflow.net.parts import Share, registration, share_of
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
+from aioflow.net.receipts import TOGETHER
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.reports import TaskReport, joined, unpack_trace
 from aioflow.net.statuses import attributes, devices_in, statuses_of
@@ -109,6 +110,9 @@ class MasterSession:
         """The steps, by how all tasks know them: their numbers in this session."""
         self._shared: Final[OrderedDict[Signature, asyncio.Task[_Shared]]] = OrderedDict()
         self._steps: Final[set[asyncio.Task[Any]]] = set()
+        self._ended: dict[str, list[int]] = {}
+        """The steps that tasks do not know yet to be over."""
+        self._cleaning: asyncio.TimerHandle | None = None
         self.stale = False
         """Whether a task was lost, and may have been started anew since."""
         self._renewing: Final = asyncio.Lock()
@@ -305,7 +309,7 @@ class MasterSession:
             self.is_over(step)
         senders = {task: share for task, (share, _) in shared.shares.items() if share.sends}
         if senders:
-            self.later(self.end(step, senders, None))
+            self._let_go(step, senders)
         if metadata is not None:
             metadata.step_id = number
             await self._learn(shared, answers, metadata)
@@ -390,10 +394,22 @@ class MasterSession:
     async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
         """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
         if isinstance(error, asyncio.CancelledError) or error is None:
-            request: Any = CleanupGraph(step)
+            request: Any = CleanupGraph((step,))
         else:
             request = CancelStep(step, failure_of(error, ""))
         await self.tell(dict.fromkeys(tasks, request))
+
+    def _let_go(self, step: int, tasks: Iterable[str]) -> None:
+        """A step is over, and these tasks may keep something of it: they are told, of several steps at a time."""
+        for task in tasks:
+            self._ended.setdefault(task, []).append(step)
+        if self._cleaning is None:
+            self._cleaning = asyncio.get_running_loop().call_later(TOGETHER, self._clean)
+
+    def _clean(self) -> None:
+        self._cleaning = None
+        ended, self._ended = self._ended, {}
+        self.later(self.tell({task: CleanupGraph(tuple(steps)) for task, steps in ended.items()}))
 
     async def tell(self, requests: Mapping[str, Any]) -> None:
         """Tell the tasks that are connected, each something; what they answer is all the same."""
@@ -404,6 +420,9 @@ class MasterSession:
     async def close(self) -> None:
         """Forget the plans, here and on all tasks that can be reached."""
         await asyncio.gather(*[stream.stop() for stream in list(self.streams.values())])
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+            self._clean()
         while self._steps:
             await asyncio.wait(self._steps)
         await self.tell(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))

@@ -108,7 +108,7 @@ class PartialOverTasks:
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
         """Nothing of it is left anywhere."""
         self.session.is_over(self._step)
-        self._worker.end_stream(self._step, step.failure)
+        self._worker.meetings.end(self._step, step.failure)
         self.session.later(self.session.end(self._step, self._shares, step.failure))
         self.session.later(self.session.deregister({task: request.graph for task, request in self._requests.items()}))
 

@@ -1,7 +1,8 @@
 """What a step sends unasked to other tasks: small values, those of one turn of the loop together."""
 
 import asyncio
-from collections.abc import Callable
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from aioflow import errors
@@ -10,7 +11,7 @@ from aioflow.devices.moving import Parcel, receive
 from aioflow.dtypes import Array
 from aioflow.kernels.control_flow import DEAD
 from aioflow.net.peer import Peer
-from aioflow.net.worker_verbs import Pushed, PushTensors
+from aioflow.net.worker_verbs import PushTensors
 from aioflow.rendezvous import Key
 
 _TOGETHER: Final = 16
@@ -31,8 +32,9 @@ class Outbox:
     """What one step sends to one task."""
 
     def __init__(
-        self, step: int, task: str, tasks: Tasks, device: AnyDevice, failed: Callable[[errors.OpError], None]
-    ) -> None:
+        self, step: int, task: str, tasks: Tasks, device: AnyDevice, failed: Callable[[errors.OpError], None],
+        confirm: Callable[[str, int, int], Awaitable[None]],
+    ) -> None:  # fmt: skip
         """Nothing yet.
 
         Args:
@@ -41,12 +43,14 @@ class Outbox:
             tasks: how that is reached.
             device: what brings values to the host.
             failed: what is told if something cannot be sent.
+            confirm: returns when the task has got so many values of a step.
         """
         self._step: Final = step
         self._task: Final = task
         self._tasks: Final = tasks
         self._device: Final = device
         self._failed: Final = failed
+        self._confirm: Final = confirm
         self._items: list[tuple[str, Array]] = []
         self._count = 0
         self._asked = False
@@ -59,7 +63,7 @@ class Outbox:
         if parcel.source is None or parcel.value is DEAD:
             self._add(key, parcel.value)
         else:
-            self._begin(self._bring(key, parcel))
+            self._begin(functools.partial(self._bring, key, parcel))
 
     def _add(self, key: Key, value: Array) -> None:
         self._items.append((str(key), value))
@@ -67,14 +71,14 @@ class Outbox:
             self._asked = True
             asyncio.get_running_loop().call_soon(self._flush)
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.get_running_loop().create_task(self._watched(work), name=f"sending to {self._task}")
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _watched(self, work: Any) -> None:
+    async def _watched(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except errors.OpError as error:
             self._fail(error)
 
@@ -89,7 +93,7 @@ class Outbox:
     def _flush(self) -> None:
         peer = self._tasks.there(self._task)
         if peer is None:
-            self._begin(self._dialled())
+            self._begin(self._dialled)
         else:
             self._send(peer)
 
@@ -115,8 +119,7 @@ class Outbox:
                 await asyncio.sleep(0)  # the loop turns, and what was put leaves
         if self._error is not None:
             raise self._error
-        peer = await self._tasks.of(self._task)
-        await peer.request(Pushed(self._step, self._count))
+        await self._confirm(self._task, self._step, self._count)
 
     def cancel(self) -> None:
         """Nothing of it is wanted any more."""

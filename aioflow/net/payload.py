@@ -8,15 +8,15 @@
     ["plain", 7]                         None, a bool, an int, a float or a short text, whole in the header
     ["dead"]                             the mark of a value on a branch that was not taken
 
-The sender's buffers are views of the arrays, never copies, unless they are not contiguous: who sends an array lets
-nobody write into it until the message is sent. The receiver knows the size before it allocates, allocates once, and
-each frame is copied to where it belongs. The other side is in `arriving`.
+The sender's buffers are views of the arrays, no copies, unless these are small or not contiguous: who sends an array
+lets nobody write into it until the message is sent. The receiver knows the size before it allocates, allocates once,
+and each frame is copied to where it belongs. The other side is in `arriving`.
 """
 
-import dataclasses
+import functools
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 import numpy as np
@@ -28,7 +28,7 @@ from aioflow.tensor_list import CLEARED, UNWRITTEN, TensorList
 from aioflow.values import AnyArray
 
 Descriptor = list[Any]
-Buffer = memoryview
+Buffer = bytes | memoryview
 
 MOST_ELEMENTS: Final = 1 << 20
 """So many slots a list may have to be sent."""
@@ -40,14 +40,15 @@ LENGTH: Final = np.dtype("<u8")
 """How the length of a string is written."""
 _STACKED: Final = 4096
 """Elements of a list of at most so many bytes are sent stacked, where neighbours are alike."""
+_SMALL: Final = 4096
+"""Arrays of at most so many bytes are copied: a view costs more."""
 _LONGEST_TEXT: Final = 4096
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("aioflow.net sends arrays as they lie in memory, which must be little-endian")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A value on its way out."""
 
     descriptor: Descriptor
@@ -64,10 +65,9 @@ def _describe(value: Any, depth: int) -> Sent:
     if isinstance(value, np.ndarray):
         return _strings(value) if value.dtype.hasobject else _array(value)
     if isinstance(value, np.generic):
-        sent = _array(np.asarray(value))
-        return Sent(["scalar", sent.descriptor[1], sent.nbytes], sent.buffers, sent.nbytes)
+        return Sent(["scalar", _name_of(value.dtype), value.nbytes], [value.tobytes()], value.nbytes)
     if isinstance(value, bytes):
-        return Sent(["bytes", len(value)], [memoryview(value)], len(value))
+        return Sent(["bytes", len(value)], [value], len(value))
     if value is DEAD:
         return Sent(["dead"])
     if isinstance(value, TensorList):
@@ -79,16 +79,25 @@ def _describe(value: Any, depth: int) -> Sent:
 
 
 def _array(array: AnyArray) -> Sent:
-    name = dtypes.as_dtype(array.dtype).name
+    descriptor = ["array", _name_of(array.dtype), list(array.shape), array.nbytes]
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.nbytes <= _SMALL:
+        return Sent(descriptor, [array.tobytes()], array.nbytes)
+    return Sent(descriptor, [bytes_of(np.ascontiguousarray(array))], array.nbytes)
+
+
+@functools.lru_cache(256)
+def _name_of(dtype: np.dtype[Any]) -> str:
+    name = dtypes.as_dtype(dtype).name
     if name == "string":
-        raise errors.InvalidArgumentError(f"an array of NumPy's {array.dtype} is no tensor: texts are objects of bytes")
-    whole = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
-    return Sent(["array", name, list(array.shape), whole.nbytes], [bytes_of(whole)], whole.nbytes)
+        raise errors.InvalidArgumentError(f"an array of NumPy's {dtype} is no tensor: texts are objects of bytes")
+    return name
 
 
-def bytes_of(array: AnyArray) -> Buffer:
+def bytes_of(array: AnyArray) -> memoryview:
     """The memory of an array that is contiguous."""
-    return memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _strings(array: AnyArray) -> Sent:

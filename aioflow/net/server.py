@@ -14,6 +14,7 @@ from aioflow.config import Config, expect
 from aioflow.explain import explain, report_stall
 from aioflow.local import Local
 from aioflow.net import master as masters
+from aioflow.net import meetings
 from aioflow.net import worker as workers
 from aioflow.net.channel import Channel, Listener, Network
 from aioflow.net.cluster import ClusterSpec, Member
@@ -22,8 +23,9 @@ from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Answer
 from aioflow.net.master import Master
 from aioflow.net.meeting import Acceptor
+from aioflow.net.meetings import Meetings
 from aioflow.net.peers import Itself, Peers
-from aioflow.net.serving import Call
+from aioflow.net.serving import Call, Handler
 from aioflow.net.worker import Worker
 from aioflow.net.worker_verbs import Stop
 
@@ -107,13 +109,17 @@ class Server:
         local.on_stall = functools.partial(_report_stall, local)
         stack.push_async_callback(local.close)
         spec = self.member.cluster
-        self._worker = Worker(self.name, local)
-        self._master = Master(dict(spec), self._config, self._worker)
         identity = Identity(self.name, cluster=spec.digest)
         service = _Service(self)
         peers = Peers(self._network, identity, dict(spec), Itself(service), service, self._settings)
-        self._worker.peers = self._master.peers = peers
-        peers.on_loss = self._worker.lost
+        self._worker = Worker(self.name, local, peers)
+        self._master = Master(dict(spec), self._config, self._worker, peers)
+        self._handlers = {
+            **_bound(workers.HANDLERS, self._worker),
+            **_bound(meetings.HANDLERS, self._worker.meetings),
+            **_bound(masters.HANDLERS, self._master),
+        }
+        peers.on_loss = self._worker.meetings.lost
         self._acceptor = Acceptor(identity, service, self._settings)
         stack.push_async_callback(peers.close, "it stops")
         self._listener = await self._network.listen(self._listening, self._accept)
@@ -181,13 +187,10 @@ class Server:
         if isinstance(call.message, Stop):
             return self._stop(call)
         self.check_open()
-        if kind in workers.HANDLERS:
-            answer: Answer = await workers.HANDLERS[kind](self._worker, call)
-        elif kind in masters.HANDLERS:
-            answer = await masters.HANDLERS[kind](self._master, call)
-        else:
+        handler = self._handlers.get(kind)
+        if handler is None:
             raise errors.UnimplementedError(f"{self.name} does not answer {kind.__name__}")
-        return answer
+        return await handler(call)
 
     def _stop(self, call: Call) -> Reply:
         message: Any = call.message
@@ -209,14 +212,19 @@ class _Service:
 
     def __init__(self, server: Server) -> None:
         self._server: Final = server
-        self.notes: Final = {kind: functools.partial(self._hear, hears) for kind, hears in workers.NOTES.items()}
+        self.notes: Final = {kind: functools.partial(self._hear, hears) for kind, hears in meetings.NOTES.items()}
 
-    def _hear(self, hears: Callable[[Worker, Call], None], call: Call) -> None:
-        hears(self._server.worker, call)
+    def _hear(self, hears: Callable[[Meetings, Call], None], call: Call) -> None:
+        hears(self._server.worker.meetings, call)
 
     async def __call__(self, call: Call) -> Answer:
         """Answer a request."""
         return await self._server.handle(call)
+
+
+def _bound(handlers: Mapping[type, Any], to: object) -> dict[type, Handler]:
+    """The handlers of an object of that class."""
+    return {kind: functools.partial(handler, to) for kind, handler in handlers.items()}
 
 
 def _report_stall(local: Local) -> None:

@@ -5,7 +5,6 @@ from typing import Annotated, Final
 
 from aioflow.net.control_verbs import U64, Failure, Reply
 from aioflow.net.fields import (
-    Count,
     Data,
     Devices,
     Key,
@@ -22,6 +21,7 @@ from aioflow.net.fields import (
 from aioflow.net.kinds import Answer, Integer, Many, Note, Real, Request, Table, Text, verb
 
 StepId = Number
+Steps = Annotated[tuple[int, ...], Many(Integer(0, U64))]
 PLACE: Final = Integer(-(1 << 63), U64)
 """A part of what it takes to put an element back."""
 
@@ -179,23 +179,31 @@ class PushTensors(Note):
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pushed(Request[Reply]):
-    """Has all of a step arrived that was sent unasked? DataLossError if not.
+class Arrived(Answer):
+    """What was sent unasked is there, but for that of the steps which are `lost`."""
+
+    lost: Steps = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pushed(Request[Arrived]):
+    """Has all of these steps arrived that was sent unasked? It is answered when all of them have begun there.
 
     Attributes:
-        count: how many values there were.
+        counts: how many values there were of each.
     """
 
-    step: StepId
-    count: Count
+    steps: Steps
+    counts: Annotated[tuple[int, ...], Many(Integer())]
 
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CleanupGraph(Request[Reply]):
-    """A step is over: nothing of it is kept."""
+    """Steps are over: nothing of them is kept."""
 
-    step: StepId
+    steps: Steps
 
 
 @verb

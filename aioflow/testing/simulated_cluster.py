@@ -80,7 +80,7 @@ class _SimulatedServer(Server):
         """What it has of steps and sessions."""
         worker, master = self._worker, self._master
         found: dict[str, Sized] = {
-            "steps": worker._meetings,
+            "steps": worker.meetings.open,
             "runs": worker._local.steps,
             "sessions as a worker": worker._sessions,
             "sessions as a master": master._sessions,

@@ -58,7 +58,7 @@ async def test_short_messages_overtake_a_gigabyte(what, capsys):
             await session.run(most)  # the first time everybody has to meet, and memory is new
             began = time.perf_counter()
             moving = asyncio.ensure_future(session.run(most))
-            trips = await round_trips(await server._master.peers.of(PS), moving)
+            trips = await round_trips(await server._master._peers.of(PS), moving)
             assert await moving == 0
             text = report(what, trips, time.perf_counter() - began)
     with capsys.disabled():

@@ -1,0 +1,290 @@
+"""The steps of a task as other tasks see them: what it sends to them and gets from them, and how a step ends.
+
+A step is met before it begins by whoever asks for something of it, or sends something to it; it lasts until all that it
+sent has been asked for, or is known to have come.
+"""
+
+import asyncio
+import contextlib
+import functools
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.devices.moving import Parcel, receive
+from aioflow.kernels.control_flow import DEAD
+from aioflow.local import Local
+from aioflow.net.control_verbs import Reply
+from aioflow.net.failures import error_of, failure_of
+from aioflow.net.outbox import Outbox
+from aioflow.net.peer import Peer
+from aioflow.net.peers import Peers
+from aioflow.net.receipts import Receipts
+from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
+from aioflow.net.serving import Call
+from aioflow.net.worker_state import Meeting, is_lost
+from aioflow.net.worker_verbs import (
+    Arrived,
+    CancelStep,
+    CleanupGraph,
+    GetStatus,
+    Pushed,
+    PushTensors,
+    RecvTensor,
+    TensorSent,
+)
+from aioflow.rendezvous import Key
+
+_REMEMBERED: Final = 10_000
+"""Of so many steps that are over it is known that they are."""
+_EARLY: Final = 64 << 20
+"""Bytes that may come unasked for steps that have not begun."""
+_ENTRY: Final = 512
+"""Bytes that a value takes beside its own."""
+
+
+class Meetings:
+    """Those of one task.
+
+    Attributes:
+        open: the steps that are not over.
+    """
+
+    def __init__(self, task: str, local: Local, peers: Peers) -> None:
+        self.task: Final = task
+        self.open: Final[dict[int, Meeting]] = {}
+        self._device: Final = local.devices[0]
+        self._sources: Final = {device.name: device.incarnation for device in local.devices}
+        self._peers: Final = peers
+        self._over: Final[OrderedDict[int, None]] = OrderedDict()
+        self._dialling: Final[set[str]] = set()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._receipts: Final = Receipts(peers, self._begin)
+        self._early = 0
+        """Bytes that have come unasked for steps that have not begun."""
+
+    # From beginning to end
+
+    def at(self, step: int) -> Meeting:
+        """The step of that number. AbortedError if it is over."""
+        if step in self._over:
+            raise errors.AbortedError(f"step {step:x} is over on {self.task}")
+        found = self.open.get(step)
+        if found is None:
+            rendezvous = RemoteRendezvous(
+                self.task, functools.partial(self._ask, step), functools.partial(self._line_to, step)
+            )
+            found = self.open[step] = Meeting(rendezvous)
+        return found
+
+    async def _ask(self, step: int, key: Key) -> Parcel:
+        """The value of a key that another task sends."""
+        peer = await self._peers.of(task_of(key.source))
+        answer = await peer.request(RecvTensor(step, str(key)))
+        return Parcel(answer.value, foreign=True)
+
+    def _line_to(self, step: int, task: str) -> Outbox:
+        """How a step sends values to a task unasked."""
+        end = functools.partial(self.end, step)
+        return Outbox(step, task, self._peers, self._device, end, self._receipts.of)
+
+    def end(self, step: int, error: errors.OpError | None) -> None:
+        """Nothing of a step is kept; what still runs of it ends."""
+        self._over[step] = None
+        if len(self._over) > _REMEMBERED:
+            self._over.popitem(last=False)
+        meeting = self.open.pop(step, None)
+        if meeting is None:
+            return
+        self.begins(meeting)
+        cause = error or errors.CancelledError("the step is over")
+        if meeting.rendezvous.told:  # it may never begin there
+            self._begin(self._end_there(step, meeting.rendezvous.told, cause))
+        meeting.rendezvous.abort(cause)
+        if meeting.step is not None:
+            meeting.step.abort(cause)
+
+    def _sweep(self, step: int, meeting: Meeting) -> None:
+        """Forget a step that never began, when nobody asks for anything of it any more."""
+        if not meeting.begun and not meeting.asking and meeting.owner is None and self.open.get(step) is meeting:
+            del self.open[step]
+
+    def has_run(self, step: int, stays: bool) -> None:
+        """This task's part of a step is done. It `stays` until the master says that it is over, or else ends now."""
+        meeting = self.open.get(step)
+        if meeting is not None and meeting.rendezvous.told:
+            self._begin(self._confirm(step, meeting, stays))
+        elif not stays:
+            self.end(step, None)
+
+    async def _confirm(self, step: int, meeting: Meeting, stays: bool) -> None:
+        """What the step sent unasked is where it belongs; or else the step is ended there."""
+        try:
+            await meeting.rendezvous.delivered()
+        except errors.OpError as error:
+            self.end(step, error)
+        if not stays:
+            self.end(step, None)
+
+    async def _end_there(self, step: int, tasks: Iterable[str], error: errors.OpError) -> None:
+        for task in tasks:
+            with contextlib.suppress(errors.OpError):  # who cannot be reached has noticed that, too
+                peer = await self._peers.of(task)
+                await peer.request(CancelStep(step, failure_of(error, self.task)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """A task of the worker's."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{self.task} for its peers")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # What it sends, and gets
+
+    async def send(self, call: Call) -> TensorSent:
+        """A value that was, or will be, sent in a step. It waits for the step to begin, too."""
+        message: Any = call.message
+        key = Key.parse(message.key)
+        if key.source not in self._sources:
+            raise errors.InvalidArgumentError(f"{key.source} is no device of {self.task}")
+        if key.incarnation != self._sources[key.source]:
+            raise errors.AbortedError(f"{self.task} was started anew: step {message.step:x} knows the one before")
+        meeting = self.at(message.step)
+        meeting.asking += 1
+        try:
+            parcel = await meeting.rendezvous.here.recv(key)
+        finally:
+            meeting.asking -= 1
+            self._sweep(message.step, meeting)
+        value = parcel.value if parcel.value is DEAD else await receive(parcel, self._device, host=True)
+        return TensorSent(value)
+
+    def arrive(self, call: Call) -> None:
+        """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""
+        message: Any = call.message
+        if message.step in self._over:
+            return
+        meeting = self.at(message.step)
+        if meeting.owner is None:
+            meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
+        assert call.peer is not None  # a task sends nothing to itself
+        meeting.pushers.add(call.peer)
+        meeting.arrived[call.peer.it.task] += len(message.keys)
+        if not meeting.begun and not self._has_room(meeting, message.values):
+            text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
+            self.end(message.step, errors.ResourceExhaustedError(text, task=self.task))
+            return
+        for text, value in zip(message.keys, message.values, strict=True):
+            meeting.rendezvous.arrive(Key.parse(text), Parcel(value, foreign=True))
+
+    def _has_room(self, meeting: Meeting, values: Iterable[Any]) -> bool:
+        """Whether these values can be kept until the step begins; from now on they are."""
+        more = sum(_ENTRY + getattr(value, "nbytes", 0) for value in values)
+        self._early += more
+        meeting.early += more
+        return self._early <= _EARLY
+
+    def begins(self, meeting: Meeting) -> None:
+        """The step begins here, or is over: what it gets from now on is its own affair."""
+        self._early -= meeting.early
+        meeting.early = 0
+        meeting.started.set()
+
+    async def pushed(self, call: Call) -> Arrived:
+        """Whether all has arrived that somebody sent unasked, once these steps have begun here, or are over.
+
+        Until then whoever sent it has to see to it that it is not kept here for nothing.
+        """
+        message: Any = call.message
+        if len(message.steps) != len(message.counts):
+            raise errors.InvalidArgumentError(f"{len(message.counts)} counts for {len(message.steps)} steps")
+        counts = zip(message.steps, message.counts, strict=True)
+        return Arrived(tuple([step for step, count in counts if not await self._has_come(step, count, call.peer)]))
+
+    async def _has_come(self, step: int, count: int, sender: Peer | None) -> bool:
+        meeting = self.open.get(step)
+        if meeting is not None:
+            await meeting.started.wait()
+        if step in self._over:
+            return True
+        if meeting is None or sender is None:
+            return False  # this task was started anew
+        meeting.pushers.discard(sender)
+        return meeting.arrived[sender.it.task] >= count
+
+    async def cleanup(self, call: Call) -> Reply:
+        """Steps are over."""
+        message: Any = call.message
+        for step in message.steps:
+            self.end(step, None)
+        return Reply()
+
+    async def cancel(self, call: Call) -> Reply:
+        """End a step, here with the error that ended it elsewhere."""
+        message: Any = call.message
+        self.end(message.step, error_of(message.cause))
+        return Reply()
+
+    # Those who are gone
+
+    def listen_to(self, tasks: Iterable[str]) -> None:
+        """Be connected to tasks that send something unasked: else nobody here would notice that they are lost."""
+        for task in tasks:
+            if self._peers.there(task) is None and task not in self._dialling:
+                self._dialling.add(task)
+                self._begin(self._dial(task))
+
+    async def _dial(self, task: str) -> None:
+        """Be connected to that task; if it was started anew, what it should have sent will never come."""
+        try:
+            peer = await self._peers.of(task)
+            status = await peer.request(GetStatus())
+            now = {device.name: device.incarnation for device in status.devices}
+            self._check_incarnations(task, now)
+        except errors.OpError as error:
+            self.lost(task, error)
+        finally:
+            self._dialling.discard(task)
+
+    def _check_incarnations(self, task: str, now: Mapping[str, int]) -> None:
+        for number, meeting in list(self.open.items()):
+            expected = meeting.senders.get(task, {})
+            if any(now.get(device) != incarnation for device, incarnation in expected.items()):
+                self.end(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
+
+    def lost(self, task: str, error: errors.OpError) -> None:
+        """A task is lost: the steps end that wait, or may wait, for what it sends unasked."""
+        for number, meeting in list(self.open.items()):
+            if task in meeting.senders:
+                self.end(number, error)
+
+    def forget_lost(self) -> None:
+        """The steps end of masters that are lost, and of tasks that are lost and may send to them."""
+        for number, meeting in list(self.open.items()):
+            if is_lost(meeting.owner):
+                self.end(number, errors.UnavailableError("the master that began the step is lost"))
+            elif lost := next(filter(is_lost, meeting.pushers), None):
+                task = lost.it.task
+                self.end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))
+
+    async def close(self) -> None:
+        """End all steps."""
+        for number in list(self.open):
+            self.end(number, errors.UnavailableError(f"{self.task} is stopping", task=self.task))
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+
+
+HANDLERS: Final[Mapping[type, Any]] = {
+    RecvTensor: Meetings.send,
+    Pushed: Meetings.pushed,
+    CleanupGraph: Meetings.cleanup,
+    CancelStep: Meetings.cancel,
+}
+"""What answers each request."""
+NOTES: Final[Mapping[type, Any]] = {PushTensors: Meetings.arrive}
+"""What hears each note."""
+
+__all__ = ["HANDLERS", "NOTES", "Meetings"]
