@@ -73,7 +73,7 @@ def _member(options: argparse.Namespace) -> Member:
         return resolve()
     member = Member(read_cluster(options.cluster), options.job, options.task)
     try:
-        member.address  # noqa: B018 - there is one
+        _ = member.address  # ValueError if it has none
     except ValueError as error:
         raise errors.InvalidArgumentError(f"{options.cluster}: {error}") from None
     return member

@@ -32,6 +32,10 @@ class Reason:
         return self.text or {NORMAL: "it was closed", LOST: "the connection was lost"}.get(self.code, str(self.code))
 
 
+DONE: Final = Reason()
+"""It was no longer needed."""
+
+
 class ClosedError(Exception):
     """The channel is closed, here or there; `reason` says why."""
 
@@ -59,7 +63,7 @@ class Channel(Protocol):
     async def receive(self) -> bytes:
         """The next frame. ClosedError if no more will come. Only one may wait at a time; cancelling takes nothing."""
 
-    async def close(self, reason: Reason = Reason()) -> None:
+    async def close(self, reason: Reason = DONE) -> None:
         """What was sent still arrives if the other end takes it at once; then no more does, here or there.
 
         Whoever waits gets a ClosedError. It takes a moment at most, whatever the other end does. May be called again.
@@ -92,6 +96,6 @@ class Network(Protocol):
 
 
 __all__ = [
-    "LONGEST_REASON", "LOST", "NORMAL", "REFUSED", "SILENT", "VIOLATION", "Accept", "Channel", "ClosedError",
+    "DONE", "LONGEST_REASON", "LOST", "NORMAL", "REFUSED", "SILENT", "VIOLATION", "Accept", "Channel", "ClosedError",
     "Listener", "Network", "Reason",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Annotated, Final
 
 from aioflow.net.kinds import Answer, Choice, Flag, Integer, Many, Message, Real, Text, verb
-from aioflow.net.limits import Limits
+from aioflow.net.limits import STANDARD, Limits
 
 VERSIONS: Final = (1,)
 """The versions of the protocol that are spoken here."""
@@ -42,7 +42,7 @@ class Hello(Message):
     target: TaskName = ""
     cluster: Digest = ""
     connection: ConnectionId = ""
-    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    limits: Limits = STANDARD
 
 
 @verb
@@ -64,7 +64,7 @@ class Welcome(Message):
     task: TaskName = ""
     cluster: Digest = ""
     connection: ConnectionId = ""
-    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    limits: Limits = STANDARD
 
 
 @verb

@@ -4,9 +4,10 @@ import dataclasses
 import itertools
 import secrets
 from collections.abc import Iterator
+from typing import Final
 
 from aioflow.config import Config
-from aioflow.net.limits import Limits
+from aioflow.net.limits import STANDARD, Limits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Settings:
         remembered: of how many requests it knows that they were asked, to recognise those that come again.
     """
 
-    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    limits: Limits = STANDARD
     silence: float = 5.0
     handshake: float = 5.0
     connections: int = 4096
@@ -55,4 +56,7 @@ class Settings:
         return cls(silence=config.heartbeat_timeout)
 
 
-__all__ = ["Identity", "Settings"]
+USUAL: Final = Settings()
+"""Where nothing else is said."""
+
+__all__ = ["USUAL", "Identity", "Settings"]

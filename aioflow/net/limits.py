@@ -49,4 +49,7 @@ class Limits:
         return min(nbytes, self.window // 2)
 
 
-__all__ = ["GIB", "INLINE", "KIB", "MIB", "Limits"]
+STANDARD: Final = Limits()
+"""Where nothing else is said."""
+
+__all__ = ["GIB", "INLINE", "KIB", "MIB", "STANDARD", "Limits"]

@@ -14,24 +14,24 @@ from aioflow.net.channel import REFUSED, VIOLATION, Channel, ClosedError, Networ
 from aioflow.net.codec import Envelope, ProtocolError, announcement
 from aioflow.net.control_verbs import VERSIONS, Hello, Welcome
 from aioflow.net.framing import frame_of
-from aioflow.net.identity import Identity, Settings
+from aioflow.net.identity import USUAL, Identity, Settings
 from aioflow.net.kinds import Message
-from aioflow.net.limits import Limits
+from aioflow.net.limits import STANDARD, Limits
 from aioflow.net.peer import Peer
 from aioflow.net.recent import Recent
 from aioflow.net.serving import Call, Handler
 
 M = TypeVar("M", bound=Message)
-_STANDARD: Final = Limits()
 
 
 async def _receive(channel: Channel, kind: type[M]) -> M:
     """The first message of a channel. ProtocolError if it is another."""
-    announced = announcement(await channel.receive(), _STANDARD)
+    announced = announcement(await channel.receive(), STANDARD)
     if announced.record.cls is not kind or announced.nbytes:
         raise ProtocolError(f"a channel begins with {kind.__name__}, not with {announced.record.name}")
-    message: Any = announced.envelope([]).message
-    return message  # type: ignore[no-any-return]
+    message = announced.envelope([]).message
+    assert isinstance(message, kind)
+    return message
 
 
 async def refuse_all(call: Call) -> Any:
@@ -49,7 +49,7 @@ async def connect(
     *,
     target: str = "",
     handler: Handler = refuse_all,
-    settings: Settings = Settings(),  # noqa: B008 - it is frozen
+    settings: Settings = USUAL,
 ) -> Peer:
     """The task that listens at an address, which has to be `target` if that is given.
 
@@ -91,7 +91,7 @@ async def _dial(
         async with limit:
             channel = await network.dial(address)
             stack.push_async_callback(channel.close)
-            channel.send(frame_of(Envelope(0, hello), _STANDARD))
+            channel.send(frame_of(Envelope(0, hello), STANDARD))
             welcome = await _receive(channel, Welcome)
         if welcome.version not in VERSIONS:
             raise ProtocolError(f"it welcomes to version {welcome.version}")
@@ -118,7 +118,7 @@ class Acceptor:
         peers: those that are there.
     """
 
-    def __init__(self, me: Identity, handler: Handler, settings: Settings = Settings()) -> None:  # noqa: B008
+    def __init__(self, me: Identity, handler: Handler, settings: Settings = USUAL) -> None:
         self.peers: Final[dict[str, Peer]] = {}
         self._me: Final = me
         self._handler: Final = handler
@@ -150,7 +150,7 @@ class Acceptor:
         me = self._me
         welcome = Welcome(version, me.incarnation, me.task, me.cluster, connection, limits)
         with contextlib.suppress(ClosedError):
-            channel.send(frame_of(Envelope(0, welcome), _STANDARD))
+            channel.send(frame_of(Envelope(0, welcome), STANDARD))
             await self._serve(channel, hello, connection, limits)
 
     def _refusal(self, hello: Hello) -> str:

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aioflow import errors
-from aioflow.net.channel import LOST, Accept, Channel, ClosedError, Reason
+from aioflow.net.channel import DONE, LOST, Accept, Channel, ClosedError, Reason
 from aioflow.net.framing import Frame
 
 CONGESTED: Final = 256 << 10
@@ -189,7 +189,7 @@ class MemoryChannel:
             await self._in.arrival()
         raise ClosedError(self._closed)
 
-    async def close(self, reason: Reason = Reason()) -> None:  # noqa: B008 - it is frozen
+    async def close(self, reason: Reason = DONE) -> None:
         """Closed, here at once and there when all that was sent has arrived."""
         self.end(reason)
 

@@ -31,6 +31,7 @@ from aioflow.net.serving import Handler, Serving
 A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger(__name__)
 _FORGETS: Final = 1.1
+"""By so much the shortest trip is taken to be longer each time: an old one says little of clocks that drift."""
 _BEATS: Final = 5
 """So often a peer is asked for a sign of life before it counts as silent."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, cast
 
 from aioflow import errors
 from aioflow.net.channel import Network
@@ -133,8 +133,7 @@ class Itself:
         limit = asyncio.timeout_at(deadline)
         try:
             async with limit:
-                answer: Any = await self._handler(Call(message, None, 0, deadline, trace))
-                return answer  # type: ignore[no-any-return]
+                return cast(A, await self._handler(Call(message, None, 0, deadline, trace)))
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise

@@ -17,7 +17,7 @@ from aiohttp.http import StreamWriter
 from aiohttp.web import WebSocketResponse
 
 from aioflow import errors
-from aioflow.net.channel import LONGEST_REASON, LOST, NORMAL, SILENT, VIOLATION, Channel, ClosedError, Reason
+from aioflow.net.channel import DONE, LONGEST_REASON, LOST, NORMAL, SILENT, VIOLATION, Channel, ClosedError, Reason
 from aioflow.net.credentials import Token
 from aioflow.net.framing import Frame
 from aioflow.net.limits import Limits
@@ -92,7 +92,7 @@ class WebSocketChannel:
             return Reason(VIOLATION, "a text came, and all messages are binary")
         return Reason(LOST)
 
-    async def close(self, reason: Reason = Reason()) -> None:  # noqa: B008 - it is frozen
+    async def close(self, reason: Reason = DONE) -> None:
         """Say why, if anybody can still hear it, and be gone."""
         if self._closed is None:
             self._closed = reason

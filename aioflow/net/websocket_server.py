@@ -13,7 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aioflow import errors
 from aioflow.net.channel import Accept, Channel
 from aioflow.net.credentials import Token, check_binding
-from aioflow.net.identity import Settings
+from aioflow.net.identity import USUAL, Settings
 from aioflow.net.websocket import CLOSING, HEADER, PATH, WebSocketChannel, dial, split_address
 
 _log: Final = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class WebSocketNetwork:
         server_tls: ssl.SSLContext | None = None,
         client_tls: ssl.SSLContext | None = None,
         origins: tuple[str, ...] = (),
-        settings: Settings = Settings(),  # noqa: B008 - it is frozen
+        settings: Settings = USUAL,
     ) -> None:
         self.token: Final = token
         self._server_tls: Final = server_tls

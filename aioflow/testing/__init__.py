@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """What needs the network is imported when it is first asked for."""
     if name in ("Chaos", "Mishap"):
-        from aioflow.testing import chaos as tools
-    elif name in ("SimulatedCluster", "cluster"):
-        from aioflow.testing import simulated_cluster as tools  # type: ignore[no-redef]
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(tools, name)
+        from aioflow.testing import chaos
+
+        return getattr(chaos, name)
+    if name in ("SimulatedCluster", "cluster"):
+        from aioflow.testing import simulated_cluster
+
+        return getattr(simulated_cluster, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [
