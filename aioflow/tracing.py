@@ -170,6 +170,15 @@ class RunMetadata:
         self._sent |= {key: (when + later, lanes[thread]) for key, when, thread in data["sent"]}
         self.transfers[:] = [self._with_sender(transfer) for transfer in self.transfers]
 
+    def add_step(self, step: int, other: "RunMetadata") -> None:
+        """Add what another step of this process has written down. Keys are told apart by the number of the step."""
+        self._traced = True
+        self.step_stats += other.step_stats
+        self.memory += other.memory
+        self._threads |= other._threads
+        self.transfers += [dataclasses.replace(each, key=f"{step:x};{each.key}") for each in other.transfers]
+        self._sent |= {f"{step:x};{key}": sent for key, sent in other._sent.items()}
+
     def _with_sender(self, transfer: Transfer) -> Transfer:
         """The transfer, with when and where it was sent, if that was written down in another process."""
         if transfer.sent is not None or transfer.key not in self._sent:

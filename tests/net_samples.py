@@ -29,6 +29,7 @@ from aioflow.net.master_verbs import (
     ExtendSession,
     InspectSession,
     ListDevices,
+    ListTasks,
     MakeCallable,
     PartialRun,
     PartialRunReady,
@@ -43,6 +44,7 @@ from aioflow.net.master_verbs import (
     SessionCreated,
     SessionExtended,
     StepDone,
+    TaskList,
     UseQueue,
 )
 from aioflow.net.worker_verbs import (
@@ -165,6 +167,8 @@ MESSAGES = [
     CloseSession(SESSION),
     ListDevices(SESSION),
     DeviceList((CPU, CPU)),
+    ListTasks(),
+    TaskList({"/job:worker/replica:0/task:0": "host:2222"}),
     Reset(("models",)),
     InspectSession(SESSION),
     Place(SESSION, ("x:0",), ("z:0",), ("train",)),

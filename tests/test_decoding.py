@@ -19,7 +19,7 @@ from PIL import Image
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels import example_wire
+from aioflow.kernels import example_wire, message_wire
 
 TABLE = json.loads((Path(__file__).parent / "data" / "input.json").read_text())
 EXAMPLES, PICTURES = TABLE["examples"], TABLE["pictures"]
@@ -272,8 +272,9 @@ def test_a_message_of_many_parts_is_read_once(monkeypatch):
         read.append(part[1] - part[0])
         return example_wire_fields(data, part)
 
-    example_wire_fields = example_wire._fields
-    monkeypatch.setattr(example_wire, "_fields", counted)
+    example_wire_fields = example_wire.fields
+    for module in (message_wire, example_wire):
+        monkeypatch.setattr(module, "fields", counted)
     parts = b"\x1a\x00" * 20_000
     entry = b"\x0a\x01a\x12" + varint(len(parts)) + parts
     features = b"\x0a" + varint(len(entry)) + entry

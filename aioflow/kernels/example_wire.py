@@ -5,28 +5,25 @@
     Feature          1: BytesList | 2: FloatList | 3: Int64List                 FeatureList    1: Feature, repeated
     a list           1: value, repeated; numbers may be packed
 
-A message is a number of fields: a varint that tells number and kind, and a value: a varint, 8 or 4 bytes, or a length
-and so many bytes. The depth is fixed, so nothing recurs; every length is compared with what is left before anything is
-done; unknown fields are left out. What is no such message is refused with ValueError.
+The depth is fixed, so nothing recurs; unknown fields are left out. What is no such message is refused with ValueError.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from aioflow.kernels import message_wire as wire
+from aioflow.kernels.message_wire import Part, content, fields, parts, read_varint
 from aioflow.values import AnyArray
 
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 BYTES, FLOATS, INTS = 1, 2, 3
 """The kinds of a feature, by the number of its field."""
 NAMES: Final = {BYTES: "strings", FLOATS: "floats", INTS: "integers"}
 _MOST: Final = (1 << 64) - 1
 _FEW: Final = 24
 
-Part = tuple[int, int]
-"""Where a message begins and ends in the bytes."""
 Feature = tuple[int, Any]
 """A kind, and its values: a list of bytes, or an array of float32 or int64."""
 Features = dict[bytes, Part]
@@ -36,57 +33,14 @@ Features = dict[bytes, Part]
 # Reading
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value & _MOST, at
-        shift += 7
-        if shift > 63:
-            raise ValueError(f"a number at byte {at} has more than 10 bytes")
-    raise ValueError(f"a number is cut off at byte {end}")
-
-
-def _fields(data: bytes, part: Part) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: number, kind, and where the value begins and ends."""
-    at, end = part
-    while at < end:
-        key, at = _varint(data, at, end)
-        number, kind = key >> 3, key & 7
-        if not 0 < number < 1 << 29:
-            raise ValueError(f"{number} is no number of a field, at byte {at}")
-        if kind == _BYTES:
-            length, at = _varint(data, at, end)
-        elif kind == _VARINT:
-            length = _varint(data, at, end)[1] - at
-        elif kind in (_EIGHT, _FOUR):
-            length = 8 if kind == _EIGHT else 4
-        else:
-            raise ValueError(f"a field of kind {kind} at byte {at}")
-        if length > end - at:
-            raise ValueError(f"{length} bytes are said to follow byte {at}, and there are {end - at}")
-        yield number, kind, at, at + length
-        at += length
-
-
-def _parts(data: bytes, part: Part, number: int) -> Iterator[Part]:
-    """Where the messages in the fields of that number are."""
-    for found, kind, begin, end in _fields(data, part):
-        if found == number and kind == _BYTES:
-            yield begin, end
-
-
 def _entries(data: bytes, part: Part, into: Features) -> None:
     """The entries of a map from names to messages."""
-    for entry in _parts(data, part, 1):
+    for entry in parts(data, part, 1):
         name, value = b"", (entry[1], entry[1])
-        for number, kind, begin, end in _fields(data, entry):
-            if kind == _BYTES and number == 1:
+        for number, kind, begin, end in fields(data, entry):
+            if kind == wire.BYTES and number == 1:
                 name = data[begin:end]
-            elif kind == _BYTES and number == 2:
+            elif kind == wire.BYTES and number == 2:
                 value = begin, end
         into[name] = value
 
@@ -94,7 +48,7 @@ def _entries(data: bytes, part: Part, into: Features) -> None:
 def features_of(data: bytes) -> Features:
     """Where the features of an Example are, or those of the context of a SequenceExample."""
     found: Features = {}
-    for part in _parts(data, (0, len(data)), 1):
+    for part in parts(data, (0, len(data)), 1):
         _entries(data, part, found)
     return found
 
@@ -102,22 +56,22 @@ def features_of(data: bytes) -> Features:
 def feature_lists_of(data: bytes) -> dict[bytes, list[Part]]:
     """Where the features of each list of a SequenceExample are."""
     found: Features = {}
-    for part in _parts(data, (0, len(data)), 2):
+    for part in parts(data, (0, len(data)), 2):
         _entries(data, part, found)
-    return {name: list(_parts(data, part, 1)) for name, part in found.items()}
+    return {name: list(parts(data, part, 1)) for name, part in found.items()}
 
 
 def feature_of(data: bytes, part: Part) -> Feature | None:
     """One feature: its kind and its values. None if it has no kind."""
     which = 0
     lists: list[Part] = []
-    for number, kind, begin, end in _fields(data, part):
-        if kind == _BYTES and number in NAMES:
+    for number, kind, begin, end in fields(data, part):
+        if kind == wire.BYTES and number in NAMES:
             if number != which:  # of several kinds the last counts
                 which, lists = number, []
             lists.append((begin, end))
     if which == BYTES:
-        return BYTES, [data[begin:end] for each in lists for begin, end in _parts(data, each, 1)]
+        return BYTES, [data[begin:end] for each in lists for begin, end in parts(data, each, 1)]
     return (which, np.concatenate([_numbers(data, each, which) for each in lists])) if which else None
 
 
@@ -125,18 +79,18 @@ def _numbers(data: bytes, part: Part, which: int) -> AnyArray:
     """The numbers of a list, packed or not."""
     pieces: list[AnyArray] = [np.empty(0, np.float32 if which == FLOATS else np.int64)]
     single: list[Any] = []
-    for number, kind, begin, end in _fields(data, part):
+    for number, kind, begin, end in fields(data, part):
         if number != 1:
             continue
-        if kind == _BYTES:
+        if kind == wire.BYTES:
             if single:
                 pieces.append(np.array(single, pieces[0].dtype))
                 single = []
             pieces.append(_floats(data, begin, end) if which == FLOATS else _integers(data, begin, end))
-        elif which == FLOATS and kind == _FOUR:
+        elif which == FLOATS and kind == wire.FOUR:
             single.append(struct.unpack_from("<f", data, begin)[0])
-        elif which == INTS and kind == _VARINT:
-            single.append(_signed(_varint(data, begin, end)[0]))
+        elif which == INTS and kind == wire.VARINT:
+            single.append(_signed(read_varint(data, begin, end)[0]))
     return np.concatenate([*pieces, np.array(single, pieces[0].dtype)])
 
 
@@ -150,7 +104,7 @@ def _integers(data: bytes, begin: int, end: int) -> AnyArray:
     if end - begin < _FEW:
         values = []
         while begin < end:
-            value, begin = _varint(data, begin, end)
+            value, begin = read_varint(data, begin, end)
             values.append(_signed(value))
         return np.array(values, np.int64)
     array = np.frombuffer(data, np.uint8, end - begin, begin)
@@ -175,19 +129,6 @@ def _signed(value: int) -> int:
 # Writing
 
 
-def _as_varint(value: int) -> bytes:
-    made = bytearray()
-    while value > 127:
-        made.append(value & 127 | 128)
-        value >>= 7
-    made.append(value)
-    return bytes(made)
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _as_varint(number << 3 | _BYTES) + _as_varint(len(content)) + content
-
-
 def make_feature(values: Any) -> bytes:
     """The bytes of one feature: strings, floats or integers, one or several. TypeError for anything else."""
     if isinstance(values, (bytes, str)):
@@ -200,10 +141,10 @@ def make_feature(values: Any) -> bytes:
     if array.dtype.kind in "OSU":
         return _strings(array.tolist())
     if array.dtype.kind in "biu":
-        return _field(INTS, _field(1, b"".join([_as_varint(int(value) & _MOST) for value in array.tolist()])))
+        return content(INTS, content(1, b"".join([wire.varint(int(value) & _MOST) for value in array.tolist()])))
     if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
         raise TypeError(f"a feature is made of strings, floats or integers, not of {array.dtype}")
-    return _field(FLOATS, _field(1, array.astype("<f4").tobytes()))
+    return content(FLOATS, content(1, array.astype("<f4").tobytes()))
 
 
 def _strings(values: Iterable[Any]) -> bytes:
@@ -211,12 +152,14 @@ def _strings(values: Iterable[Any]) -> bytes:
     for value in values:
         if not isinstance(value, (bytes, str)):
             raise TypeError(f"a feature is made of strings, floats or integers, not of {value!r}")
-        made.append(_field(1, value.encode() if isinstance(value, str) else value))
-    return _field(BYTES, b"".join(made))
+        made.append(content(1, value.encode() if isinstance(value, str) else value))
+    return content(BYTES, b"".join(made))
 
 
 def _map(entries: Mapping[str, bytes]) -> bytes:
-    return b"".join(_field(1, _field(1, name.encode()) + _field(2, value)) for name, value in sorted(entries.items()))
+    return b"".join(
+        content(1, content(1, name.encode()) + content(2, value)) for name, value in sorted(entries.items())
+    )
 
 
 def make_example(features: Mapping[str, Any]) -> bytes:
@@ -226,7 +169,7 @@ def make_example(features: Mapping[str, Any]) -> bytes:
 
         record = af.io.make_example({"label": 7, "image": png, "weights": [0.5, 0.25]})
     """
-    return _field(1, _map({name: make_feature(values) for name, values in features.items()}))
+    return content(1, _map({name: make_feature(values) for name, values in features.items()}))
 
 
 def make_sequence_example(
@@ -234,11 +177,11 @@ def make_sequence_example(
 ) -> bytes:
     """The bytes of a SequenceExample: features of the whole, and by name lists of features, one for each step."""
     lists = {
-        name: b"".join([_field(1, make_feature(values)) for values in steps])
+        name: b"".join([content(1, make_feature(values)) for values in steps])
         for name, steps in (feature_lists or {}).items()
     }
     whole = _map({name: make_feature(values) for name, values in (context or {}).items()})
-    return _field(1, whole) + _field(2, _map(lists))
+    return content(1, whole) + content(2, _map(lists))
 
 
 __all__ = ["feature_lists_of", "feature_of", "features_of", "make_example", "make_feature", "make_sequence_example"]

@@ -8,8 +8,9 @@ import numpy as np
 
 from aioflow import dtypes, errors
 from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, float32, int64
-from aioflow.kernels.example_wire import NAMES, Part, feature_lists_of, feature_of, features_of
+from aioflow.kernels.example_wire import NAMES, feature_lists_of, feature_of, features_of
 from aioflow.kernels.families import CPU
+from aioflow.kernels.message_wire import Part
 from aioflow.op import NodeView, op
 from aioflow.values import AnyArray
 

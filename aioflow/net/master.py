@@ -23,6 +23,7 @@ from aioflow.net.master_verbs import (
     ExtendSession,
     InspectSession,
     ListDevices,
+    ListTasks,
     MakeCallable,
     PartialRun,
     PartialRunReady,
@@ -37,6 +38,7 @@ from aioflow.net.master_verbs import (
     SessionCreated,
     SessionExtended,
     StepDone,
+    TaskList,
     UseQueue,
 )
 from aioflow.net.peers import Peers
@@ -184,6 +186,10 @@ class Master:
             return DeviceList(_devices(self._session(message.session).devices))
         return DeviceList(await self._all_devices(earlier(call.deadline)))
 
+    async def list_tasks(self, call: Call) -> TaskList:
+        """The tasks of the cluster."""
+        return TaskList(dict(self._addresses))
+
     async def inspect(self, call: Call) -> Inspected:
         """What the steps of a session wait for, what the memory of its tasks holds."""
         message: Any = call.message
@@ -266,6 +272,7 @@ HANDLERS: Final[Mapping[type, Any]] = {
     RunCallable: Master.run_callable,
     ReleaseCallable: Master.release_callable,
     ListDevices: Master.list_devices,
+    ListTasks: Master.list_tasks,
     CloseSession: Master.close_session,
 }
 """What answers each request."""

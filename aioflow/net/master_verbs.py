@@ -1,9 +1,10 @@
 """What a client asks a master, the task that runs its session."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated
 
-from aioflow.net.control_verbs import Reply
+from aioflow.net.control_verbs import TASK, Reply
 from aioflow.net.fields import (
     Count,
     Data,
@@ -17,8 +18,10 @@ from aioflow.net.fields import (
     Switch,
     Values,
 )
-from aioflow.net.kinds import Answer, Many, Request, verb
+from aioflow.net.kinds import Answer, Many, Request, Table, Text, verb
 from aioflow.net.worker_verbs import PLACE, Inspected, QueueServed
+
+_Addresses = Annotated[Mapping[str, str], Table(Text(1024), Text(256, TASK))]
 
 
 @verb
@@ -200,6 +203,20 @@ class ListDevices(Request[DeviceList]):
     """Which devices does the session have; without a session, the cluster?"""
 
     session: SessionId | None = None
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskList(Answer):
+    """The tasks of the cluster: their addresses, by name."""
+
+    addresses: _Addresses = dataclasses.field(default_factory=dict)
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListTasks(Request[TaskList]):
+    """Which tasks does the cluster have, whether they are there or not?"""
 
 
 @verb

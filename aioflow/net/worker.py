@@ -220,7 +220,7 @@ class Worker:
             meeting.step = None
         self.meetings.has_run(message.step, graph.sends)
         for recorder in self._recorders:
-            recorder.add_plain(metadata.to_plain(0.0), 0.0)
+            recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""
         return GraphRan({str(index): value for index, value in enumerate(fetched)}, packed)
 

@@ -1,0 +1,84 @@
+"""Messages in protocol buffers' encoding, taken apart and put together field by field.
+
+A message is a number of fields: a varint that tells number and kind, and a value: a varint, 8 or 4 bytes, or a length
+and so many bytes. Nothing recurs here; every length is compared with what is left before anything is done.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
+"""The kinds of a field."""
+_MOST: Final = (1 << 64) - 1
+
+Part = tuple[int, int]
+"""Where a message begins and ends in the bytes."""
+
+
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """The number that begins there, and where what follows it does. ValueError if it is cut off, or too long."""
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & _MOST, at
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"a number at byte {at} has more than 10 bytes")
+    raise ValueError(f"a number is cut off at byte {end}")
+
+
+def fields(data: bytes, part: Part) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message: number, kind, and where the value begins and ends."""
+    at, end = part
+    while at < end:
+        key, at = read_varint(data, at, end)
+        number, kind = key >> 3, key & 7
+        if not 0 < number < 1 << 29:
+            raise ValueError(f"{number} is no number of a field, at byte {at}")
+        if kind == BYTES:
+            length, at = read_varint(data, at, end)
+        elif kind == VARINT:
+            length = read_varint(data, at, end)[1] - at
+        elif kind in (EIGHT, FOUR):
+            length = 8 if kind == EIGHT else 4
+        else:
+            raise ValueError(f"a field of kind {kind} at byte {at}")
+        if length > end - at:
+            raise ValueError(f"{length} bytes are said to follow byte {at}, and there are {end - at}")
+        yield number, kind, at, at + length
+        at += length
+
+
+def parts(data: bytes, part: Part, number: int) -> Iterator[Part]:
+    """Where the messages in the fields of that number are."""
+    for found, kind, begin, end in fields(data, part):
+        if found == number and kind == BYTES:
+            yield begin, end
+
+
+def varint(value: int) -> bytes:
+    """A number from 0 on."""
+    made = bytearray()
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    made.append(value)
+    return bytes(made)
+
+
+def content(field: int, data: bytes) -> bytes:
+    """A field of bytes."""
+    return varint(field << 3 | BYTES) + varint(len(data)) + data
+
+
+def number(field: int, value: int) -> bytes:
+    """A field of a number from 0 on."""
+    return varint(field << 3 | VARINT) + varint(value)
+
+
+__all__ = [
+    "BYTES", "EIGHT", "FOUR", "VARINT", "Part", "content", "fields", "number", "parts", "read_varint", "varint",
+]  # fmt: skip
