@@ -65,6 +65,7 @@ class Master:
         self._addresses: Final = addresses
         self._config: Final = config
         self._sessions: Final[dict[str, MasterSession]] = {}
+        self._ending: Final[set[asyncio.Task[None]]] = set()
         self._peers: Final = peers
 
     async def create(self, call: Call) -> SessionCreated:
@@ -80,7 +81,7 @@ class Master:
             await session.extend(message.graph, message.constants, 0)
             await session.begin(session.tasks, limit)
         except BaseException:
-            await asyncio.shield(asyncio.get_running_loop().create_task(session.close()))
+            await self._end(session)
             raise
         self._sessions[number] = session
         return SessionCreated(number, tuple(devices))
@@ -233,24 +234,33 @@ class Master:
         message: Any = call.message
         session = self._sessions.pop(message.session, None)
         if session is not None:
-            await session.close()
+            await self._end(session)
         return Reply()
+
+    async def _end(self, session: MasterSession) -> None:
+        """The session is over on all tasks. It ends there, too, if who waits for that does not any more."""
+        task = asyncio.get_running_loop().create_task(session.close(), name="closing a session")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        await asyncio.shield(task)
 
     async def forget_lost(self) -> None:
         """The sessions of clients that are lost end."""
         for number, session in list(self._sessions.items()):
             if session.owner is not None and session.owner.end is not None and number in self._sessions:
                 del self._sessions[number]
-                await session.close()
+                await self._end(session)
 
     async def close(self) -> None:
         """End all sessions."""
         await self._end_all()
+        while self._ending:
+            await asyncio.wait(self._ending)
 
     async def _end_all(self) -> None:
         sessions = list(self._sessions.values())
         self._sessions.clear()
-        await asyncio.gather(*[session.close() for session in sessions])
+        await asyncio.gather(*[self._end(session) for session in sessions])
 
 
 def _devices(devices: Sequence[DeviceAttributes]) -> tuple[Device, ...]:
