@@ -1,0 +1,30 @@
+"""Checkpoints: directories of safetensors files, an index in Hugging Face's form, and a manifest that is written last.
+
+    model.ckpt-1234/
+        model-00001-of-00002.safetensors
+        model-00002-of-00002.safetensors
+        model.safetensors.index.json
+        manifest.json
+
+A directory without a valid manifest is no checkpoint. Nothing here knows of graphs or sessions, or waits: what reads
+and writes blocks, and is called on threads.
+"""
+
+from aioflow.checkpoint.differences import differences
+from aioflow.checkpoint.directory import (
+    delete_checkpoint,
+    latest_checkpoint,
+    list_checkpoints,
+    sweep,
+    write_pointer,
+)
+from aioflow.checkpoint.draft import Draft, Piece
+from aioflow.checkpoint.importing import import_safetensors
+from aioflow.checkpoint.reading import Checkpoint, Stored
+from aioflow.checkpoint.records import ShardRecord
+from aioflow.checkpoint.retention import Retention
+
+__all__ = [
+    "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "Stored", "delete_checkpoint", "differences",
+    "import_safetensors", "latest_checkpoint", "list_checkpoints", "sweep", "write_pointer",
+]  # fmt: skip

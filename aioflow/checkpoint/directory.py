@@ -1,0 +1,176 @@
+"""A directory with checkpoints: which are there, which is the newest, what is left over of drafts.
+
+What is there is found by looking. The text file `checkpoint`, which TensorFlow's users know, is written for people.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from aioflow import errors
+from aioflow.checkpoint.manifest import INDEX, MANIFEST, read_manifest
+from aioflow.checkpoint.place import located
+from aioflow.checkpoint.reading import Checkpoint
+from aioflow.checkpoint.storage import Storage
+from aioflow.files import FILES, Files, Path, as_name
+
+_NAME: Final = r"model-\d{5,}-of-\d{5,}(?:\.saved-([A-Za-z0-9_\-]{1,64}))?\.safetensors"
+_SHARD: Final = re.compile(_NAME)
+_DRAFT: Final = re.compile(r"\..+\.(?:([A-Za-z0-9_\-]{1,64})\.draft|deleted)")
+_PART: Final = re.compile(rf"(checkpoint|{_NAME}|{re.escape(MANIFEST)}|{re.escape(INDEX)})\.[0-9a-f]{{8}}\.part")
+_NOT_ONE: Final = (
+    errors.NotFoundError, errors.DataLossError, errors.FailedPreconditionError, errors.UnimplementedError,
+    errors.PermissionDeniedError, errors.ResourceExhaustedError,
+)  # fmt: skip
+"""How opening ends if something is no checkpoint; not if it cannot be reached now."""
+
+
+def list_checkpoints(directory: Path, files: Files = FILES) -> list[Checkpoint]:
+    """The checkpoints in a directory, as `Checkpoint.open` gives them, the newest last; what is damaged is left out."""
+    given, storage = _storage(directory, files)
+    paths = [f"{given}/{entry}" for entry in storage.entries() if not entry.startswith(".")]
+    found = [checkpoint for checkpoint in (_opened(path, files) for path in paths) if checkpoint is not None]
+    return sorted(found, key=lambda checkpoint: (checkpoint.created, checkpoint.path))
+
+
+def latest_checkpoint(directory: Path, files: Files = FILES) -> str | None:
+    """The path of the newest checkpoint in a directory that is whole; None if there is none."""
+    found = list_checkpoints(directory, files)
+    return found[-1].path if found else None
+
+
+def delete_checkpoint(path: Path, files: Files = FILES) -> None:
+    """There is no checkpoint at that path. Files beside it in its folder stay, and so does what was no checkpoint."""
+    storage, name = located(as_name(path).rstrip("/"), files)
+    entries = storage.entries(name)
+    if MANIFEST not in entries:
+        return
+    if storage.renames and all(map(_is_own, entries)):
+        storage.remove(_going(name))
+        storage.move(name, _going(name))
+        storage.remove(_going(name))
+        return
+    storage.remove(f"{name}/{MANIFEST}")
+    storage.remove(f"{name}/{INDEX}")
+    sweep_shards(storage, name, ())
+    if not storage.entries(name):
+        storage.remove(name)
+
+
+def write_pointer(directory: Path, paths: Sequence[str], files: Files = FILES) -> None:
+    """The file `checkpoint` of a directory says, as TensorFlow's does, which checkpoints were saved last, newest last.
+
+    It is for people: nothing here believes it.
+    """
+    _, storage = _storage(directory, files)
+    names = [json.dumps(path.rstrip("/").rpartition("/")[2]) for path in paths]
+    lines = [f"model_checkpoint_path: {names[-1]}", *(f"all_model_checkpoint_paths: {name}" for name in names)]
+    storage.write("checkpoint", [memoryview("\n".join([*lines, ""]).encode())])
+
+
+def sweep(directory: Path, live: Collection[str] = (), files: Files = FILES) -> None:
+    """Nothing is left in the directory of drafts that were given up, and of deleting, as when a process died.
+
+    `live` are the tokens of those that are still being written. Nobody may commit one meanwhile, so it is for whoever
+    commits them to call.
+    """
+    _, storage = _storage(directory, files)
+    for entry in storage.entries():
+        draft = _DRAFT.fullmatch(entry)
+        if _PART.fullmatch(entry) or (draft is not None and draft[1] not in live):
+            storage.remove(entry)
+        elif not entry.startswith("."):
+            for part in filter(_PART.fullmatch, storage.entries(entry)):
+                storage.remove(f"{entry}/{part}")
+            for file, token in _strays(storage, entry):
+                if token not in live:
+                    storage.remove(f"{entry}/{file}")
+
+
+def _going(name: str) -> str:
+    """The name of a folder with a checkpoint that is being deleted."""
+    return f".{name}.deleted"
+
+
+def shard_name(number: int, count: int, token: str | None = None) -> str:
+    """The name of a shard; with a token, one that no other draft's has."""
+    return f"model-{number + 1:05}-of-{count:05}{f'.saved-{token}' if token else ''}.safetensors"
+
+
+def is_free(storage: Storage, name: str) -> bool:
+    """Whether a checkpoint may be put there: there is nothing, an older one, or what is left over of drafts."""
+    entries = storage.entries(name)
+    if MANIFEST not in entries:
+        return all(_is_own(entry) and _token(entry) != "" for entry in entries)
+    try:
+        read_manifest(storage, name, name)
+    except _NOT_ONE:
+        return all(map(_is_own, entries))
+    return True
+
+
+def _is_own(entry: str) -> bool:
+    """Whether it is what a file of a checkpoint is called."""
+    return entry in (MANIFEST, INDEX) or any(kind.fullmatch(entry) for kind in (_SHARD, _PART))
+
+
+def _token(entry: str) -> str | None:
+    """The token in the name of a shard, empty if it has none; None for what is no shard."""
+    shard = _SHARD.fullmatch(entry)
+    return None if shard is None else shard[1] or ""
+
+
+def draft_name(name: str, token: str) -> str:
+    """The name of the folder in which a draft is written."""
+    return f".{name}.{token}.draft"
+
+
+def sweep_draft(storage: Storage, name: str, token: str) -> None:
+    """Nothing is left of the draft of that checkpoint with that token, but what was committed."""
+    storage.remove(draft_name(name, token))
+    for file, made_by in _strays(storage, name):
+        if made_by == token:
+            storage.remove(f"{name}/{file}")
+
+
+def sweep_shards(storage: Storage, name: str, kept: Collection[str]) -> None:
+    """The folder of a checkpoint has no other shards than these."""
+    for entry in storage.entries(name):
+        if _token(entry) is not None and entry not in kept:
+            storage.remove(f"{name}/{entry}")
+
+
+def _strays(storage: Storage, name: str) -> Iterator[tuple[str, str]]:
+    """The shards in a folder that its manifest does not name, and their tokens; if it has no manifest, all with tokens.
+
+    None if there is a manifest that cannot be read, for it may be of another version, and name them.
+    """
+    shards = [(entry, token) for entry in storage.entries(name) if (token := _token(entry)) is not None]
+    try:
+        kept = {shard.file for shard in read_manifest(storage, name, name).shards} if shards else set()
+    except errors.NotFoundError:
+        kept = {entry for entry, token in shards if not token}
+    except _NOT_ONE:
+        return
+    yield from ((entry, token) for entry, token in shards if entry not in kept)
+
+
+def _opened(path: str, files: Files) -> Checkpoint | None:
+    try:
+        return Checkpoint.open(path, files)
+    except _NOT_ONE:
+        return None
+
+
+def _storage(directory: Path, files: Files) -> tuple[str, Storage]:
+    """The directory's name, and what it has in it."""
+    name = as_name(directory)
+    given = name.rstrip("/") or name[:1] or "."
+    return given, located(f"{given}/_", files)[0]
+
+
+__all__ = [
+    "delete_checkpoint", "draft_name", "is_free", "latest_checkpoint", "list_checkpoints", "shard_name", "sweep",
+    "sweep_draft", "sweep_shards", "write_pointer",
+]  # fmt: skip

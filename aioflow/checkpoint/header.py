@@ -1,0 +1,110 @@
+"""The header of a safetensors file: 8 bytes of its length, and JSON that says where each tensor lies.
+
+    u64 length, little-endian | {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...} | bytes
+
+Offsets count from the end of the header; tensors follow one another without gaps and end with the file.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.checkpoint.encoding import BY_CODE, Shape
+from aioflow.checkpoint.records import LARGEST, MOST_AXES, Entry, ShardRecord, field, header_entries
+from aioflow.checkpoint.storage import Source
+
+LONGEST: Final = 100_000_000
+"""The longest header that readers of safetensors accept."""
+_LENGTH: Final = struct.Struct("<Q")
+_ALIGNED: Final = 64
+
+
+def header(entries: Sequence[Entry]) -> bytes:
+    """The header of a file with these tensors in this order, their offsets not yet known."""
+    told = {}
+    begin = 0
+    for key, (code, shape, size) in header_entries(entries).items():
+        told[key] = {"dtype": code, "shape": [*shape], "data_offsets": [begin, begin + size]}
+        begin += size
+    text = json.dumps(told, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
+    if len(text) > LONGEST:
+        raise errors.InvalidArgumentError(f"{len(entries)} tensors are too many for a shard: use more shards")
+    return _LENGTH.pack(len(text)) + text
+
+
+def _read_header(file: str, source: Source) -> bytes:
+    """The header of that file, with its length. DataLossError if it has none that can be."""
+    start = bytearray(min(_LENGTH.size, source.size))
+    source.read_into(0, memoryview(start))
+    length = _LENGTH.unpack(start)[0] if len(start) == _LENGTH.size else LARGEST
+    if length > min(LONGEST, source.size - _LENGTH.size):
+        raise errors.DataLossError(f"{file!r} is no safetensors file: {source.size} bytes hold no header of {length}")
+    whole = bytearray(_LENGTH.size + length)
+    source.read_into(0, memoryview(whole))
+    return bytes(whole)
+
+
+def described(file: str, source: Source, number: int = 0, count: int = 1) -> ShardRecord:
+    """What a safetensors file says of itself, without checksums. DataLossError if it cannot be."""
+    raw = _read_header(file, source)
+    told = parsed(file, raw[_LENGTH.size :])
+    entries = [_entry(file, key, value, len(raw)) for key, value in told.items() if key != "__metadata__"]
+    entries.sort(key=lambda entry: (entry.offset, entry.size))
+    record = ShardRecord(number, count, file, source.size, tuple(entries))
+    record.check()
+    if record.begin != len(raw):
+        raise errors.DataLossError(f"{file!r} has bytes between its header and its tensors")
+    return record
+
+
+def matches(record: ShardRecord, source: Source) -> bool:
+    """Whether a file has the size, and a header of the tensors, that its record says. DataLossError if it has none."""
+    if source.size != record.size:
+        return False
+    found = described(record.file, source)
+    return found.begin == record.begin and header_entries(found.entries) == header_entries(record.entries)
+
+
+def _entry(file: str, key: str, value: Any, begin: int) -> Entry:
+    code, shape, offsets = (field(value, name, kind) for name, kind in _FIELDS.items())
+    dtype = BY_CODE.get(code)
+    if dtype is None:
+        raise errors.UnimplementedError(f"{key!r} in {file!r} is of {code!r}; known are {', '.join(BY_CODE)}")
+    numbers = [*shape, *offsets]
+    if len(offsets) != 2 or len(shape) > MOST_AXES or not all(type(n) is int and 0 <= n <= LARGEST for n in numbers):
+        raise errors.DataLossError(f"{key!r} in {file!r} cannot be of shape {shape} at {offsets}")
+    sizes: Shape = tuple(shape)
+    entry = Entry(key, key, dtype, sizes, (0,) * len(sizes), sizes, begin + offsets[0], offsets[1] - offsets[0], ())
+    entry.check()
+    return entry
+
+
+_FIELDS: Final[Mapping[str, Any]] = {"dtype": str, "shape": list, "data_offsets": list}
+
+
+def parsed(file: str, text: bytes) -> dict[str, Any]:
+    """The JSON object. DataLossError if it is none, or one that says something twice."""
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        raise errors.DataLossError(f"{file!r} is damaged: {error}") from None
+    if not isinstance(found, dict):
+        raise errors.DataLossError(f"{file!r} holds no JSON object")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+__all__ = ["described", "header", "matches", "parsed"]

@@ -1,0 +1,121 @@
+"""The manifest of a checkpoint, written last.
+
+It alone says what is a checkpoint, and which files are part of it:
+
+    {"format": "aioflow checkpoint", "version": 1, "created": 1760000000.0, "facts": {...}, "shards": [...],
+     "checksum": 1234567890}
+
+Shards are as `ShardRecord.to_json` gives them, the checksum is the CRC-32 of all before its comma.
+"""
+
+import json
+import math
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.checkpoint.header import parsed
+from aioflow.checkpoint.records import Entry, ShardRecord, field, pieces_by_name
+from aioflow.checkpoint.storage import Source, Storage
+
+MANIFEST: Final = "manifest.json"
+INDEX: Final = "model.safetensors.index.json"
+FORMAT: Final = "aioflow checkpoint"
+VERSION: Final = 1
+_CHECKSUM: Final = b',"checksum":'
+LARGEST_JSON: Final = 1 << 28
+"""A manifest or an index of more bytes is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a checkpoint is made of.
+
+    Attributes:
+        created: when, in seconds since 1970.
+        facts: what whoever saved it wanted to be known.
+        shards: its files.
+    """
+
+    created: float
+    facts: Mapping[str, Any]
+    shards: tuple[ShardRecord, ...]
+
+    def to_bytes(self) -> bytes:
+        """It as JSON. InvalidArgumentError if the facts cannot be."""
+        told = {
+            "format": FORMAT,
+            "version": VERSION,
+            "created": float(self.created),
+            "facts": self.facts,
+            "shards": [shard.to_json() for shard in self.shards],
+        }
+        try:
+            text = json.dumps(told, allow_nan=False, separators=(",", ":")).encode()[:-1]
+        except (TypeError, ValueError, RecursionError) as error:
+            raise errors.InvalidArgumentError(f"the facts of a checkpoint are what JSON can hold: {error}") from None
+        return text + _CHECKSUM + b"%d}" % zlib.crc32(text)
+
+    @classmethod
+    def from_bytes(cls, file: str, text: bytes) -> "Manifest":
+        """What was so written. DataLossError if it cannot be, UnimplementedError if it is of another version."""
+        data = parsed(file, text)
+        if data.get("format") != FORMAT:
+            raise errors.DataLossError(f"{file!r} is no manifest of a checkpoint")
+        version = data.get("version")
+        if type(version) is not int or version != VERSION:
+            raise errors.UnimplementedError(
+                f"{file!r} is of version {version!r}, this aioflow reads {VERSION}: use the one it is from"
+            )
+        if field(data, "checksum", int) != zlib.crc32(text[: text.rfind(_CHECKSUM)]):
+            raise errors.DataLossError(f"{file!r} is damaged: it does not agree with its checksum")
+        created = field(data, "created", float)
+        if not math.isfinite(created):
+            raise errors.DataLossError(f"{file!r} was written at no time there is: {created}")
+        shards = tuple(map(ShardRecord.from_json, field(data, "shards", list)))
+        check_whole(shards)
+        return cls(created, field(data, "facts", dict), shards)
+
+
+def check_whole(shards: Iterable[ShardRecord]) -> dict[str, list[tuple[str, Entry]]]:
+    """The pieces of each tensor. DataLossError if shards are missing or there twice, or tensors are not whole."""
+    shards = tuple(shards)
+    numbers, counts = sorted(shard.number for shard in shards), {shard.count for shard in shards}
+    if counts != {len(shards)} or numbers != [*range(len(shards))] or len({s.file for s in shards}) != len(shards):
+        told = ", ".join(f"{shard.number + 1} of {shard.count}" for shard in shards)
+        raise errors.DataLossError(f"the shards of a checkpoint are not all there once: {told or 'there are none'}")
+    return pieces_by_name(shards)
+
+
+def index(shards: Iterable[ShardRecord]) -> bytes:
+    """The index of the files, in Hugging Face's form, in which each piece has the name of its file."""
+    placed = {entry.key: shard.file for shard in shards for entry in shard.entries}
+    total = sum(entry.size for shard in shards for entry in shard.entries)
+    return json.dumps({"metadata": {"total_size": total}, "weight_map": placed}, indent=2).encode()
+
+
+def read_manifest(storage: Storage, folder: str, called: str) -> Manifest:
+    """The manifest of the checkpoint in that folder, which errors call so. NotFoundError if there is none."""
+    return Manifest.from_bytes(f"{called}/{MANIFEST}", read_json(storage, f"{folder}/{MANIFEST}", called))
+
+
+def read_json(storage: Storage, name: str, called: str) -> bytes:
+    """All of a small file in a folder that errors call so. ResourceExhaustedError if it is not small."""
+    source = storage.open(name)
+    try:
+        return _read(f"{called}/{name.rpartition('/')[2]}", source)
+    finally:
+        source.close()
+
+
+def _read(file: str, source: Source) -> bytes:
+    if source.size > LARGEST_JSON:
+        raise errors.ResourceExhaustedError(f"{file!r} has {source.size} bytes; at most {LARGEST_JSON} are read")
+    whole = bytearray(source.size)
+    source.read_into(0, memoryview(whole))
+    return bytes(whole)
+
+
+__all__ = ["INDEX", "MANIFEST", "Manifest", "check_whole", "index", "read_json", "read_manifest"]

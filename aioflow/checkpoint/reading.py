@@ -1,0 +1,233 @@
+"""A checkpoint that is read: what it holds is checked when it is opened, its bytes when they are read."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.checkpoint.blocks import read_range
+from aioflow.checkpoint.encoding import Shape, bytes_of, texts
+from aioflow.checkpoint.header import matches
+from aioflow.checkpoint.manifest import MANIFEST, check_whole, read_manifest
+from aioflow.checkpoint.place import located
+from aioflow.checkpoint.records import Entry, ShardRecord
+from aioflow.checkpoint.storage import Source, Storage
+from aioflow.dtypes import DType, string
+from aioflow.files import FILES, Files, Path, as_name
+from aioflow.values import AnyArray
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tensor in a checkpoint.
+
+    Attributes:
+        dtype: its dtype.
+        shape: its shape.
+        pieces: in which files its pieces lie, and where, in the order of where they begin in the tensor.
+    """
+
+    dtype: DType
+    shape: Shape
+    pieces: tuple[tuple[str, Entry], ...]
+
+
+class Checkpoint:
+    """A checkpoint that is there. All methods block, so they are called on threads, several at once if need be.
+
+    No file is held between calls, so there is nothing to close.
+
+    Attributes:
+        path: where it is, as it was given.
+        tensors: what it holds, by name.
+        facts: what whoever saved it wanted to be known.
+        created: when it was saved, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        storage: Storage,
+        folder: str,
+        shards: Sequence[ShardRecord],
+        facts: Mapping[str, Any],
+        created: float,
+    ) -> None:
+        self.path: Final = path
+        self.facts: Final = facts
+        self.created: Final = created
+        self.tensors: Final[Mapping[str, Stored]] = {
+            name: Stored(pieces[0][1].dtype, pieces[0][1].full_shape, tuple(pieces))
+            for name, pieces in check_whole(shards).items()
+        }
+        self._storage, self._folder, self._shards = storage, folder, tuple(shards)
+
+    @classmethod
+    def open(cls, path: Path, files: Files = FILES) -> "Checkpoint":
+        """The checkpoint at that path, whose manifest is valid, and whose files have the sizes that it says.
+
+        NotFoundError if there is none, DataLossError if it is damaged, UnimplementedError if it is of another version,
+        PermissionDeniedError if it names or links files elsewhere.
+        """
+        given = as_name(path).rstrip("/")
+        storage, name = located(given, files)
+        try:
+            manifest = read_manifest(storage, name, given)
+        except errors.NotFoundError:
+            raise errors.NotFoundError(f"there is no checkpoint {given!r}: it has no {MANIFEST}") from None
+        found = cls(given, storage, f"{name}/", manifest.shards, manifest.facts, manifest.created)
+        found._check_sizes()
+        return found
+
+    def read(
+        self,
+        name: str,
+        start: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
+        out: AnyArray | None = None,
+    ) -> AnyArray:
+        """The tensor, or the slice of it that begins there and has that shape, joined from its pieces.
+
+        It is read into `out`, which is returned, if that is given. Besides the result at most a part of one piece is
+        held. NotFoundError if there is no such tensor, InvalidArgumentError for a slice or an `out` that does not fit,
+        DataLossError if what was read does not agree with its checksums.
+        """
+        stored = self.tensors.get(name)
+        if stored is None:
+            raise errors.NotFoundError(f"checkpoint {self.path!r} has no tensor {name!r}")
+        box = _box(name, stored, start, shape)
+        if stored.dtype is string:
+            whole = self._texts(name, stored)[_slices(box, (0,) * len(stored.shape))]
+            return whole.copy() if out is None else _filled(_checked(name, stored, box[1], out), whole)
+        out = np.empty(box[1], stored.dtype.np) if out is None else _checked(name, stored, box[1], out)
+        for file, piece in stored.pieces:
+            self._read_piece(file, piece, box, out)
+        return out
+
+    def verify(self) -> None:
+        """All bytes have been read, and agree with their checksums. DataLossError, with what is damaged, if not."""
+        damaged = [shard.file for shard in self._shards if not self._has_header(shard)]
+        damaged += [name for name, stored in self.tensors.items() if not all(map(self._is_sound, stored.pieces))]
+        if damaged:
+            raise errors.DataLossError(f"checkpoint {self.path!r} is damaged in {', '.join(map(repr, damaged))}")
+
+    def _has_header(self, shard: ShardRecord) -> bool:
+        source = self._open(shard.file)
+        try:
+            return matches(shard, source)
+        except errors.DataLossError:
+            return False
+        finally:
+            source.close()
+
+    def _is_sound(self, placed: tuple[str, Entry]) -> bool:
+        file, piece = placed
+        buffer = memoryview(bytearray(min(_TOGETHER, piece.size)))
+        try:
+            for begin in range(0, piece.size, _TOGETHER):
+                self._read_bytes(file, piece, begin, buffer[: piece.size - begin])
+        except errors.DataLossError:
+            return False
+        return True
+
+    def _texts(self, name: str, stored: Stored) -> AnyArray:
+        file, piece = stored.pieces[0]
+        data = memoryview(bytearray(piece.size))
+        self._read_bytes(file, piece, 0, data)
+        return texts(name, stored.shape, data)
+
+    def _read_piece(self, file: str, piece: Entry, box: "_Box", out: AnyArray) -> None:
+        """What the piece has of the box is in `out`, straight from the file if it lies there as in the piece."""
+        low = [max(a, b) for a, b in zip(piece.start, box[0], strict=True)]
+        high = [min(a + m, b + n) for a, m, b, n in zip(piece.start, piece.shape, *box, strict=True)]
+        if any(a >= b for a, b in zip(low, high, strict=True)):
+            return
+        common = (tuple(low), tuple(b - a for a, b in zip(low, high, strict=True)))
+        into = out[_slices(common, box[0])]
+        if common[1][1:] == piece.shape[1:] and into.flags.c_contiguous and into.flags.writeable:
+            first = low[0] - piece.start[0] if low else 0
+            row = piece.dtype.size * math.prod(piece.shape[1:])
+            self._read_bytes(file, piece, first * row, bytes_of(into))
+        else:
+            self._read_rows(file, piece, common, into)
+
+    def _read_rows(self, file: str, piece: Entry, common: "_Box", into: AnyArray) -> None:
+        """The same by way of rows in memory of their own, some at a time."""
+        first, count = common[0][0] - piece.start[0], common[1][0]
+        row = piece.dtype.size * math.prod(piece.shape[1:])
+        together = max(1, _TOGETHER // row)
+        for begin in range(0, count, together):
+            rows = np.empty((min(together, count - begin), *piece.shape[1:]), piece.dtype.np)
+            self._read_bytes(file, piece, (first + begin) * row, bytes_of(rows))
+            inner = (slice(None), *_slices(common, piece.start)[1:])
+            into[begin : begin + len(rows)] = rows[inner]
+
+    def _read_bytes(self, file: str, piece: Entry, begin: int, buffer: memoryview) -> None:
+        source = self._open(file)
+        try:
+            read_range(source, piece, begin, buffer, self._storage.lanes)
+        finally:
+            source.close()
+
+    def _open(self, file: str) -> Source:
+        try:
+            return self._storage.open(self._folder + file)
+        except errors.NotFoundError:
+            raise errors.DataLossError(
+                f"checkpoint {self.path!r} lacks its file {file!r}, or was replaced or deleted meanwhile"
+            ) from None
+
+    def _check_sizes(self) -> None:
+        for shard in self._shards:
+            source = self._open(shard.file)
+            source.close()
+            if source.size != shard.size:
+                raise errors.DataLossError(
+                    f"{shard.file!r} of checkpoint {self.path!r} has {source.size} bytes, and should have {shard.size}"
+                )
+
+
+_Box = tuple[Shape, Shape]
+"""Where a slice begins, and its shape."""
+_TOGETHER: Final = 1 << 24
+"""About so many bytes are held that are not yet where they belong."""
+
+
+def _box(name: str, stored: Stored, start: Sequence[int] | None, shape: Sequence[int] | None) -> _Box:
+    begin = (0,) * len(stored.shape) if start is None else tuple(map(int, start))
+    if len(begin) == len(stored.shape) and shape is None:
+        shape = [n - a for a, n in zip(begin, stored.shape, strict=True)]
+    sizes = tuple(map(int, shape or ()))
+    fits = len(begin) == len(sizes) == len(stored.shape) and all(
+        a >= 0 and n >= 0 and a + n <= m for a, n, m in zip(begin, sizes, stored.shape, strict=True)
+    )
+    if not fits:
+        raise errors.InvalidArgumentError(
+            f"a slice {[*sizes]} at {[*begin]} is not within {name!r}, which is {[*stored.shape]}"
+        )
+    return begin, sizes
+
+
+def _checked(name: str, stored: Stored, shape: Shape, out: AnyArray) -> AnyArray:
+    if out.shape != shape or out.dtype != stored.dtype.np or not out.flags.writeable:
+        raise errors.InvalidArgumentError(
+            f"{name!r} is read as {stored.dtype.name}{[*shape]}, not into {out.dtype}{[*out.shape]}"
+            + ("" if out.flags.writeable else " that cannot be written")
+        )
+    return out
+
+
+def _filled(out: AnyArray, values: AnyArray) -> AnyArray:
+    out[...] = values
+    return out
+
+
+def _slices(box: _Box, origin: Iterable[int]) -> tuple[Any, ...]:
+    """The box as an index of an array that begins there, which gives a view even if there are no axes."""
+    return (*(slice(a - zero, a - zero + n) for a, n, zero in zip(*box, origin, strict=True)), ...)
+
+
+__all__ = ["Checkpoint", "Stored"]

@@ -1,0 +1,235 @@
+"""What a shard holds, and what a checkpoint is made of, as records; and as JSON, which is believed only when it fits.
+
+A tensor may lie in several pieces, in several shards. Checksums are of blocks, so that any number of threads can read
+and check parts of one tensor.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.checkpoint.checksums import blocks_in
+from aioflow.checkpoint.encoding import STORED, Shape, header_form, size_of
+from aioflow.dtypes import DType, string
+
+MOST_AXES: Final = 64
+MOST_PIECES: Final = 10_000
+LARGEST: Final = (1 << 63) - 1
+_FILE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,200}\.safetensors")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A piece of a tensor, or the whole of it, in a shard.
+
+    Attributes:
+        name: of the tensor.
+        key: what the safetensors file calls it.
+        dtype: of the tensor.
+        full_shape: the tensor's.
+        start: where the piece begins in the tensor, by axis.
+        shape: the piece's.
+        offset: where its bytes begin in the file.
+        size: how many they are.
+        checksums: of each block of them, as `checksums` has it; none if nobody knows them.
+    """
+
+    name: str
+    key: str
+    dtype: DType
+    full_shape: Shape
+    start: Shape
+    shape: Shape
+    offset: int
+    size: int
+    checksums: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """It as plain data."""
+        return {
+            "name": self.name,
+            "key": self.key,
+            "dtype": self.dtype.name,
+            "full_shape": [*self.full_shape],
+            "start": [*self.start],
+            "shape": [*self.shape],
+            "offset": self.offset,
+            "size": self.size,
+            "checksums": [*self.checksums],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Entry":
+        """What was so given. DataLossError if it cannot be."""
+        name = field(data, "name", str)
+        dtype = STORED.get(field(data, "dtype", str))
+        if dtype is None:
+            raise errors.DataLossError(f"{name!r} is of dtype {data['dtype']!r}, which is not known")
+        full, start, shape = (_numbers(data, axes, MOST_AXES) for axes in ("full_shape", "start", "shape"))
+        offset, size = natural(data, "offset"), natural(data, "size")
+        checksums = _numbers(data, "checksums", blocks_in(size))
+        entry = cls(name, field(data, "key", str), dtype, full, start, shape, offset, size, checksums)
+        entry.check()
+        return entry
+
+    def check(self) -> None:
+        """DataLossError if the numbers do not go together."""
+        fits = len(self.full_shape) == len(self.start) == len(self.shape) and all(
+            begin + count <= whole for begin, count, whole in zip(self.start, self.shape, self.full_shape, strict=True)
+        )
+        size = size_of(self.dtype, self.shape)
+        largest = math.prod(max(count, 1) for count in self.full_shape) * self.dtype.size
+        if not fits or largest > LARGEST or (size is not None and size != self.size):
+            raise errors.DataLossError(
+                f"{self.name!r} cannot be {self.dtype.name}{[*self.full_shape]} with a piece {[*self.shape]} at "
+                f"{[*self.start]} of {self.size} bytes"
+            )
+        if len(self.checksums) not in (0, blocks_in(self.size)):
+            raise errors.DataLossError(f"{self.name!r} has {len(self.checksums)} checksums for {self.size} bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord:
+    """A file of a checkpoint that was written.
+
+    Attributes:
+        number: which of them it is, from 0.
+        count: how many there are.
+        file: its name in the checkpoint's directory.
+        size: how many bytes it has.
+        entries: what lies in it, in the order of their offsets.
+    """
+
+    number: int
+    count: int
+    file: str
+    size: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def begin(self) -> int:
+        """Where the tensors begin, behind the header."""
+        return self.entries[0].offset if self.entries else self.size
+
+    def to_json(self) -> dict[str, Any]:
+        """It as plain data, for JSON."""
+        return {
+            "number": self.number,
+            "count": self.count,
+            "file": self.file,
+            "size": self.size,
+            "entries": [entry.to_json() for entry in self.entries],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> "ShardRecord":
+        """What was so given. DataLossError if it cannot be, PermissionDeniedError if it names a file elsewhere."""
+        file = checked_file(field(data, "file", str))
+        entries = tuple(map(Entry.from_json, field(data, "entries", list)))
+        record = cls(natural(data, "number"), natural(data, "count"), file, natural(data, "size"), entries)
+        record.check()
+        return record
+
+    def check(self) -> None:
+        """DataLossError if tensors overlap, or leave bytes between them or after them."""
+        ends = [self.begin, *(entry.offset + entry.size for entry in self.entries)]
+        if [entry.offset for entry in self.entries] != ends[:-1] or ends[-1] != self.size:
+            raise errors.DataLossError(f"what {self.file!r} is said to hold does not fill its {self.size} bytes")
+
+
+def check_keys(entries: Iterable[Entry]) -> None:
+    """InvalidArgumentError if readers of safetensors would take two for one, or one for something else."""
+    seen = {"__metadata__"}
+    for key in (entry.key for entry in entries):
+        if key in seen:
+            raise errors.InvalidArgumentError(f"a checkpoint cannot hold another tensor of the name {key!r}")
+        seen.add(key)
+
+
+def header_entries(entries: Iterable[Entry]) -> dict[str, tuple[str, Shape, int]]:
+    """By key, what stands in the header of a safetensors file: code, shape, and the size in bytes."""
+    return {entry.key: (*header_form(entry.dtype, entry.shape, entry.size), entry.size) for entry in entries}
+
+
+def pieces_by_name(records: Iterable[ShardRecord]) -> dict[str, list[tuple[str, Entry]]]:
+    """By tensor, its pieces and the files they are in, in the order of where they begin.
+
+    DataLossError if the pieces of a tensor do not fill it, each element once.
+    """
+    found: dict[str, list[tuple[str, Entry]]] = {}
+    for record in records:
+        for entry in record.entries:
+            found.setdefault(entry.name, []).append((record.file, entry))
+    for name in found:
+        found[name].sort(key=lambda piece: piece[1].start)
+        _check_filled(name, [entry for _, entry in found[name]])
+    return dict(sorted(found.items()))
+
+
+def _check_filled(name: str, pieces: Sequence[Entry]) -> None:
+    first = pieces[0]
+    if any((piece.dtype, piece.full_shape) != (first.dtype, first.full_shape) for piece in pieces):
+        raise errors.DataLossError(f"the pieces of {name!r} are of different dtypes or whole shapes")
+    if first.dtype is string and len(pieces) > 1:
+        raise errors.DataLossError(f"{name!r} holds texts and lies in {len(pieces)} pieces; they are saved whole")
+    whole, there = math.prod(first.full_shape), sum(math.prod(piece.shape) for piece in pieces)
+    if whole != there or len(pieces) > MOST_PIECES or _overlap(pieces):
+        raise errors.DataLossError(
+            f"the {len(pieces)} pieces of {name!r} do not make up {[*first.full_shape]}: "
+            + ", ".join(f"{[*piece.shape]} at {[*piece.start]}" for piece in pieces[:8])
+        )
+
+
+def _overlap(pieces: Sequence[Entry]) -> bool:
+    """Whether any two pieces of a tensor have an element in common."""
+    low = np.array([piece.start for piece in pieces], np.int64)
+    high = low + np.array([piece.shape for piece in pieces], np.int64)
+    return any(
+        bool(np.any(np.all(np.maximum(low[i], low[i + 1 :]) < np.minimum(high[i], high[i + 1 :]), axis=1)))
+        for i in range(len(pieces) - 1)
+    )
+
+
+def checked_file(file: str) -> str:
+    """The name, if it is one of a file in the checkpoint's own directory. PermissionDeniedError if not."""
+    if not _FILE.fullmatch(file):
+        raise errors.PermissionDeniedError(
+            f"a checkpoint names {file[:200]!r}, which is no safetensors file beside it; none is read elsewhere"
+        )
+    return file
+
+
+def field(data: Any, name: str, kind: type[_T]) -> _T:
+    """What a JSON object has under that name. DataLossError if it is no object, or has nothing of that kind there."""
+    value: Any = data.get(name) if isinstance(data, Mapping) else None
+    if type(value) is not kind:
+        raise errors.DataLossError(f"{name!r} is missing, or not of its kind, where a checkpoint describes itself")
+    found: _T = value
+    return found
+
+
+def natural(data: Any, name: str) -> int:
+    """The number, from 0 up to the largest there is, that a JSON object has under that name. DataLossError if not."""
+    value = field(data, name, int)
+    if not 0 <= value <= LARGEST:
+        raise errors.DataLossError(f"{name!r} is {value} where a checkpoint describes itself, which cannot be")
+    return value
+
+
+def _numbers(data: Any, name: str, most: int) -> tuple[int, ...]:
+    values: list[Any] = field(data, name, list)
+    if len(values) > most or not all(type(value) is int and 0 <= value <= LARGEST for value in values):
+        raise errors.DataLossError(f"{name!r} is no list of at most {most} numbers where a checkpoint describes itself")
+    return tuple(values)
+
+
+__all__ = [
+    "Entry", "ShardRecord", "check_keys", "checked_file", "field", "header_entries", "natural",
+    "pieces_by_name",
+]  # fmt: skip

@@ -1,0 +1,203 @@
+"""Where checkpoints lie: a folder of this machine's, behind five methods.
+
+Names are relative to the folder, with `/` between their parts, and are made by this package alone, never taken from a
+file. All methods block, so they are called on threads. Every change is on the disk when its method returns: contents
+are synced before the name that leads to them, names by syncing the folder they are in.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+from aioflow import errors
+from aioflow.files import named
+
+_NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+_PART: Final = ".part"
+"""What the names of files that are being written end with."""
+
+
+class Source(Protocol):
+    """A file that is open for reading, from several threads at once if need be."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """The buffer is full of what begins there. DataLossError if the file ends before."""
+
+    def close(self) -> None:
+        """Nothing of it is held any more."""
+
+
+class Storage(Protocol):
+    """What a checkpoint needs of the place it lies in."""
+
+    @property
+    def renames(self) -> bool:
+        """Whether `move` can be used: it takes effect at once."""
+
+    @property
+    def lanes(self) -> int:
+        """With how many threads reading is fastest."""
+
+    def write(self, name: str, parts: Iterable[memoryview]) -> None:
+        """The file holds these parts, one after another, durably; whoever looks before sees what was there before."""
+
+    def open(self, name: str) -> Source:
+        """The file, for reading. NotFoundError if there is none, PermissionDeniedError if it is a link."""
+
+    def entries(self, folder: str = "") -> list[str]:
+        """The names in that folder, sorted; none if there is no such folder."""
+
+    def move(self, folder: str, name: str) -> bool:
+        """The folder has that name, durably, unless there is something of that name: False then."""
+
+    def remove(self, name: str) -> None:
+        """Neither a file nor a folder of files has that name."""
+
+
+class LocalStorage:
+    """A folder of this machine's. It is made when something is written.
+
+    Args:
+        root: its path, absolute and without links.
+    """
+
+    renames: Final = True
+
+    def __init__(self, root: str) -> None:
+        self._root: Final = root
+        self.lanes: Final = min(4, os.cpu_count() or 1)
+
+    def write(self, name: str, parts: Iterable[memoryview]) -> None:
+        """See `Storage.write`."""
+        place = self._place(name)
+        with named(place):
+            self._make(os.path.dirname(place))
+            self._replace(place, parts)
+
+    def open(self, name: str) -> "LocalSource":
+        """See `Storage.open`."""
+        place = self._place(name)
+        with named(place):
+            try:
+                return LocalSource(place, os.open(place, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK))
+            except NotADirectoryError:
+                raise errors.NotFoundError(f"there is no file {place!r}: what is above it is no folder") from None
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise errors.PermissionDeniedError(f"{place!r} is a link, as no file of a checkpoint is") from None
+                raise
+
+    def entries(self, folder: str = "") -> list[str]:
+        """See `Storage.entries`."""
+        place = self._place(folder)
+        with named(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(os.listdir(place))
+        return []
+
+    def move(self, folder: str, name: str) -> bool:
+        """See `Storage.move`."""
+        old, new = self._place(folder), self._place(name)
+        with named(new):
+            try:
+                os.rename(old, new)
+            except OSError as error:
+                if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                    return False
+                raise
+            for parent in {os.path.dirname(old), os.path.dirname(new)}:
+                _sync(parent)
+        return True
+
+    def remove(self, name: str) -> None:
+        """See `Storage.remove`."""
+        place = self._place(name)
+        with named(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if stat.S_ISDIR(os.lstat(place).st_mode):
+                for entry in os.listdir(place):
+                    os.unlink(os.path.join(place, entry))
+                os.rmdir(place)
+            else:
+                os.unlink(place)
+            _sync(os.path.dirname(place))
+
+    def _place(self, name: str) -> str:
+        return os.path.join(self._root, name) if name else self._root
+
+    def _make(self, folder: str) -> None:
+        """The folder exists, and those above it."""
+        if os.path.isdir(folder):
+            return
+        parent = os.path.dirname(folder)
+        self._make(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        _sync(parent)
+
+    def _replace(self, place: str, parts: Iterable[memoryview]) -> None:
+        temporary = f"{place}.{secrets.token_hex(4)}{_PART}"
+        try:
+            with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK) as file:
+                for part in parts:
+                    _write(file, part)
+                os.fsync(file)
+            os.rename(temporary, place)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+        _sync(os.path.dirname(place))
+
+
+class LocalSource:
+    """A file of this machine's that is open for reading. See `Source`."""
+
+    def __init__(self, place: str, file: int) -> None:
+        self._place, self._file = place, file
+        status = os.fstat(file)
+        self.size: Final = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            os.close(file)
+            raise errors.FailedPreconditionError(f"{place!r} is no file")
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """See `Source.read_into`."""
+        while len(buffer):
+            with named(self._place):
+                count = os.preadv(self._file, [buffer], offset)
+            if not count:
+                raise errors.DataLossError(f"{self._place!r} ends after {offset} bytes, in the midst of what it holds")
+            offset, buffer = offset + count, buffer[count:]
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        os.close(self._file)
+
+
+@contextlib.contextmanager
+def _opened(place: str, flags: int) -> Iterator[int]:
+    file = os.open(place, flags, 0o666)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _write(file: int, part: memoryview) -> None:
+    while len(part):
+        part = part[os.write(file, part) :]
+
+
+def _sync(folder: str) -> None:
+    with _opened(folder, os.O_RDONLY) as file:
+        os.fsync(file)
+
+
+__all__ = ["LocalSource", "LocalStorage", "Source", "Storage"]
