@@ -31,6 +31,7 @@ class GraphKeys:
     TRAIN_OP: Final = "train_op"
     GLOBAL_STEP: Final = "global_step"
     EVAL_STEP: Final = "eval_step"
+    STEP_BOUNDARIES: Final = "step_boundaries"
     INIT_OP: Final = "init_op"
     LOCAL_INIT_OP: Final = "local_init_op"
     READY_OP: Final = "ready_op"

@@ -1,0 +1,86 @@
+"""Ops of replicas that train each for itself: how stale their gradients are, and who must wait for others."""
+
+from typing import Any
+
+import numpy as np
+
+from aioflow.context import Context
+from aioflow.dtypes import DeviceKind, Spec
+from aioflow.kernels.live import opened
+from aioflow.kernels.replicas import NUMBER, TogetherSpec, check_replica
+from aioflow.op import NodeView, op
+from aioflow.replication.live import LiveTurns
+from aioflow.replication.turns import Turns
+
+CPU = DeviceKind.CPU
+UNBOUNDED = -1
+
+
+class TurnsSpec(TogetherSpec):
+    """A handle to turns of replicas."""
+
+    __slots__ = ()
+    kind = "turns of replicas"
+
+
+@op(stateful=True, observes=True, handle=True)
+def replica_turns(bound: int = UNBOUNDED, container: str = "", shared_name: str = "") -> Spec:
+    """A handle to the turns of replicas whose gradients are at most so stale; -1 for any staleness."""
+    if bound < UNBOUNDED:
+        raise ValueError(f"a staleness is 0 or more, not {bound}")
+    return TurnsSpec(())
+
+
+@replica_turns.kernel(CPU)
+def _(ctx: Context, *, node: NodeView) -> LiveTurns:
+    bound = None if node.attrs["bound"] == UNBOUNDED else node.attrs["bound"]
+    return opened(ctx, node, LiveTurns, lambda name: LiveTurns(name, Turns(bound), node.attrs))
+
+
+@op(waits=True)
+def replica_read_turn(handle: Spec, replica: int) -> Spec:
+    """The replica may read the variables: so many updates it surely sees."""
+    TurnsSpec.check(handle)
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_read_turn.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveTurns, *, replica: int, node: NodeView) -> Any:
+    return np.int64(await live.read(replica, node))
+
+
+@op(waits=True)
+def replica_apply_turn(handle: Spec, replica: int) -> Spec:
+    """The replica may update the variables: the number of its update. Who is too far ahead waits."""
+    TurnsSpec.check(handle)
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_apply_turn.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveTurns, *, replica: int, node: NodeView) -> Any:
+    return np.int64(await live.apply(replica, node))
+
+
+@op(stateful=True)
+def replica_finish_turn(handle: Spec, replica: int) -> Spec:
+    """The replica's update is done: the staleness that its gradient has at most."""
+    TurnsSpec.check(handle)
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_finish_turn.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveTurns, *, replica: int) -> Any:
+    ctx.step.check()
+    with live.changing():
+        return np.int64(live.turns.finish(replica))
+
+
+replica_turns.no_gradient("a handle has no history")
+replica_finish_turn.no_gradient("numbers of updates have none")
+replica_read_turn.no_gradient("numbers of updates have none")
+replica_apply_turn.no_gradient("numbers of updates have none")
+
+__all__ = ["UNBOUNDED", "replica_apply_turn", "replica_finish_turn", "replica_read_turn", "replica_turns"]

@@ -1,0 +1,207 @@
+"""Those who wait for decisions on replicas: each replica in a line of its own, so that nobody waits behind another.
+
+Of several who wait to lead the one of the lowest number does, which is the chief as a rule.
+
+Whoever is present says so by waiting: `present` lasts as long as the replica is there, and when it is cancelled, for
+whatever reason its run has ended, the replica is gone. So a replica that dies is noticed as its run is, and a step that
+needs it goes on without it.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
+
+from aioflow import errors
+from aioflow.replication.quorum import Decision, Quorum, Ticket
+from aioflow.replication.turns import Turns
+from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
+
+
+class Members(Protocol):
+    """A decision that knows who is there."""
+
+    def leave(self, replica: int) -> None:
+        """The replica goes, in good order."""
+
+    def lose(self, replica: int) -> None:
+        """The replica is gone."""
+
+
+class Together(Waitable):
+    """Replicas that wait for a decision. From any loop or thread of the process."""
+
+    def __init__(self, name: str, members: Members, signature: Any) -> None:
+        super().__init__(name)
+        self.signature: Final = signature
+        self._members: Final = members
+        self._named: Final[dict[tuple[str, int], Line]] = {}
+        self._marks: Final[dict[int, object]] = {}
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """What is decided inside is decided at once, and who waited for it is woken, even if it was an error."""
+        served: list[Attempt] = []
+        try:
+            with self._lock:
+                if self._gone is not None:
+                    raise self._gone()
+                try:
+                    yield
+                finally:
+                    served = self._serve()
+        finally:
+            wake(served)
+
+    async def present(self, replica: int, who: Any = None) -> None:
+        """The replica is there as long as this waits.
+
+        AbortedError if it is present elsewhere since.
+        """
+        mark = object()
+        with self.changing():
+            self._marks[replica] = mark
+            self._join(replica)
+        try:
+            await self._wait("be present as", replica, functools.partial(self._replaced, replica, mark), who)
+        finally:
+            self._depart(replica, mark)
+
+    def count(self) -> int:
+        """How many replicas are present."""
+        with self.changing():
+            return len(self._marks)
+
+    def _join(self, replica: int) -> None:
+        """The replica is waited for, if that makes a difference."""
+
+    def _replaced(self, replica: int, mark: object) -> None:
+        if self._marks.get(replica) is not mark:
+            raise errors.AbortedError(f"replica {replica} is present elsewhere since: it was begun twice")
+
+    def _depart(self, replica: int, mark: object) -> None:
+        with self._lock:
+            if self._marks.get(replica) is not mark:
+                return
+            del self._marks[replica]
+            self._members.lose(replica)
+            served = self._serve()
+        wake(served)
+
+    def leave(self, replica: int) -> None:
+        """The replica goes, in good order, and nobody waits for it from now on."""
+        with self.changing():
+            self._members.leave(replica)
+
+    async def _wait(self, what: str, replica: int, ask: Callable[[], Any], who: Any) -> Any:
+        """What `ask` gives, once that is not None; its error, if it raises one."""
+        line = self._line(what, replica)
+        return await self.attempt(line, Attempt(f"{what} replica {replica} of", functools.partial(_asked, ask), who))
+
+    def _line(self, what: str, replica: int) -> Line:
+        with self._lock:
+            line = self._named.get((what, replica))
+            if line is None:
+                line = self._named[what, replica] = Line()
+                self._lines = tuple([line for _, line in sorted(self._named.items(), key=lambda item: item[0])])
+            return line
+
+    def _gone_error(self) -> BaseException:
+        return errors.CancelledError(f"{self.name!r} is gone: its container was reset or its session closed")
+
+
+def _asked(ask: Callable[[], Any]) -> Outcome | None:
+    try:
+        found = ask()
+    except errors.OpError as error:
+        return None, error
+    return None if found is None else (found, None)
+
+
+class LiveQuorum(Together):
+    """Replicas of synchronous training.
+
+    Args:
+        name: how errors call it.
+        quorum: what decides.
+        signature: how it was opened, for those who open it again.
+    """
+
+    def __init__(self, name: str, quorum: Quorum, signature: Any = None) -> None:
+        super().__init__(name, quorum, signature)
+        self.quorum: Final = quorum
+
+    def _join(self, replica: int) -> None:
+        self.quorum.join(replica)
+
+    async def admit(self, replica: int, who: Any = None) -> int:
+        """The step that the replica may begin, once training is open and no step is being applied."""
+        step: int = await self._wait("admit", replica, functools.partial(self.quorum.admit, replica), who)
+        return step
+
+    async def settle(self, ticket: Ticket, who: Any = None) -> tuple[int, bool]:
+        """The step that the replica may begin next, once there is one, and whether the gradient was in its own."""
+
+        def ask() -> tuple[int, bool] | None:
+            accepted = self.quorum.settle(ticket)
+            return None if accepted is None or self.quorum.step is None else (self.quorum.step, accepted)
+
+        found: tuple[int, bool] = await self._wait("settle", ticket.replica, ask, who)
+        return found
+
+    async def lead(self, replica: int, who: Any = None) -> Decision:
+        """The gradients of a step for the replica to apply, once they are decided and no other replica leads.
+
+        OutOfRangeError when the replica has left.
+        """
+        found: Decision = await self._wait("lead as", replica, functools.partial(self.quorum.lead, replica), who)
+        return found
+
+    async def hold(self, mark: int, who: Any = None) -> None:
+        """As long as this waits, no step begins to be applied."""
+        with self.changing():
+            self.quorum.hold(mark)
+        try:
+            await self._wait("hold a step boundary as", 0, lambda: None, who)
+        finally:
+            with self._lock:
+                self.quorum.release(mark)
+                served = self._serve()
+            wake(served)
+
+    async def held(self, mark: int, who: Any = None) -> None:
+        """Return when the mark holds, and no step is being applied. AbortedError if one was applied in part."""
+        await self._wait("be held as", 0, lambda: True if self.quorum.held(mark) else None, who)
+
+    def __repr__(self) -> str:
+        return f"<LiveQuorum {self.name!r} {self.quorum!r}>"
+
+
+class LiveTurns(Together):
+    """Replicas of asynchronous training.
+
+    Args:
+        name: how errors call it.
+        turns: what decides.
+        signature: how it was opened, for those who open it again.
+    """
+
+    def __init__(self, name: str, turns: Turns, signature: Any = None) -> None:
+        super().__init__(name, turns, signature)
+        self.turns: Final = turns
+
+    async def read(self, replica: int, who: Any = None) -> int:
+        """The replica may read the variables: so many updates it sees."""
+        seen: int = await self._wait("read as", replica, functools.partial(self.turns.read, replica), who)
+        return seen
+
+    async def apply(self, replica: int, who: Any = None) -> int:
+        """The replica may update the variables: the number of its update."""
+        number: int = await self._wait("apply as", replica, functools.partial(self.turns.apply, replica), who)
+        return number
+
+    def __repr__(self) -> str:
+        return f"<LiveTurns {self.name!r} {self.turns!r}>"
+
+
+__all__ = ["LiveQuorum", "LiveTurns"]

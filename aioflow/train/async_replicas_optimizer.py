@@ -1,0 +1,198 @@
+"""Asynchronous training of several replicas, with a bound on how stale gradients may be."""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from aioflow.graph import Graph, building_in
+from aioflow.graph_keys import GraphKeys
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels import replica_turns as turns
+from aioflow.kernels import replicas as ops
+from aioflow.kernels.constants import identity
+from aioflow.library import control
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+from aioflow.replication.quorum import Dropped
+from aioflow.session import Session
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.optimizer import Gradient, Optimizer
+from aioflow.train.replicas import Participation, ReplicaOps, beside
+from aioflow.train.replicas_hook import ReplicasHook
+from aioflow.train.session_run_hook import SessionRunArgs
+
+Pair = tuple[Gradient, Variable]
+
+
+class _Built(NamedTuple):
+    """What `apply_gradients` has made."""
+
+    ops: ReplicaOps
+    staleness: Tensor
+    seen: Tensor
+    there: Tensor
+
+
+class AsyncReplicasOptimizer(Optimizer):
+    """Applies each replica's gradients when they are there, but none that is staler than it may be.
+
+        opt = af.train.AsyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), max_staleness=8, task_index=task)
+        train = opt.minimize(loss, global_step=step)
+
+    The staleness of a gradient is the number of updates of all replicas between the moment from which its replica read
+    the variables and its own update [P16 section 4.4]; what is measured is never less than that. A replica that is so
+    far ahead that another's gradient could become too stale waits in its train operation, until that one was applied or
+    its replica is gone. Each replica has a graph of its own, built alike, and runs one step at a time, in a session
+    where it takes part, by `start` or `make_session_run_hook`.
+
+    Args:
+        opt: the optimizer that applies the gradients.
+        max_staleness: the largest staleness; None for any, so that nobody waits and it is only measured.
+        use_locking: for compatibility: every update is atomic.
+        name: what replicas share has this name.
+        task_index: the number of this replica, from 0 on.
+    """
+
+    def __init__(
+        self,
+        opt: Optimizer,
+        max_staleness: int | None = None,
+        use_locking: bool = False,
+        name: str = "async_replicas",
+        task_index: int = 0,
+    ) -> None:
+        super().__init__(use_locking, name)
+        if max_staleness is not None and max_staleness < 0:
+            raise ValueError(f"a staleness is 0 or more, not {max_staleness}")
+        ops.check_replica(task_index)
+        self._opt: Final = opt
+        self._bound: Final = turns.UNBOUNDED if max_staleness is None else max_staleness
+        self.task_index: Final = task_index
+        self._built: _Built | None = None
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
+        """The gradients of one replica: see `Optimizer.compute_gradients`."""
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
+    ) -> Operation:
+        """The train operation of this replica: its gradients are applied when it is its turn.
+
+        Args:
+            grads_and_vars: (gradient, variable) pairs; those without a gradient are left out.
+            global_step: counts the updates of all replicas. What replicas share is beside it.
+            name: the name of the operation.
+
+        Raises:
+            ValueError: there is no global step or no gradient, or gradients were applied before.
+        """
+        if global_step is None:
+            raise ValueError("replicas need the global_step that counts their updates")
+        if self._built is not None:
+            raise ValueError(f"{self._name!r} has applied gradients: one optimizer is of one replica")
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        if not pairs:
+            raise ValueError("there is no gradient for any variable")
+        graph = building_in(global_step.graph)
+        with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
+            graph.on_failure(lambda: setattr(self, "_built", None))
+            return self._build_turn(graph, scope, pairs, global_step)
+
+    def _build_turn(self, graph: Graph, scope: str, pairs: list[Pair], global_step: Variable) -> Operation:
+        me, container = self.task_index, global_step.op.attrs["container"]
+        with beside(graph, global_step), graph.control_dependencies(None):
+            shared = turns.replica_turns(self._bound, container, self._name, name="turns")
+            admit = turns.replica_read_turn(shared, me, name="admit").op
+            present = ops.replica_present(shared, me, name="present")
+            leave = ops.replica_leave(shared, me, name="leave")
+            there = ops.replica_count(shared, name="count")
+        with beside(graph, global_step), graph.control_dependencies([_computed(gradient) for gradient, _ in pairs]):
+            turn = turns.replica_apply_turn(shared, me, name="turn")
+        applied = self._opt.apply_gradients([_after(turn, pair) for pair in pairs], global_step)
+        graph.get_collection_ref(GraphKeys.TRAIN_OP).remove(applied)
+        with beside(graph, global_step):
+            with graph.control_dependencies([applied]):
+                staleness = turns.replica_finish_turn(shared, me, name="finish")
+            with graph.control_dependencies([staleness]):
+                seen = turns.replica_read_turn(shared, me, name="read")
+        self._built = _Built(ReplicaOps(admit, present, leave), staleness, seen, there)
+        done = control.group(seen.op, name=scope)
+        graph.add_to_collection(GraphKeys.TRAIN_OP, done)
+        return done
+
+    # What a replica runs
+
+    @property
+    def _made(self) -> _Built:
+        if self._built is None:
+            raise ValueError("apply_gradients() or minimize() comes first")
+        return self._built
+
+    @property
+    def local_step_init_op(self) -> Operation:
+        """This replica may begin. Each replica runs it before its first step, and after one that failed."""
+        return self._made.ops.admit
+
+    @property
+    def staleness(self) -> Tensor:
+        """In a run of the train operation: the staleness of its gradient, at most."""
+        return self._made.staleness
+
+    @property
+    def num_replicas(self) -> Tensor:
+        """How many replicas are there: those that were started, and have not left, and are not lost."""
+        return self._made.there
+
+    @property
+    def next_step(self) -> Tensor:
+        """In a run of the train operation: so many updates the next run of the replica surely sees."""
+        return self._made.seen
+
+    def dropped_args(self, since: int) -> SessionRunArgs | None:
+        """Nothing is asked for: no gradient is ever dropped."""
+        return None
+
+    def dropped_of(self, found: Any) -> list[Dropped]:
+        """None: no gradient is ever dropped."""
+        return []
+
+    async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
+        """The replica is there and may begin. When the coordinator stops, it leaves."""
+        part = Participation(self._made.ops, session, coord)
+        await part.begin(is_chief)
+        return part
+
+    def make_session_run_hook(self, is_chief: bool = False, num_tokens: int = -1) -> ReplicasHook:
+        """A hook by which the replica takes part in a monitored session."""
+        return ReplicasHook(self, is_chief)
+
+    # What the inner optimizer has
+
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """The slot of the optimizer inside."""
+        return self._opt.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """The names of slots of the optimizer inside."""
+        return self._opt.get_slot_names()
+
+    def variables(self) -> list[Variable]:
+        """All variables of the optimizer inside."""
+        return self._opt.variables()
+
+
+def _computed(gradient: Gradient) -> Tensor:
+    return gradient if isinstance(gradient, Tensor) else gradient.values
+
+
+def _after(turn: Tensor, pair: Pair) -> Pair:
+    """The gradient where its variable is, once it is its replica's turn."""
+    gradient, variable = pair
+    graph = turn.graph
+    with graph.colocate_with(variable.handle, ignore_existing=True), graph.control_dependencies([turn]):
+        if isinstance(gradient, Tensor):
+            return identity(gradient), variable
+        return IndexedSlices(identity(gradient.values), gradient.indices, gradient.dense_shape), variable
+
+
+__all__ = ["AsyncReplicasOptimizer"]

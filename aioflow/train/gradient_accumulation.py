@@ -1,0 +1,142 @@
+"""Gradients of several micro-batches added up before they are applied."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.graph import Graph, building_in
+from aioflow.graph_keys import GraphKeys
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.arithmetic import divide
+from aioflow.kernels.casting import cast
+from aioflow.kernels.filling import zeros_like
+from aioflow.library import control
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+from aioflow.train.optimizer import Gradient, Optimizer
+from aioflow.train.slots import filled
+
+
+class GradientAccumulationOptimizer(Optimizer):
+    """Applies the mean of the gradients of several runs: batches larger than memory, or less to send.
+
+        opt = af.train.GradientAccumulationOptimizer(af.train.GradientDescentOptimizer(0.1))
+        train = opt.minimize(loss, global_step)
+        ...
+        for batch in micro_batches[:-1]:
+            await session.run(opt.accumulate_op, batch)
+        await session.run(train, micro_batches[-1])
+
+    `accumulate_op` adds the gradients of its run to what is there. The train operation adds those of its own, hands the
+    mean of all to the optimizer inside, and begins anew. Gradients are added in the order of the runs, to the last bit
+    as one run would that adds those of all micro-batches. What is added up is kept beside the gradients, in local
+    variables (`af.local_variables_initializer`): nothing is sent to parameter servers until it is applied. Around a
+    `SyncReplicasOptimizer` it gives each replica several gradients per step.
+
+    Args:
+        opt: the optimizer that applies the means.
+        name: the name scope of what is built, and the last part of the names of its variables.
+    """
+
+    def __init__(self, opt: Optimizer, name: str = "accumulated") -> None:
+        super().__init__(False, name)
+        self._opt: Final = opt
+        self._accumulate: Operation | None = None
+
+    @property
+    def accumulate_op(self) -> Operation:
+        """The gradients of a run are added to those that are there, and not applied yet."""
+        if self._accumulate is None:
+            raise ValueError("apply_gradients() or minimize() comes first")
+        return self._accumulate
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
+        """The gradients of one micro-batch: see `Optimizer.compute_gradients`."""
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Variable | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Operation:
+        """An operation that applies the mean of the gradients of its run and of all that were added before it.
+
+        `kwargs` are for the optimizer inside. Rows that sparse gradients name are added to a whole that is held.
+
+        Raises:
+            ValueError: there are no gradients, or gradients were applied before.
+        """
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        if not pairs:
+            raise ValueError("there is no gradient for any variable")
+        if self._accumulate is not None:
+            raise ValueError(f"{self._name!r} has applied gradients before: what it adds up is of one call")
+        graph = building_in(pairs[0][1].graph)
+        with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
+            graph.on_failure(lambda: setattr(self, "_accumulate", None))
+            with graph.colocate_with(_parts(pairs[0][0])[0], ignore_existing=True):
+                count = _local(graph, np.int32(0), "count")
+            sums = [self._sum(graph, gradient, variable) for gradient, variable in pairs]
+            added = [_add(graph, total, gradient) for total, (gradient, _) in zip(sums, pairs, strict=True)]
+            counted = count.assign_add(1)
+            self._accumulate = control.group(counted, *added, name="accumulate")
+            means = [_mean(graph, total, counted) for total in added]
+            variables = [variable for _, variable in pairs]
+            applied = self._opt.apply_gradients(list(zip(means, variables, strict=True)), global_step, **kwargs)
+            graph.get_collection_ref(GraphKeys.TRAIN_OP).remove(applied)
+            done = control.group(*_clear(graph, [count, *sums], applied), name=scope)
+            graph.add_to_collection(GraphKeys.TRAIN_OP, done)
+            return done
+
+    def _sum(self, graph: Graph, gradient: Gradient, variable: Variable) -> Variable:
+        if not variable.shape.is_fully_defined():
+            raise ValueError(f"the shape of {variable.name!r} is not known, and so not what its gradients add up to")
+        with graph.colocate_with(_parts(gradient)[0], ignore_existing=True):
+            return _local(graph, filled(variable, 0), f"{variable.op.name}_sum")
+
+    # What the inner optimizer has
+
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """The slot of the optimizer inside."""
+        return self._opt.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """The names of slots of the optimizer inside."""
+        return self._opt.get_slot_names()
+
+    def variables(self) -> list[Variable]:
+        """All variables of the optimizer inside."""
+        return self._opt.variables()
+
+
+def _local(graph: Graph, value: Any, name: str) -> Variable:
+    with graph.control_dependencies(None):
+        return Variable(value, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], name=name)
+
+
+def _parts(gradient: Gradient) -> Sequence[Tensor]:
+    return [gradient] if isinstance(gradient, Tensor) else [gradient.values, gradient.indices]
+
+
+def _add(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
+    """The sum with this gradient, which the variable holds from then on."""
+    if isinstance(gradient, IndexedSlices):
+        return total.scatter_add(gradient)
+    added: Tensor = total.assign_add(gradient)
+    return added
+
+
+def _mean(graph: Graph, total: Tensor, count: Tensor) -> Tensor:
+    with graph.colocate_with(total, ignore_existing=True):
+        return divide(total, cast(count, total.dtype))
+
+
+def _clear(graph: Graph, variables: Sequence[Variable], applied: Operation) -> list[Operation]:
+    with graph.control_dependencies([applied]):
+        return [variable.assign(zeros_like(variable.value()), read_value=False) for variable in variables]
+
+
+__all__ = ["GradientAccumulationOptimizer"]

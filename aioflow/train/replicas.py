@@ -1,0 +1,115 @@
+"""What optimizers for several replicas share: where their state is, and how a replica takes part in a session."""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Final
+
+from aioflow import errors
+from aioflow.device_spec import DeviceSpec
+from aioflow.graph import Graph
+from aioflow.library.variables import Variable
+from aioflow.node import Operation
+from aioflow.session import Session
+from aioflow.train.coordinator import Coordinator
+
+
+@contextlib.contextmanager
+def beside(graph: Graph, variable: Variable) -> Iterator[None]:
+    """What is built inside is on a CPU of the variable's task, and its state in the variable's container."""
+    asked = DeviceSpec.from_string(variable.device)
+    with graph.container(variable.op.attrs["container"]):
+        if variable.device:
+            there = dataclasses.replace(asked, device_type="CPU", device_index=0)
+            with graph.colocate_with(None, ignore_existing=True), graph.device(there):
+                yield
+        else:
+            with graph.colocate_with(variable.handle, ignore_existing=True):
+                yield
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReplicaOps:
+    """What a replica runs besides its train operation.
+
+    Attributes:
+        admit: waits until it may begin.
+        present: lasts as long as it is there.
+        leave: it has no more data.
+        advance: applies one step, once it is decided and no other replica leads; None if there is nothing to lead.
+        open: training begins, or goes on after a restore; the chief's.
+    """
+
+    admit: Operation
+    present: Operation
+    leave: Operation
+    advance: Operation | None = None
+    open: Operation | None = None
+
+
+class Participation:
+    """One replica in one session, from its admission until the coordinator stops or it leaves.
+
+    Its tasks are the coordinator's: one is present, one leads when it is its turn, one ends both.
+    """
+
+    def __init__(self, ops: ReplicaOps, session: Session, coord: Coordinator) -> None:
+        self._ops: Final = ops
+        self._session: Final = session
+        self._coord: Final = coord
+        self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._leading: asyncio.Task[None] | None = None
+        self._left = False
+
+    async def begin(self, is_chief: bool) -> None:
+        """The replica is there and may begin. The chief opens training first."""
+        if is_chief and self._ops.open is not None:
+            await self._session.run(self._ops.open)
+        create = self._coord.create_task
+        self._tasks.append(create(self._ends(self._ops.present), name="replica present"))
+        create(self._close(), name="replica leaving")
+        await self.admit()
+        if self._ops.advance is not None:
+            self._leading = create(self._ends(self._ops.advance), name="replica leading")
+            self._tasks.append(self._leading)
+
+    async def admit(self) -> None:
+        """The replica may begin: at first, and after a run of which it has not heard the end."""
+        await self._session.run(self._ops.admit)
+
+    async def _ends(self, op: Operation) -> None:
+        """Run the operation again and again until the replica has left."""
+        step = self._session.make_callable(op)
+        try:
+            while True:
+                await step()
+        except errors.OutOfRangeError:
+            return
+        except errors.OpError:
+            if not (self._left or self._session.closed):
+                raise
+
+    async def _close(self) -> None:
+        try:
+            await self._coord.wait_for_stop()
+            await self.leave()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def leave(self) -> None:
+        """The replica is gone in good order: a step that it was applying is applied. Doing it twice does no harm."""
+        if self._left:
+            return
+        self._left = True
+        if not self._session.closed:
+            with contextlib.suppress(errors.OpError):
+                await self._session.run(self._ops.leave)
+                if self._leading is not None:
+                    await asyncio.wait((self._leading,))
+        for task in self._tasks:
+            task.cancel()
+
+
+__all__ = ["Participation", "ReplicaOps", "beside"]

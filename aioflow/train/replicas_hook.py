@@ -1,0 +1,97 @@
+"""The hook by which a replica takes part in a monitored session."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from aioflow.node import Tensor
+from aioflow.replication.quorum import Dropped
+from aioflow.session import Session
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.replicas import Participation
+from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+
+_log: Final = logging.getLogger(__name__)
+OnDropped = Callable[[Dropped], object]
+"""(a gradient that was dropped) -> nothing that is looked at."""
+
+
+class Replica(Protocol):
+    """An optimizer of one replica of several."""
+
+    @property
+    def task_index(self) -> int:
+        """Its number."""
+
+    @property
+    def next_step(self) -> Tensor:
+        """In a run of the train operation: something that is there when it is done."""
+
+    async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
+        """The replica is there and may begin."""
+
+    def dropped_args(self, since: int) -> SessionRunArgs | None:
+        """What a run is asked for that tells of drops after the first `since`."""
+
+    def dropped_of(self, found: Any) -> list[Dropped]:
+        """The drops that such a run has told of."""
+
+
+class ReplicasHook(SessionRunHook):
+    """The replica is present as long as the session lives, leaves at its end, and says what was dropped of it.
+
+    A run that failed may have been in the midst of a step: before the next one the replica is admitted anew.
+
+    Args:
+        replica: its optimizer.
+        is_chief: whether it opens training, after variables were initialized or restored.
+        on_dropped: called with each gradient of this replica that was dropped.
+    """
+
+    def __init__(self, replica: Replica, is_chief: bool, on_dropped: OnDropped | None = None) -> None:
+        self._replica: Final = replica
+        self._is_chief: Final = is_chief
+        self._on_dropped: Final = on_dropped
+        self._part: Participation | None = None
+        self._known = 0
+        self._failed = False
+
+    def begin(self) -> None:
+        """ValueError if the optimizer has not applied gradients."""
+        _ = self._replica.next_step
+
+    async def after_create_session(self, session: Session, coord: Coordinator) -> None:
+        """The replica is there and may begin, once the chief has opened training."""
+        self._known, self._failed = 0, False
+        self._part = await self._replica.start(session, coord, self._is_chief)
+
+    async def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """The replica may begin."""
+        if self._failed and self._part is not None:
+            await self._part.admit()
+        self._failed = True
+        return self._replica.dropped_args(self._known)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """What was dropped is logged and reported."""
+        self._failed = False
+        self._report(run_values.results)
+
+    def _report(self, found: Any) -> None:
+        for drop in self._replica.dropped_of(found):
+            self._known = drop.number
+            if drop.replica == self._replica.task_index:
+                _log.info("%s", drop)
+                if self._on_dropped is not None:
+                    self._on_dropped(drop)
+
+    async def end(self, session: Session) -> None:
+        """The replica leaves, and nobody waits for it; what was dropped in its last step is reported."""
+        asked = self._replica.dropped_args(self._known)
+        if asked is not None:
+            self._report(await session.run(asked.fetches, asked.feeds))
+        if self._part is not None:
+            await self._part.leave()
+
+
+__all__ = ["OnDropped", "ReplicasHook"]

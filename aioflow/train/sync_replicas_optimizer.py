@@ -1,0 +1,373 @@
+"""Synchronous training of several replicas, with or without backup workers [P16 section 4.4].
+
+A step is the mean of gradients of several replicas, all of the same values of the variables. Each replica stores its
+gradient of each variable beside that variable, announces it when all are stored, and waits for the next step. The first
+so many that are announced are the step's, for all variables alike; one of the replicas then applies their mean. They
+are added in the order of replicas: the result is to the last bit that of one process which takes the same shards.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from aioflow import dtypes
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.graph import Graph, building_in
+from aioflow.graph_keys import GraphKeys
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels import replica_gradients as gradients
+from aioflow.kernels import replicas as ops
+from aioflow.kernels.casting import cast
+from aioflow.kernels.constants import constant
+from aioflow.library import control
+from aioflow.library.branches import cond
+from aioflow.library.state import report_uninitialized_variables
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+from aioflow.replication.quorum import Dropped, Reason
+from aioflow.session import Session
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.moving_averages import ExponentialMovingAverage
+from aioflow.train.optimizer import Gradient, Optimizer
+from aioflow.train.replicas import Participation, ReplicaOps, beside
+from aioflow.train.replicas_hook import OnDropped, ReplicasHook
+from aioflow.train.session_run_hook import SessionRunArgs
+from aioflow.train.step_boundary import StepBoundary
+
+Pair = tuple[Gradient, Variable]
+
+
+class _Built(NamedTuple):
+    """What `apply_gradients` has made."""
+
+    ops: ReplicaOps
+    ready: Tensor
+    accepted: Tensor
+    step: Tensor
+    dropped: Tensor
+    since: Tensor
+    there: Tensor
+
+
+class SyncReplicasOptimizer(Optimizer):
+    """Applies the mean of the gradients of several replicas, so many at a time.
+
+        opt = af.train.SyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), 3, 4, task_index=task)
+        train = opt.minimize(loss, global_step=step)
+        hook = opt.make_session_run_hook(is_chief=task == 0)
+
+    or by hand, in each replica:
+
+        async with af.train.Coordinator() as coord:
+            await opt.start(session, coord, is_chief=task == 0)
+            while not coord.should_stop():
+                await session.run(train)
+
+    Each replica has a graph of its own, built alike; what they share has the name `name` and is where the variables
+    are. A replica runs one step at a time. Its train operation waits until the step it contributed to is applied.
+    With `replicas_to_aggregate` below `total_num_replicas` those between are backup workers: whose gradient comes too
+    late for a step, it is dropped, which `accepted` tells in the same run and `dropped` for all replicas; `requeue` of
+    `apply_gradients` puts the examples back. A replica that leaves or is lost is not waited for, and one that comes is.
+
+    Args:
+        opt: the optimizer that applies the means.
+        replicas_to_aggregate: how many gradients make a step; None for one of each replica that is there.
+        total_num_replicas: how many replicas are expected from the start; `replicas_to_aggregate` by default.
+        variable_averages: moving averages to update after each step.
+        variables_to_average: the variables they are of; by default the trainable ones.
+        use_locking: for compatibility: every update is atomic.
+        name: what replicas share has this name.
+        task_index: the number of this replica among them, from 0 on: gradients are added in this order.
+
+    Raises:
+        ValueError: these are no numbers of replicas, or more gradients than replicas make a step: for several gradients
+            of each, wrap a GradientAccumulationOptimizer around.
+    """
+
+    def __init__(
+        self,
+        opt: Optimizer,
+        replicas_to_aggregate: int | None,
+        total_num_replicas: int | None = None,
+        variable_averages: ExponentialMovingAverage | None = None,
+        variables_to_average: Iterable[Variable] | None = None,
+        use_locking: bool = False,
+        name: str = "sync_replicas",
+        task_index: int = 0,
+    ) -> None:
+        super().__init__(use_locking, name)
+        total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
+        if total is None:
+            raise ValueError("how many replicas are there? Give replicas_to_aggregate or total_num_replicas")
+        if not 1 <= (total if replicas_to_aggregate is None else replicas_to_aggregate) <= total:
+            raise ValueError(
+                f"{replicas_to_aggregate} gradients cannot be aggregated of {total} replicas, one of each: for several "
+                "gradients of each, wrap this optimizer in a GradientAccumulationOptimizer"
+            )
+        ops.check_replica(task_index)
+        self._opt: Final = opt
+        self._required: Final = replicas_to_aggregate or 0
+        self._total: Final = total
+        self._averages: Final = variable_averages
+        self._averaged: Final = None if variables_to_average is None else list(variables_to_average)
+        self.task_index: Final = task_index
+        self._built: _Built | None = None
+
+    # Building
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
+        """The gradients of one replica: see `Optimizer.compute_gradients`."""
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Variable | None = None,
+        name: str | None = None,
+        examples: TensorLike = 1,
+        requeue: Callable[[], Any] | None = None,
+    ) -> Operation:
+        """The train operation of this replica: its gradients are stored and announced, and the step is awaited.
+
+        Args:
+            grads_and_vars: (gradient, variable) pairs; those without a gradient are left out.
+            global_step: counts the steps. It says what step training is in, so it cannot be left out.
+            name: the name of the operation.
+            examples: of how many examples the gradients are, for those who ask what was dropped.
+            requeue: builds an operation that is run if this gradient was dropped, as one that puts its examples back
+                into their queue.
+
+        Raises:
+            ValueError: there is no global step or no gradient, or gradients were applied before.
+        """
+        if global_step is None:
+            raise ValueError("replicas that train in step need the global_step that counts the steps")
+        if self._built is not None:
+            raise ValueError(f"{self._name!r} has applied gradients: one optimizer is of one replica")
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        if not pairs:
+            raise ValueError("there is no gradient for any variable")
+        graph = building_in(global_step.graph)
+        with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
+            graph.on_failure(lambda: setattr(self, "_built", None))
+            return _Building(self, graph, global_step, pairs).build(scope, examples, requeue)
+
+    # What a replica runs
+
+    @property
+    def _made(self) -> _Built:
+        if self._built is None:
+            raise ValueError("apply_gradients() or minimize() comes first")
+        return self._built
+
+    @property
+    def chief_init_op(self) -> Operation | None:
+        """Training begins with the present global step: the chief runs it after variables are initialized or restored.
+
+        What was stored before is dropped. The run fails with AbortedError if a step was applied in part, by a run that
+        did not finish: then variables must be restored first.
+        """
+        return self._made.ops.open
+
+    @property
+    def local_step_init_op(self) -> Operation:
+        """This replica may begin, once training is open. Each replica runs it before its first step."""
+        return self._made.ops.admit
+
+    @property
+    def ready_for_local_init_op(self) -> Tensor:
+        """The names of the global variables that have no value: none when the chief can open training."""
+        return self._made.ready
+
+    @property
+    def sync_op(self) -> Operation | None:
+        """Applies one step, once it is decided, if no other replica leads. Somebody must run it again and again."""
+        return self._made.ops.advance
+
+    @property
+    def accepted(self) -> Tensor:
+        """In a run of the train operation: whether the gradient of this run was the step's."""
+        return self._made.accepted
+
+    @property
+    def num_replicas(self) -> Tensor:
+        """How many replicas are there: those that were started, and have not left, and are not lost."""
+        return self._made.there
+
+    @property
+    def next_step(self) -> Tensor:
+        """In a run of the train operation: the step that begins after it."""
+        return self._made.step
+
+    async def dropped(self, session: Session, since: int = 0) -> list[Dropped]:
+        """What was dropped of all replicas, oldest first, after the first `since`: the last 10,000 are remembered."""
+        asked = self.dropped_args(since)
+        return self.dropped_of(await session.run(asked.fetches, asked.feeds))
+
+    def dropped_args(self, since: int) -> SessionRunArgs:
+        """What a run is asked for that tells of drops."""
+        return SessionRunArgs(self._made.dropped, {self._made.since: since})
+
+    def dropped_of(self, found: Any) -> list[Dropped]:
+        """The drops that such a run has told of."""
+        return [Dropped(number, replica, step, examples, Reason(reason))
+                for number, replica, step, examples, reason in found.tolist()]  # fmt: skip
+
+    async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
+        """The replica is there, may begin, and leads when it is its turn, by tasks of the coordinator.
+
+        It waits until the chief has opened training. When the coordinator stops, the replica leaves.
+        """
+        part = Participation(self._made.ops, session, coord)
+        await part.begin(is_chief)
+        return part
+
+    def make_session_run_hook(
+        self, is_chief: bool, num_tokens: int = -1, on_dropped: OnDropped | None = None
+    ) -> ReplicasHook:
+        """A hook by which the replica takes part in a monitored session.
+
+        Args:
+            is_chief: whether it opens training.
+            num_tokens: for compatibility: nobody needs tokens.
+            on_dropped: called with each gradient of this replica that was dropped; they are logged in any case.
+        """
+        return ReplicasHook(self, is_chief, on_dropped)
+
+    # What the inner optimizer has
+
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """The slot of the optimizer inside."""
+        return self._opt.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """The names of slots of the optimizer inside."""
+        return self._opt.get_slot_names()
+
+    def variables(self) -> list[Variable]:
+        """All variables of the optimizer inside."""
+        return self._opt.variables()
+
+
+class _Building:
+    """One call of `apply_gradients`."""
+
+    def __init__(self, opt: SyncReplicasOptimizer, graph: Graph, global_step: Variable, pairs: list[Pair]) -> None:
+        self._opt: Final = opt
+        self._graph: Final = graph
+        self._global_step: Final = global_step
+        self._pairs: Final = pairs
+        with graph.control_dependencies(None):
+            with self._at_home() as container:
+                self._quorum: Final = ops.replica_quorum(opt._total, opt._required, container, opt._name, name="quorum")
+            self._shares: Final = [self._shares_of(gradient, variable) for gradient, variable in pairs]
+
+    @contextlib.contextmanager
+    def _at_home(self) -> Iterator[str]:
+        with beside(self._graph, self._global_step):
+            yield self._global_step.op.attrs["container"]
+
+    def _shares_of(self, gradient: Gradient, variable: Variable) -> Tensor:
+        made = gradients.replica_gradients if isinstance(gradient, Tensor) else gradients.replica_sparse_gradients
+        container = variable.op.attrs["container"]
+        name = variable.op.attrs["shared_name"] or variable.op.name
+        with beside(self._graph, variable):
+            return made(variable.dtype, variable.shape, container, f"{self._opt._name}/{name}", name="gradients")
+
+    def build(self, scope: str, examples: TensorLike, requeue: Callable[[], Any] | None) -> Operation:
+        """All operations of the replica."""
+        graph, opt, me = self._graph, self._opt, self._opt.task_index
+        count = cast(convert_to_tensor(examples), dtypes.int64)
+        with self._at_home():
+            ticket = ops.replica_begin(self._quorum, count, me, name="begin")
+        stored = [self._store(ticket, shares, pair) for shares, pair in zip(self._shares, self._pairs, strict=True)]
+        with self._at_home():
+            with graph.control_dependencies(stored):
+                announced = ops.replica_announce(self._quorum, ticket, name="announce")
+            with graph.control_dependencies([announced]):
+                step, accepted = ops.replica_settle(self._quorum, ticket, name="settle")
+        with graph.control_dependencies([step]):
+            seen = self._global_step.assign_add(0, read_value=False)  # so reads that are built later see the step
+        with graph.control_dependencies(None):
+            opt._built = self._besides(step, accepted)
+        done = control.group(seen, *_if_dropped(accepted, requeue), name=scope)
+        graph.add_to_collection(GraphKeys.TRAIN_OP, done)
+        return done
+
+    def _store(self, ticket: Tensor, shares: Tensor, pair: Pair) -> Operation:
+        gradient, variable = pair
+        with beside(self._graph, variable):
+            if isinstance(gradient, IndexedSlices):
+                return gradients.replica_put_rows(shares, ticket, gradient.indices, gradient.values, name="store")
+            return gradients.replica_put(shares, ticket, gradient, name="store")
+
+    def _besides(self, step: Tensor, accepted: Tensor) -> _Built:
+        me = self._opt.task_index
+        advance = self._advance()
+        with self._at_home():
+            since = constant(0, dtypes.int64, name="since")
+            made = ReplicaOps(
+                admit=ops.replica_admit(self._quorum, me, name="admit").op,
+                present=ops.replica_present(self._quorum, me, name="present"),
+                leave=ops.replica_leave(self._quorum, me, name="leave"),
+                advance=advance,
+                open=self._open(),
+            )
+            dropped = ops.replica_dropped(self._quorum, since, name="dropped")
+            there = ops.replica_count(self._quorum, name="count")
+            mark = constant(0, dtypes.int64, name="mark")
+            hold, held = ops.replica_hold(self._quorum, mark), ops.replica_held(self._quorum, mark)
+        self._graph.add_to_collection(GraphKeys.STEP_BOUNDARIES, StepBoundary(mark, hold, held))
+        return _Built(made, report_uninitialized_variables(), accepted, step, dropped, since, there)
+
+    def _open(self) -> Operation:
+        resets = []
+        for shares, (_, variable) in zip(self._shares, self._pairs, strict=True):
+            with beside(self._graph, variable):
+                resets.append(gradients.replica_reset(shares, name="reset"))
+        with self._at_home(), self._graph.control_dependencies(resets):
+            step = cast(self._global_step.value(), dtypes.int64)
+            return ops.replica_open(self._quorum, step, name="open")
+
+    def _advance(self) -> Operation:
+        """Apply one step. It is counted first: so a step that was applied in part shows, for it is not finished."""
+        graph, opt = self._graph, self._opt
+        with self._at_home():
+            step, tickets = ops.replica_lead(self._quorum, opt.task_index, name="lead")
+            with graph.control_dependencies([step]):
+                present = cast(self._global_step.value(), dtypes.int64)
+            confirmed = ops.replica_confirm(self._quorum, step, present, name="confirm")
+        with graph.control_dependencies([confirmed]):
+            counted = self._global_step.assign_add(1, read_value=False)
+        means = [
+            self._take(step, tickets, counted, shares, pair)
+            for shares, pair in zip(self._shares, self._pairs, strict=True)
+        ]
+        applied = opt._opt.apply_gradients(means)
+        graph.get_collection_ref(GraphKeys.TRAIN_OP).remove(applied)  # what trains is the whole
+        with graph.control_dependencies([applied]):
+            averaged = [] if opt._averages is None else [opt._averages.apply(opt._averaged)]
+        with self._at_home(), graph.control_dependencies([applied, *averaged]):
+            return ops.replica_finish(self._quorum, step, name="finish")
+
+    def _take(self, step: Tensor, tickets: Tensor, counted: Operation, shares: Tensor, pair: Pair) -> Pair:
+        gradient, variable = pair
+        with beside(self._graph, variable), self._graph.control_dependencies([counted]):
+            if isinstance(gradient, Tensor):
+                return gradients.replica_take(shares, step, tickets, name="take"), variable
+            indices, values = gradients.replica_take_rows(shares, step, tickets, name="take")
+            return IndexedSlices(values, indices, gradient.dense_shape), variable
+
+
+def _if_dropped(accepted: Tensor, requeue: Callable[[], Any] | None) -> list[Any]:
+    if requeue is None:
+        return []
+
+    def again() -> Tensor:
+        with building_in(accepted.graph).control_dependencies([requeue()]):
+            return constant(1)
+
+    return [cond(accepted, lambda: constant(0), again)]
+
+
+__all__ = ["SyncReplicasOptimizer"]

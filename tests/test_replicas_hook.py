@@ -1,0 +1,113 @@
+"""Replicas in monitored sessions over a cluster: their hook begins and ends them, and nobody waits for who is lost."""
+
+import asyncio
+import logging
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.replication.quorum import Reason
+from aioflow.testing import Gate, cluster
+
+REPLICAS = 3
+SPEC = {"ps": 1, "worker": REPLICAS}
+CLUSTER = {job: [f"{job}{index}" for index in range(count)] for job, count in SPEC.items()}
+
+
+class Replica:
+    """A replica that has so many batches."""
+
+    def __init__(self, index, make):
+        worker = f"/job:worker/task:{index}/device:CPU:0"
+        setter = af.train.replica_device_setter(cluster=CLUSTER, worker_device=worker)
+        with af.Graph().as_default() as self.graph, af.device(setter):
+            self.step = af.train.get_or_create_global_step()
+            weights = af.Variable(np.zeros(2, np.float32), name="weights")
+            x = af.placeholder(af.float32, [2])
+            loss = af.reduce_sum(af.square(weights - x))
+            self.opt = make(index)
+            self.train = self.opt.minimize(loss, self.step)
+        self.index, self.x = index, x
+
+    def session(self, simulated, **options):
+        hook = self.opt.make_session_run_hook(self.index == 0, **options)
+        with self.graph.as_default():
+            return af.train.MonitoredTrainingSession(
+                simulated.target("worker", self.index, f"client{self.index}"),
+                is_chief=self.index == 0,
+                hooks=[hook],
+                log_step_count_steps=None,
+                max_wait_secs=30,
+            )
+
+    async def work(self, simulated, steps, **options):
+        """Run so many steps. The global step at the last."""
+        async with self.session(simulated, **options) as session:
+            for number in range(steps):
+                _, step = await session.run([self.train, self.step], {self.x: [number, self.index]})
+        return int(step)
+
+
+def in_step(required):
+    def make(index):
+        sgd = af.train.GradientDescentOptimizer(0.1)
+        return af.train.SyncReplicasOptimizer(sgd, required, REPLICAS, task_index=index)
+
+    return make
+
+
+def free(index):
+    return af.train.AsyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), 2, task_index=index)
+
+
+def simulated_cluster():
+    return cluster(SPEC, latency=1e-3, clients=[f"client{index}" for index in range(REPLICAS)])
+
+
+@pytest.mark.parametrize("make", [in_step(REPLICAS), free], ids=["in step", "free"])
+async def test_replicas_with_more_and_less_data_train_to_the_end_of_theirs(make):
+    replicas = [Replica(index, make) for index in range(REPLICAS)]
+    async with simulated_cluster() as simulated:
+        seen = await asyncio.gather(*[each.work(simulated, 2 + 2 * each.index) for each in replicas])
+    assert seen[-1] >= 5
+
+
+async def test_a_worker_that_dies_is_not_waited_for_longer_than_it_takes_to_notice():
+    replicas = [Replica(index, in_step(REPLICAS)) for index in range(REPLICAS)]
+    async with simulated_cluster() as simulated:
+        begun = Gate()
+
+        async def doomed():
+            async with replicas[2].session(simulated) as session:
+                for number in range(100):
+                    await session.run(replicas[2].train, {replicas[2].x: [number, 2]})
+                    if number == 3:
+                        await begun.wait()
+
+        dying = asyncio.create_task(doomed())
+        others = [asyncio.create_task(each.work(simulated, 12)) for each in replicas[:2]]
+        await begun.arrived()
+        at = asyncio.get_running_loop().time()
+        await simulated.crash("worker", 2)
+        assert [await each for each in others] == [11, 11]
+        assert asyncio.get_running_loop().time() - at < 3.0
+        begun.open()
+        with pytest.raises(af.errors.OpError):
+            await dying
+
+
+async def test_what_is_dropped_of_a_replica_is_logged_and_reported_by_its_hook(caplog):
+    caplog.set_level(logging.INFO, logger="aioflow.train.replicas_hook")
+    replicas = [Replica(index, in_step(1)) for index in range(2)]
+    dropped = [[], []]
+    async with simulated_cluster() as simulated:
+        seen = await asyncio.gather(
+            *[each.work(simulated, 5, on_dropped=dropped[each.index].append) for each in replicas]
+        )
+    drops = dropped[0] + dropped[1]
+    assert drops
+    assert len(drops) == 10 - (max(seen) + 1)
+    assert {drop.reason for drop in drops} == {Reason.LATE}
+    assert [{drop.replica for drop in each} <= {index} for index, each in enumerate(dropped)] == [True, True]
+    assert sorted(record.getMessage() for record in caplog.records) == sorted(map(str, drops))
