@@ -72,6 +72,14 @@ def test_state_and_random_numbers_are_never_merged():
     assert found.count("random_uniform") == 2
 
 
+def test_a_factor_of_one_that_waits_for_something_is_waited_for():
+    x = af.placeholder(af.float32, [])
+    with af.control_dependencies([af.no_op()]):
+        one = af.constant(1.0)
+    assert "multiply" in types(simplify(flow_of(x * one)))
+    assert "multiply" not in types(simplify(flow_of(x * af.constant(1.0))))
+
+
 def test_what_depends_on_constants_alone_is_computed_while_planning():
     flow = fold(flow_of(af.constant(2.0) * 3.0 + 1.0))
     assert types(flow) == ["constant"]

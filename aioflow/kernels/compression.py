@@ -22,7 +22,7 @@ from aioflow.resources import Resources
 
 LOSSY: Final = frozenset({dtypes.float32, dtypes.float64})
 """What can be sent in a lossy form."""
-_REASON: Final = "plans alone contain it"
+_REASON: Final = "it rounds; take the gradient of what is to be sent, not of what is sent"
 
 
 # What users say
@@ -128,7 +128,7 @@ def _(ctx: Context, x: Array, residual: Residual, *, keep: float) -> Array:
 
 @op
 def lossy_decode(wire: Spec, codec: str, dtype: DType, shape: TensorShape, edge: str) -> Spec:
-    """What was sent, in its own dtype and shape; the bytes saved are counted for that edge."""
+    """What was sent, in its own dtype and shape; the bytes saved are counted for that edge, unless it has no name."""
     Codec.parse(codec)
     return Spec(dtype, shape).only(LOSSY)
 
@@ -136,7 +136,8 @@ def lossy_decode(wire: Spec, codec: str, dtype: DType, shape: TensorShape, edge:
 @lossy_decode.kernel(CPU, GPU, fresh=True)
 def _(ctx: Context, wire: Array, *, codec: str, dtype: DType, shape: TensorShape, edge: str) -> Array:
     value = _decoded(ctx.xp, wire, Codec.parse(codec).name, dtype.np, shape)
-    savings_of(ctx.resources).add(edge, wire.nbytes, value.nbytes)
+    if edge:
+        savings_of(ctx.resources).add(edge, wire.nbytes, value.nbytes)
     return value
 
 

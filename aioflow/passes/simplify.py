@@ -53,8 +53,8 @@ class Pattern:
 
 
 def _is(value: Value, number: int) -> bool:
-    """Whether it is a constant with that number in every element."""
-    if value.node.definition.name != "constant":
+    """Whether it is a constant with that number in every element, and waits for nothing."""
+    if value.node.definition.name != "constant" or value.node.controls:
         return False
     array = value.node.attrs["value"]
     return (

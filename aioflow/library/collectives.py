@@ -1,0 +1,281 @@
+"""`af.collectives`: tensors on several devices reduced to one, which all of these get; an alternative to one that adds.
+
+Each function takes a list with one tensor for each device, the devices being those the tensors are on, and gives a list
+of as many, each on the device of its number. The names are those of TensorFlow's `contrib.nccl`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import dtypes
+from aioflow.compression import Codec
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.dtypes import COMPLEX, FLOAT, TensorShape
+from aioflow.graph import transactional
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.arithmetic import add_n, maximum, minimum
+from aioflow.kernels.assertions import assert_equal
+from aioflow.kernels.constants import constant, identity
+from aioflow.kernels.joining import concat, split
+from aioflow.kernels.shapes import rank, reshape, shape, size
+from aioflow.library.control import control_dependencies, name_scope
+from aioflow.library.rings import Reduction, Ring
+from aioflow.node import Tensor
+
+Reducible = Tensor | IndexedSlices
+
+
+def _pairwise(of_two: Callable[[Tensor, Tensor], Any]) -> Reduction:
+    def reduction(values: Sequence[Tensor]) -> Tensor:
+        first, *rest = values
+        for value in rest:
+            first = of_two(first, value)
+        return first
+
+    return reduction
+
+
+_OPS: Final[Mapping[str, Reduction]] = {
+    "sum": add_n,
+    "mean": add_n,
+    "prod": _pairwise(lambda a, b: a * b),
+    "min": _pairwise(minimum),
+    "max": _pairwise(maximum),
+}
+
+
+@transactional
+def all_reduce(
+    tensors: Sequence[TensorLike | IndexedSlices],
+    op: str = "sum",
+    codec: str | None = None,
+    in_task_order: bool = False,
+    name: str | None = None,
+) -> list[Any]:
+    """The sum of all tensors, or another reduction of them, on each of their devices, the same to the last bit on all.
+
+    Devices stand in a ring, and each sends pieces to the next only: twice the bytes of a tensor, less one n-th, leave
+    each of them however many there are. Gradients flow through, and take as many. It waits for all devices, and a step
+    that fails on one fails on all.
+
+    Args:
+        tensors: one for each device, of one dtype and shape. The rows of IndexedSlices are not added up but put one
+            after the other.
+        op: `sum`, `mean`, `prod`, `min` or `max`.
+        codec: a lossy form, as of `af.lossy`, in which sums and means travel: once on their way to a device that adds
+            up a piece, once more from there. With `top_k` what is left out is kept on each device for the next step;
+            rows of IndexedSlices, which are others each time, go as they are. Gradients stop there: they are None.
+        in_task_order: whether a piece is reduced in the order of `tensors`, all at once where it belongs, so that the
+            result is to the last bit that of one device which does so. As many bytes are sent, but by all to all. With
+            a codec it is so in any case.
+        name: the name scope.
+
+    Raises:
+        TypeError: the dtypes differ, or cannot be reduced so.
+        ValueError: there are none, their shapes differ, or there is no such op or codec.
+        InvalidArgumentError: in the step, if shapes that were not known differ.
+    """
+    _check(op, codec)
+    given = [value if isinstance(value, IndexedSlices) else convert_to_tensor(value) for value in tensors]
+    with name_scope(name, "all_reduce", given):
+        slices = [value for value in given if isinstance(value, IndexedSlices)]
+        dense = [value for value in given if isinstance(value, Tensor)]
+        if slices and dense:
+            raise TypeError("some are tensors, others IndexedSlices: all must be of one kind")
+        return list(_slices(slices, op, codec) if slices else _reduced(dense, op, codec, in_task_order))
+
+
+def all_sum(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
+    """The sum of all tensors, on each of their devices: `all_reduce`."""
+    return list(all_reduce(tensors, "sum", name=name or "all_sum"))
+
+
+def all_prod(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
+    """The product of all tensors, on each of their devices: `all_reduce`."""
+    return list(all_reduce(tensors, "prod", name=name or "all_prod"))
+
+
+def all_min(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
+    """The least of each element, on each of the tensors' devices: `all_reduce`."""
+    return list(all_reduce(tensors, "min", name=name or "all_min"))
+
+
+def all_max(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
+    """The greatest of each element, on each of the tensors' devices: `all_reduce`."""
+    return list(all_reduce(tensors, "max", name=name or "all_max"))
+
+
+@transactional
+def all_gather(tensors: Sequence[TensorLike], axis: int = 0, name: str | None = None) -> list[Tensor]:
+    """All tensors one after the other along an axis, on each of their devices; each is passed on round the ring.
+
+    Raises:
+        TypeError: the dtypes differ.
+        ValueError: there are none, or they cannot be concatenated.
+    """
+    given = _converted(tensors)
+    with name_scope(name, "all_gather", given):
+        return _gathered(given, axis, None)
+
+
+@transactional
+def broadcast(tensors: Sequence[TensorLike], root: int = 0, name: str | None = None) -> list[Tensor]:
+    """The tensor of number `root` on the devices of all, which are of its dtype and shape.
+
+    Each device gets a piece of it, and these go round the ring.
+    """
+    given = _converted(tensors)
+    if not 0 <= root < len(given):
+        raise ValueError(f"there are {len(given)} tensors: root cannot be {root!r}")
+    with name_scope(name, "broadcast", given):
+        ring, whole = Ring(given), _whole(given)
+        count = _pieces(whole, len(ring))
+        if not count:
+            return _unchanged(ring, given)
+        pieces = _divided(ring, root, given[root], whole, count)
+        here = []
+        for number, piece in enumerate(pieces):
+            with ring.at(number):
+                here.append(identity(piece))
+        return _joined(ring, given, ring.spread(here, None), whole)
+
+
+# What is given
+
+
+def _check(op: str, codec: str | None) -> None:
+    if op not in _OPS:
+        raise ValueError(f"op is one of {', '.join(_OPS)}, not {op!r}")
+    if codec is not None:
+        Codec.parse(codec)
+        if op not in ("sum", "mean"):
+            raise ValueError(f"only sums and means can be sent in a lossy form, not {op!r}")
+
+
+def _converted(tensors: Sequence[TensorLike]) -> list[Tensor]:
+    return [convert_to_tensor(tensor) for tensor in tensors]
+
+
+def _whole(tensors: Sequence[Tensor]) -> TensorShape:
+    """The shape of all tensors, as far as it is known."""
+    if not tensors:
+        raise ValueError("at least one tensor is needed")
+    whole = tensors[0].spec.same_dtype(*[tensor.spec for tensor in tensors[1:]]).shape
+    for tensor in tensors[1:]:
+        whole = whole.merge_with(tensor.shape)
+    return whole
+
+
+def _pieces(whole: TensorShape, devices: int) -> int:
+    """How many pieces to make: one for each device, unless there are too few elements."""
+    known = whole.num_elements()
+    return devices if known is None else min(devices, known)
+
+
+# Dense tensors
+
+
+def _reduced(tensors: Sequence[Tensor], op: str, codec: str | None, in_task_order: bool) -> list[Tensor]:
+    whole = _whole(tensors)
+    if op == "mean":
+        tensors[0].spec.only(FLOAT | COMPLEX)
+    ring = Ring(tensors)
+    count = _pieces(whole, len(ring))
+    if len(ring) == 1 or not count:
+        return _unchanged(ring, tensors)
+    pieces = [_divided(ring, number, tensor, whole, count) for number, tensor in enumerate(_agreeing(ring, tensors))]
+    if in_task_order or codec is not None:
+        reduced = ring.collect_in_order(pieces, _OPS[op], codec)
+    else:
+        reduced = ring.collect(pieces, _OPS[op])
+    if op == "mean":
+        reduced = _shares(ring, reduced)
+    return _joined(ring, tensors, ring.spread(reduced, codec), whole)
+
+
+def _unchanged(ring: Ring, tensors: Sequence[Tensor]) -> list[Tensor]:
+    found = []
+    for number, tensor in enumerate(tensors):
+        with ring.at(number):
+            found.append(identity(tensor))
+    return found
+
+
+def _agreeing(ring: Ring, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The tensors, once each has seen that its shape is that of the one before, where this is not known."""
+    if all(tensor.shape.is_fully_defined() for tensor in tensors):
+        return tensors
+    outlines, found = [], []
+    for number, tensor in enumerate(tensors):
+        with ring.at(number):
+            outlines.append(concat([reshape(rank(tensor), [1]), shape(tensor)], 0))
+    for number, tensor in enumerate(tensors):
+        with ring.at(number):
+            same = assert_equal(outlines[number], outlines[number - 1], message="the ranks and shapes differ")
+            with control_dependencies([same]):
+                found.append(identity(tensor))
+    return found
+
+
+def _divided(ring: Ring, number: int, tensor: Tensor, whole: TensorShape, count: int) -> list[Tensor]:
+    """A tensor in so many pieces, each one-dimensional, of nearly the same size."""
+    with ring.at(number):
+        flat = reshape(tensor, [-1])
+        known = whole.num_elements()
+        if known is not None:
+            return split(flat, [(known + count - 1 - piece) // count for piece in range(count)])
+        spare = constant(np.arange(count - 1, -1, -1), dtypes.int32)
+        return split(flat, (size(flat) + spare) // count, num=count)
+
+
+def _shares(ring: Ring, sums: Sequence[Tensor]) -> list[Tensor]:
+    shares = []
+    for number, total in enumerate(sums):
+        with ring.at(number):
+            shares.append(total / constant(len(ring), total.dtype))
+    return shares
+
+
+def _joined(
+    ring: Ring, tensors: Sequence[Tensor], pieces: Sequence[Sequence[Tensor]], whole: TensorShape
+) -> list[Tensor]:
+    """On each device a tensor of its pieces, in the shape that its own has."""
+    found = []
+    for number, tensor in enumerate(tensors):
+        with ring.at(number):
+            flat = concat(pieces[number], 0)
+            found.append(reshape(flat, whole.as_list() if whole.is_fully_defined() else shape(tensor)))
+    return found
+
+
+# Rows
+
+
+def _slices(slices: Sequence[IndexedSlices], op: str, codec: str | None) -> list[IndexedSlices]:
+    """All rows on each device, in the order of the devices."""
+    if op not in ("sum", "mean"):
+        raise ValueError(f"the rows of IndexedSlices can be added up, which {op!r} cannot")
+    ring = Ring([each.values for each in slices])
+    keeps = codec is not None and Codec.parse(codec).name == "top_k"
+    rows = _gathered([each.values for each in slices], 0, None if keeps else codec)
+    places = _gathered([each.indices for each in slices], 0, None)
+    if op == "mean":
+        rows = _shares(ring, rows)
+    return [IndexedSlices(*parts) for parts in zip(rows, places, [each.dense_shape for each in slices], strict=True)]
+
+
+def _gathered(tensors: Sequence[Tensor], axis: int, codec: str | None) -> list[Tensor]:
+    if not tensors:
+        raise ValueError("at least one tensor is needed")
+    ring = Ring(tensors)
+    rows = ring.spread(tensors, codec)
+    found = []
+    for number, row in enumerate(rows):
+        with ring.at(number):
+            found.append(concat(row, axis))
+    return found
+
+
+__all__ = ["all_gather", "all_max", "all_min", "all_prod", "all_reduce", "all_sum", "broadcast"]

@@ -1,0 +1,166 @@
+"""Training without parameter servers: each device has its own variables, and gradients go round a ring.
+
+    towers = []
+    for number, device in enumerate(devices):
+        with af.device(device), af.variable_scope(f"tower{number}"):
+            towers.append(optimizer.compute_gradients(*model(share_of(number))))
+    reduced = af.train.all_reduce_gradients(towers)
+    train = optimizer.apply_gradients([pair for pairs in reduced for pair in pairs], global_step)
+
+Variables that begin equal stay so to the last bit, for what they are changed by is the same; `broadcast_variables`
+makes them equal at the beginning.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from aioflow.dtypes import DType
+from aioflow.graph import transactional
+from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.joining import concat, split
+from aioflow.kernels.shapes import reshape
+from aioflow.library import collectives
+from aioflow.library.control import group, name_scope
+from aioflow.library.rings import Ring
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+
+Gradient: TypeAlias = Tensor | IndexedSlices | None
+Pairs: TypeAlias = Sequence[tuple[Any, Any]]
+BUCKET_BYTES: Final = 4 << 20
+"""Enough that a ring is busy with bytes, and few enough that the first go round while others are still computed."""
+
+
+@transactional
+def all_reduce_gradients(
+    towers: Sequence[Pairs],
+    op: str = "mean",
+    codec: str | None = None,
+    in_task_order: bool = False,
+    bucket_bytes: int = BUCKET_BYTES,
+    name: str | None = None,
+) -> list[list[tuple[Gradient, Any]]]:
+    """For each tower its variables with the gradients of all towers, reduced: what `apply_gradients` takes.
+
+    Gradients of one dtype that follow each other go round the ring together, in buckets: a message for each would cost
+    more than its bytes.
+
+    Args:
+        towers: for each device (gradient, variable) pairs as `compute_gradients` gives them, those of all towers in the
+            same order. None, for a variable that the loss does not depend on, is None in all.
+        op: `mean`, in which every tower counts the same, or `sum`.
+        codec: a lossy form, as of `af.collectives.all_reduce`.
+        in_task_order: whether the sums are to the last bit those of one device that adds tower after tower.
+        bucket_bytes: how large buckets become; a gradient that is larger, or of unknown shape, goes alone.
+        name: the name scope.
+
+    Raises:
+        ValueError: there are no towers, or they have not the same gradients.
+    """
+    _check(towers, bucket_bytes)
+    found: list[list[tuple[Gradient, Any]]] = [[(None, variable) for _, variable in pairs] for pairs in towers]
+    rows = {place: row for place, row in enumerate(_rows(towers)) if row[0] is not None}
+    places = list(rows)
+    with name_scope(name, "all_reduce_gradients"):
+        for bucket in buckets([_measured(row[0]) for row in rows.values()], bucket_bytes):
+            reduced = _reduced([rows[places[number]] for number in bucket], op, codec, in_task_order)
+            for number, row in zip(bucket, reduced, strict=True):
+                for pairs, gradient in zip(found, row, strict=True):
+                    pairs[places[number]] = (gradient, pairs[places[number]][1])
+    return found
+
+
+def _rows(towers: Sequence[Pairs]) -> list[list[Any]]:
+    """For each variable its gradients in all towers."""
+    return [[gradient for gradient, _ in row] for row in zip(*towers, strict=True)]
+
+
+@transactional
+def broadcast_variables(towers: Sequence[Sequence[Variable]], name: str | None = None) -> Operation:
+    """An operation that gives all towers' variables the values of the first tower's.
+
+    Raises:
+        ValueError: there are no towers, or they have not as many variables.
+    """
+    _check_counts(towers)
+    with name_scope(name, "broadcast_variables"):
+        assigned = []
+        for row in zip(*towers, strict=True):
+            values = collectives.broadcast(row)
+            assigned += [each.assign(value) for each, value in zip(row[1:], values[1:], strict=True)]
+        return group(*assigned)
+
+
+# Buckets
+
+
+Measure: TypeAlias = tuple[DType, int] | None
+"""The dtype and the bytes of what may share a bucket; None for what cannot."""
+
+
+def buckets(measures: Sequence[Measure], limit: int) -> list[list[int]]:
+    """The numbers of those that go together: they follow each other, are of one dtype, and have up to `limit` bytes."""
+    found: list[list[int]] = []
+    dtype, room = None, 0
+    for number, measure in enumerate(measures):
+        if measure is not None and measure[0] is dtype and measure[1] <= room:
+            found[-1].append(number)
+            room -= measure[1]
+        else:
+            found.append([number])
+            dtype, room = (None, 0) if measure is None else (measure[0], limit - measure[1])
+    return found
+
+
+def _measured(gradient: Tensor | IndexedSlices) -> Measure:
+    if isinstance(gradient, IndexedSlices) or not gradient.shape.is_fully_defined():
+        return None
+    return gradient.dtype, gradient.dtype.size * (gradient.shape.num_elements() or 0)
+
+
+def _reduced(
+    rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool
+) -> Sequence[Sequence[Gradient]]:
+    """For each gradient of a bucket that of each tower, reduced."""
+    if len(rows) == 1:
+        return [collectives.all_reduce(rows[0], op, codec, in_task_order)]
+    towers: list[list[Tensor]] = [list(each) for each in zip(*rows, strict=True)]
+    ring = Ring([tower[0] for tower in towers])
+    packed = []
+    for number, tower in enumerate(towers):
+        with ring.at(number):
+            packed.append(concat([reshape(gradient, [-1]) for gradient in tower], 0))
+    reduced = collectives.all_reduce(packed, op, codec, in_task_order)
+    unpacked = []
+    for number, tower in enumerate(towers):
+        with ring.at(number):
+            pieces = split(reduced[number], [gradient.shape.num_elements() for gradient in tower])
+            unpacked.append([reshape(piece, like.shape.as_list()) for piece, like in zip(pieces, tower, strict=True)])
+    return list(zip(*unpacked, strict=True))
+
+
+# What is given
+
+
+def _check(towers: Sequence[Pairs], bucket_bytes: int) -> None:
+    if bucket_bytes < 0:
+        raise ValueError(f"bucket_bytes is a number of bytes, not {bucket_bytes!r}")
+    _check_counts(towers)
+    for place, row in enumerate(_rows(towers)):
+        absent = [number for number, gradient in enumerate(row) if gradient is None]
+        if absent and len(absent) < len(row):
+            variable = towers[absent[0]][place][1].name
+            raise ValueError(
+                f"tower {absent[0]} has no gradient for {variable!r}, its variable number {place}, and others have one"
+            )
+
+
+def _check_counts(towers: Sequence[Sequence[Any]]) -> None:
+    if not towers:
+        raise ValueError("at least one tower is needed")
+    counts = [len(tower) for tower in towers]
+    if len(set(counts)) > 1:
+        raise ValueError(f"the towers have {', '.join(map(str, counts))} variables: they must have the same ones")
+
+
+__all__ = ["all_reduce_gradients", "broadcast_variables", "buckets"]

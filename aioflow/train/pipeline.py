@@ -1,0 +1,261 @@
+"""A model whose stages are on different devices, through which the parts of a batch follow each other.
+
+While one stage is at one micro-batch, the next can be at the one before. In which order a stage takes its turns is said
+by control edges on its own device; between devices nothing is told but values. The gradients of the micro-batches are
+added up on each stage, so that a step changes the variables by that of the whole batch [Huang and others 2019, section
+2.2].
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from aioflow import dtypes
+from aioflow.aggregation import AggregationMethod, aggregate
+from aioflow.convert import TensorLike, convert_to_tensor
+from aioflow.device_spec import DeviceSpec
+from aioflow.gradients import gradients
+from aioflow.graph import get_default_graph, transactional
+from aioflow.graph_keys import GraphKeys
+from aioflow.indexed_slices import IndexedSlices, dense
+from aioflow.kernels.arithmetic import add_n
+from aioflow.kernels.assertions import assert_greater_equal
+from aioflow.kernels.casting import cast
+from aioflow.kernels.constants import constant, identity
+from aioflow.kernels.joining import concat, split, unstack
+from aioflow.kernels.reduction import reduce_sum
+from aioflow.kernels.shapes import shape
+from aioflow.library.control import control_dependencies, device, group, name_scope
+from aioflow.library.state import make_template
+from aioflow.node import Operation, Tensor
+from aioflow.train.pipeline_schedule import SCHEDULES, Turn, in_order
+
+Gradient: TypeAlias = Tensor | IndexedSlices | None
+
+
+class Stage(NamedTuple):
+    """A part of a model.
+
+    Attributes:
+        device: where its variables and operations are.
+        build: from its inputs, tensors, to its outputs: a tensor or several, with a row for each example. It is called
+            for each micro-batch; variables that it makes, it makes by `af.get_variable`, the first time.
+    """
+
+    device: str | DeviceSpec
+    build: Callable[..., Any]
+
+
+class Pipelined(NamedTuple):
+    """A batch that has gone through a pipeline.
+
+    Attributes:
+        loss: its mean over all examples, on the last stage.
+        outputs: those of the last stage for all examples, on that stage.
+        grads_and_vars: the variables with the gradients of the loss, as `apply_gradients` takes them.
+    """
+
+    loss: Tensor
+    outputs: list[Tensor]
+    grads_and_vars: list[tuple[Any, Any]]
+
+
+@transactional
+def pipeline(
+    stages: Sequence[Stage | tuple[str, Callable[..., Any]]],
+    inputs: TensorLike | Sequence[TensorLike],
+    labels: TensorLike | Sequence[TensorLike],
+    loss: Callable[..., Tensor],
+    micro_batches: int,
+    schedule: str = "1f1b",
+    var_list: Sequence[Any] | None = None,
+    name: str | None = None,
+) -> Pipelined:
+    """A batch taken through the stages in micro-batches: its loss, and the gradients of that.
+
+    They are those of the whole batch at once, but for how sums are rounded, if each example's outputs do not depend on
+    the other examples. Variables of stages are named `stage0/...`, inside the variable scope around. By `1f1b` the loss
+    cannot be had without the gradients; to look at the outputs alone, build the pipeline by `gpipe`, once more, in a
+    scope that reuses the variables.
+
+    Args:
+        stages: the parts of the model, in order. What one gives, the next is given.
+        inputs: what the first stage is given, a tensor or several, with a row for each example. They are constants to
+            the gradients.
+        labels: what the loss is given besides, with a row for each example.
+        loss: from the last stage's outputs and the labels to a single number: a mean over the examples.
+        micro_batches: into how many parts to divide the batch. Some have one example more than others if it cannot be
+            divided evenly.
+        schedule: `1f1b`, by which a stage keeps what few micro-batches need for their way back, or `gpipe`, by which
+            all go forward before the first goes back.
+        var_list: the variables; the graph's trainable ones by default.
+        name: the name scope.
+
+    Raises:
+        ValueError: there are no stages, no such schedule, fewer examples than micro-batches, or no variable is used.
+        InvalidArgumentError: in the step, if there are fewer examples than micro-batches.
+    """
+    if schedule not in SCHEDULES:
+        raise ValueError(f"schedule is one of {', '.join(SCHEDULES)}, not {schedule!r}")
+    if not isinstance(micro_batches, int) or micro_batches < 1:
+        raise ValueError(f"micro_batches is a number of at least 1, not {micro_batches!r}")
+    if not stages:
+        raise ValueError("at least one stage is needed")
+    with name_scope(name, "pipeline"):
+        made = _Pipeline([Stage(*stage) for stage in stages], loss, micro_batches, var_list)
+        made.feed(_tensors(inputs), _tensors(labels))
+        for stage, turn in in_order(SCHEDULES[schedule](len(stages), micro_batches)):
+            made.take(stage, turn)
+        return made.finished()
+
+
+class _Pipeline:
+    """A pipeline in the making: what the turns built so far have given."""
+
+    def __init__(
+        self, stages: Sequence[Stage], loss: Callable[..., Tensor], micro_batches: int, var_list: Sequence[Any] | None
+    ) -> None:
+        self._graph: Final = get_default_graph()
+        self._stages: Final = stages
+        self._build: Final = [
+            make_template("", stage.build, unique_name_=f"stage{number}") for number, stage in enumerate(stages)
+        ]
+        self._loss: Final = loss
+        self._count: Final = micro_batches
+        self._var_list: Final = var_list
+        self._given: Final[dict[tuple[int, int], list[Tensor]]] = {}
+        self._outputs: Final[dict[tuple[int, int], list[Tensor]]] = {}
+        self._losses: Final[list[Tensor]] = []
+        self._returned: Final[dict[tuple[int, int], list[Gradient]]] = {}
+        self._found: Final[dict[Any, dict[int, list[Tensor | IndexedSlices]]]] = {}
+        self._before: Final[dict[int, Operation]] = {}
+        self._labels: list[list[Tensor]] = []
+        self._shares: list[Tensor] = []
+
+    @property
+    def _last(self) -> int:
+        return len(self._stages) - 1
+
+    def feed(self, inputs: Sequence[Tensor], labels: Sequence[Tensor]) -> None:
+        """Divide the batch, where its parts are needed."""
+        if not inputs:
+            raise ValueError("the first stage needs an input")
+        with device(self._stages[0].device):
+            for number, part in enumerate(_divided(inputs, self._count)):
+                self._outputs[-1, number] = part
+        with device(self._stages[self._last].device):
+            self._labels = _divided(labels, self._count)
+            self._shares = _shares(inputs[0], self._count)
+
+    def take(self, stage: int, turn: Turn) -> None:
+        """Build what a stage does at that turn, after its last one."""
+        with device(self._stages[stage].device), name_scope(f"stage{stage}/{turn}"):
+            made = self._forward(stage, turn.micro_batch) if turn.forward else self._backward(stage, turn.micro_batch)
+            if made:
+                self._before[stage] = group(*made, name="done")
+
+    def _gated(self, stage: int, value: Tensor) -> Tensor:
+        """A value that comes to a stage, available when its turn has come."""
+        before = self._before.get(stage)
+        with control_dependencies([] if before is None else [before]):
+            return identity(value)
+
+    def _forward(self, stage: int, number: int) -> list[Tensor]:
+        given = [self._gated(stage, value) for value in self._outputs[stage - 1, number]]
+        self._given[stage, number] = given
+        outputs = _tensors(self._build[stage](*given))
+        self._outputs[stage, number] = outputs
+        if stage < self._last:
+            return outputs
+        loss = convert_to_tensor(self._loss(*outputs, *(self._labels[number] if self._labels else ())))
+        if loss.shape.rank not in (0, None):
+            raise ValueError(f"the loss is a single number, a mean over the examples, and not of shape {loss.shape}")
+        self._losses.append(loss)
+        return [*outputs, loss]
+
+    def _backward(self, stage: int, number: int) -> list[Tensor]:
+        given, variables = self._given[stage, number], self._variables()
+        returning = [value for value in given if stage > 0 and value.dtype.is_differentiable]
+        arrived = self._arrived(stage, number)
+        ys, dys = [y for y, _ in arrived], [dy for _, dy in arrived]
+        found = gradients(ys, [*returning, *variables], dys, stop_gradients=given)
+        back = dict(zip(returning, found, strict=False))
+        self._returned[stage, number] = [back.get(value) for value in given]
+        for variable, gradient in zip(variables, found[len(returning) :], strict=True):
+            if gradient is not None:
+                self._found.setdefault(variable, {}).setdefault(stage, []).append(gradient)
+        return [each.values if isinstance(each, IndexedSlices) else each for each in found if each is not None]
+
+    def _arrived(self, stage: int, number: int) -> list[tuple[Tensor, Tensor]]:
+        """What a stage has given of a micro-batch, with the gradients that have come back."""
+        if stage == self._last:
+            return [(self._losses[number], self._gated(stage, cast(self._shares[number], self._losses[number].dtype)))]
+        outputs, returned = self._outputs[stage, number], self._returned[stage + 1, number]
+        pairs = zip(outputs, returned, strict=True)
+        return [(y, self._gated(stage, dense(dy, y))) for y, dy in pairs if dy is not None]
+
+    def _variables(self) -> list[Any]:
+        return list(
+            self._graph.get_collection(GraphKeys.TRAINABLE_VARIABLES) if self._var_list is None else self._var_list
+        )
+
+    def finished(self) -> Pipelined:
+        """What all micro-batches together give."""
+        last = self._stages[self._last].device
+        with device(last):
+            rows = zip(*[self._outputs[self._last, number] for number in range(self._count)], strict=True)
+            outputs = [concat(row, 0) for row in rows]
+            shares = [cast(share, self._losses[0].dtype) for share in self._shares]
+            loss = add_n([part * share for part, share in zip(self._losses, shares, strict=True)])
+        if not self._found:
+            raise ValueError("no stage uses a variable that is trained")
+        return Pipelined(loss, outputs, [(self._gradient_of(variable), variable) for variable in self._variables()])
+
+    def _gradient_of(self, variable: Any) -> Gradient:
+        """The sum over all micro-batches, on the stage; over several stages, if a variable is used in these."""
+        sums = []
+        for stage, found in sorted(self._found.get(variable, {}).items()):
+            with device(self._stages[stage].device):
+                sums.append(self._sum(found, variable))
+        return self._sum(sums, variable) if sums else None
+
+    def _sum(self, parts: Sequence[Tensor | IndexedSlices], variable: Any) -> Tensor | IndexedSlices:
+        method = AggregationMethod.EXPERIMENTAL_ACCUMULATE_N
+        return aggregate(self._graph, parts, variable.handle, method)
+
+
+# What is given
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    several = isinstance(values, (list, tuple))
+    return [convert_to_tensor(value) for value in (values if several else [values])]
+
+
+def _divided(tensors: Sequence[Tensor], count: int) -> list[list[Tensor]]:
+    """For each micro-batch its rows of each tensor."""
+    columns = [split(tensor, _sizes(tensor, count), 0, num=count) for tensor in tensors]
+    return [[column[number] for column in columns] for number in range(count)]
+
+
+def _sizes(tensor: Tensor, count: int) -> Any:
+    """How many rows each micro-batch has, as a vector."""
+    known = None if tensor.shape.rank is None else tensor.shape.as_list()[0] if tensor.shape.rank else 0
+    if known is not None:
+        if known < count:
+            raise ValueError(f"{known} examples cannot be divided into {count} micro-batches")
+        return [(known + count - 1 - number) // count for number in range(count)]
+    rows = shape(tensor)[0]
+    enough = assert_greater_equal(rows, count, message=f"there are fewer examples than the {count} micro-batches")
+    with control_dependencies([enough]):
+        return (rows + constant(np.arange(count - 1, -1, -1), dtypes.int32)) // count
+
+
+def _shares(tensor: Tensor, count: int) -> list[Tensor]:
+    """Of each micro-batch the share of all examples, as float64."""
+    sizes = cast(convert_to_tensor(_sizes(tensor, count)), dtypes.float64)
+    return unstack(sizes / reduce_sum(sizes), num=count)
+
+
+__all__ = ["Pipelined", "Stage", "pipeline"]
