@@ -15,6 +15,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.cli.authority import ca
 from aioflow.cli.cluster import cluster
+from aioflow.cli.trace import trace
 from aioflow.cli.worker import worker
 from aioflow.dtypes import DeviceKind
 from aioflow.op import REGISTRY, Op
@@ -35,7 +36,7 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, ops, worker)
+COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, ops, trace, worker)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

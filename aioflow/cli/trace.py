@@ -1,0 +1,127 @@
+"""`aioflow trace`: what the tasks of a cluster do for a while, as one trace."""
+
+import argparse
+import asyncio
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from aioflow import errors
+from aioflow.cli.worker import loop_factory, seconds
+from aioflow.config import Config
+from aioflow.tracing import RunMetadata
+
+if TYPE_CHECKING:
+    from aioflow.net.channel import Network
+    from aioflow.net.kinds import Answer, Request
+
+A = TypeVar("A", bound="Answer")
+_LONGEST: Final = 3600.0
+_LIMIT: Final = 10.0
+"""Seconds that a task has to answer, beside those that it is to write down."""
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def trace(parser: argparse.ArgumentParser) -> Run:
+    """Write down what all tasks of a cluster do for a while, as one trace for Perfetto or chrome://tracing."""
+    parser.add_argument("target", metavar="TARGET", help="the address of any of its tasks, as ws://host:port")
+    parser.add_argument("--seconds", type=span, default=2.0, help="for how long (default: %(default)g)")
+    parser.add_argument("-o", "--output", metavar="FILE", default="trace.json", help="default: %(default)s")
+    parser.add_argument("--token-file", metavar="FILE", help="their token; else AIOFLOW_TOKEN, if set")
+    parser.add_argument("--tls", metavar="DIR", help="certificates")
+    return _run
+
+
+def span(text: str) -> float:
+    """ValueError if it is no number above 0, or more than an hour."""
+    found = seconds(text)
+    if found > _LONGEST:
+        raise ValueError(f"a task writes down at most {_LONGEST:g} s, not {text}")
+    return found
+
+
+def _run(options: argparse.Namespace) -> int:
+    from aioflow.net.access import network_of_client
+
+    scheme, separator, address = options.target.partition("://")
+    if not separator or scheme not in ("ws", "wss") or not address:
+        raise errors.InvalidArgumentError(f"target {options.target!r}: the address of a task, as ws://host:2222")
+    network = network_of_client(Config(token_file=options.token_file, ssl=options.tls), scheme == "wss")
+    with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
+        written = runner.run(written_down(address, network, options.seconds))
+    written.metadata.write_chrome_trace(options.output)
+    print(f"{options.output}: {written}")
+    for text in written.absent:
+        print(f"aioflow: not traced: {text}", file=sys.stderr)
+    return 1 if written.absent else 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Written:
+    """What the tasks of a cluster have done for a while.
+
+    Attributes:
+        metadata: what they wrote down, on this process's clock.
+        tasks: their names.
+        absent: which others have told nothing, and why.
+    """
+
+    metadata: RunMetadata
+    tasks: tuple[str, ...]
+    absent: tuple[str, ...]
+
+    def __str__(self) -> str:
+        counts = f"{len(self.metadata.step_stats)} executions and {len(self.metadata.transfers)} transfers"
+        return f"{counts}, of {', '.join(self.tasks)}"
+
+
+async def written_down(address: str, network: "Network", seconds: float) -> Written:
+    """What all tasks of a cluster do from now on for so many seconds. Cancelling leaves nothing on any.
+
+    Args:
+        address: that of any of its tasks.
+        network: how they are reached.
+        seconds: for how long.
+
+    Raises:
+        OpError: that task cannot be asked which others there are.
+        UnavailableError: no task has told anything.
+    """
+    from aioflow.net.master_verbs import ListTasks
+    from aioflow.net.reports import unpack_trace
+    from aioflow.net.worker_verbs import Trace
+
+    listed, _ = await _answer(network, address, "", ListTasks(), _LIMIT)
+    tasks = dict(listed.addresses)
+    asked = [_answer(network, where, task, Trace(seconds), seconds + _LIMIT) for task, where in tasks.items()]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    metadata, told, absent = RunMetadata(), [], []
+    for (task, where), answer in zip(tasks.items(), answers, strict=True):
+        if isinstance(answer, errors.OpError):
+            absent.append(f"{task} at {where}: {answer.message}")
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            unpack_trace(bytes(answer[0].events), metadata, answer[1])
+            told.append(task)
+    if not told:
+        raise errors.UnavailableError(f"no task was traced: {'; '.join(absent)}")
+    return Written(metadata, tuple(told), tuple(absent))
+
+
+async def _answer(network: "Network", address: str, task: str, request: "Request[A]", limit: float) -> tuple[A, float]:
+    """What a task answers, which is whoever is there if it has no name, and by how much its clock is ahead."""
+    from aioflow.net.identity import Identity
+    from aioflow.net.meeting import connect
+
+    deadline = asyncio.get_running_loop().time() + limit
+    peer = await connect(network, address, Identity(), target=task)
+    try:
+        return await peer.request(request, deadline=deadline), peer.clock_offset
+    finally:
+        await peer.close()
+
+
+__all__ = ["Written", "trace", "written_down"]

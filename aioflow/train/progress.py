@@ -1,0 +1,251 @@
+"""How far training is, in one line of a terminal that is drawn anew, or now and then as a line of a log."""
+
+import asyncio
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TextIO
+
+from aioflow.node import Tensor
+from aioflow.session import Session
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.recovery import Recovery
+from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from aioflow.train.step_read import needed_step_read
+
+_DRAWN, _PRINTED = 0.2, 10.0
+"""Seconds between two looks: on a terminal, and elsewhere."""
+_WINDOW: Final = 10.0
+"""Seconds over which the speed is measured, at least, where there are so many."""
+_ANEW: Final = "\r\x1b[K"
+"""To the beginning of the line, which is empty then."""
+_NO_WORKERS: Final = ("ps", "localhost")
+"""Jobs whose tasks do not train by themselves."""
+
+
+class Speed:
+    """How many steps a second are made, over the last while: what `Progress` decides by. It has no clock.
+
+    Args:
+        window: the seconds over which it is measured.
+    """
+
+    def __init__(self, window: float = _WINDOW) -> None:
+        self._window: Final = window
+        self._seen: Final[deque[tuple[float, int]]] = deque()
+
+    def reached(self, now: float, step: int) -> None:
+        """A step was reached. One before the last, as after a recovery, begins the measurement anew."""
+        if self._seen and step < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, step))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - self._window:
+            self._seen.popleft()
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """None if that is not known yet."""
+        (began, first), (ended, last) = (self._seen[0], self._seen[-1]) if self._seen else ((0.0, 0), (0.0, 0))
+        return (last - first) / (ended - began) if ended > began else None
+
+
+class Progress:
+    """Shows how far training is: step, loss, speed, workers, staleness, time left.
+
+        with af.train.Progress(total_steps=1000, examples_per_step=32) as progress:
+            for step in range(1000):
+                loss, _ = await session.run([loss_, train])
+                progress.update(step + 1, loss=loss)
+
+    On a terminal one line is drawn anew, a few times a second; elsewhere a line is printed every ten seconds. What is
+    shown last, at the end, is always the last that was told.
+
+    Args:
+        total_steps: how many there will be, for how much is left.
+        examples_per_step: how many examples each step takes, for their speed.
+        stream: where it is shown; stderr by default.
+        every: seconds between two looks.
+        clock: what tells the time, in seconds; the running loop's, or else `time.monotonic`, by default.
+    """
+
+    def __init__(
+        self,
+        total_steps: int | None = None,
+        examples_per_step: int | None = None,
+        stream: TextIO | None = None,
+        every: float | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._total: Final = total_steps
+        self._examples: Final = examples_per_step
+        self._stream: Final = sys.stderr if stream is None else stream
+        self._terminal: Final = self._stream.isatty()
+        self._every: Final = (_DRAWN if self._terminal else _PRINTED) if every is None else every
+        self._clock: Final = clock or _now
+        self._speed: Final = Speed()
+        self._due: float | None = None
+        self._text = ""
+        self._shown = ""
+
+    @property
+    def due(self) -> bool:
+        """Whether something new would be shown now."""
+        return self._due is None or self._clock() >= self._due
+
+    def update(
+        self, step: int, loss: Any = None, workers: int | None = None, staleness: float | None = None, **more: Any
+    ) -> None:
+        """Training has come to that step.
+
+        Args:
+            step: how many steps were made.
+            loss: the loss, a number.
+            workers: how many take part.
+            staleness: how many steps old the values are that gradients are computed at.
+            **more: further numbers, by what they are called.
+        """
+        now, due = self._clock(), self.due
+        self._speed.reached(now, step)
+        self._text = self._line(step, {"loss": loss, **more}, workers, staleness)
+        if due:
+            self._due = now + self._every
+            self._show()
+
+    def note(self, text: str) -> None:
+        """A line of its own, which stays."""
+        self._stream.write(f"{_ANEW if self._terminal else ''}{text}\n")
+        self._shown = ""
+        self._show()
+
+    def close(self) -> None:
+        """What was told last is shown, and the line ends. May be called again."""
+        self._show()
+        if self._terminal and self._shown:
+            self._stream.write("\n")
+            self._stream.flush()
+        self._text = self._shown = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _show(self) -> None:
+        if self._text == self._shown:
+            return
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(_ANEW + self._text[:width] if self._terminal else self._text + "\n")
+        self._stream.flush()
+        self._shown = self._text
+
+    def _line(self, step: int, numbers: Mapping[str, Any], workers: int | None, staleness: float | None) -> str:
+        parts = [f"step {step}" if self._total is None else f"step {step}/{self._total}"]
+        parts += [f"{name} {float(value):.4g}" for name, value in numbers.items() if value is not None]
+        parts += self._speeds(step)
+        if workers is not None:
+            parts.append(f"{workers} worker{'' if workers == 1 else 's'}")
+        if staleness is not None:
+            parts.append(f"staleness {float(staleness):.3g}")
+        return "  ".join(parts)
+
+    def _speeds(self, step: int) -> list[str]:
+        """Of steps or examples, and how long the rest will take."""
+        speed = self._speed.steps_per_second
+        if not speed:
+            return []
+        found = [f"{speed:.3g} steps/s" if self._examples is None else f"{speed * self._examples:.4g} examples/s"]
+        if self._total is not None and step < self._total:
+            found.append(f"{_as_time((self._total - step) / speed)} left")
+        return found
+
+
+class ProgressHook(SessionRunHook):
+    """Shows how far a monitored session is, as `Progress` does. What it shows is fetched only when it is shown.
+
+        async with af.train.MonitoredTrainingSession(hooks=[af.train.ProgressHook(loss, total_steps=1000)]) as session:
+            ...
+
+    Recoveries get a line of their own. The graph needs a global step.
+
+    Args:
+        loss: the tensor of the loss.
+        total_steps: as of `Progress`.
+        examples_per_step: as of `Progress`.
+        workers: a tensor that tells how many take part; by default it is how many tasks the session has devices of,
+            those of parameter servers left out.
+        staleness: a tensor that tells how many steps old the values are that gradients are computed at.
+        progress: what shows it, made of `total_steps` and `examples_per_step` by default.
+    """
+
+    def __init__(
+        self,
+        loss: Tensor | None = None,
+        total_steps: int | None = None,
+        examples_per_step: int | None = None,
+        workers: Tensor | None = None,
+        staleness: Tensor | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._progress: Final = progress or Progress(total_steps, examples_per_step)
+        asked = {"loss": loss, "workers": workers, "staleness": staleness}
+        self._asked: Final[dict[str, Any]] = {name: tensor for name, tensor in asked.items() if tensor is not None}
+        self._step: Tensor | None = None
+
+    def begin(self) -> None:
+        """RuntimeError if the graph has no global step."""
+        self._step = needed_step_read("ProgressHook")
+
+    async def after_create_session(self, session: Session, coord: Coordinator) -> None:
+        """Shows the step at which it begins."""
+        self._progress.update(int(await session.run(self._step)))
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Asks for what is to be shown, if it is time."""
+        return SessionRunArgs({"step": self._step, **self._asked}) if self._progress.due else None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Shows it."""
+        if run_values.results is None:
+            return
+        found = dict(run_values.results)
+        step, workers = int(found.pop("step")), found.pop("workers", None)
+        self._progress.update(step, workers=_workers(run_context.session) if workers is None else int(workers), **found)
+
+    def after_recovery(self, session: Session, recovery: Recovery) -> None:
+        """Tells what was lost."""
+        self._progress.note(str(recovery))
+
+    async def end(self, session: Session) -> None:
+        """Shows the step at which it ends."""
+        self._progress.update(int(await session.run(self._step)), workers=_workers(session))
+        self._progress.close()
+
+
+def _workers(session: Session) -> int | None:
+    """Of how many tasks that train the session has devices; None in a session of this process alone."""
+    tasks = {device.name.partition("/device:")[0] for device in session.list_devices()}
+    found = [task for task in tasks if task.split("/")[1].removeprefix("job:") not in _NO_WORKERS]
+    return len(found) or None
+
+
+def _now() -> float:
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return time.monotonic()
+
+
+def _as_time(seconds: float) -> str:
+    """As `1:02:03`, `2:03` or `0:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+__all__ = ["Progress", "ProgressHook", "Speed"]
