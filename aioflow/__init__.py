@@ -18,10 +18,12 @@ Everything public is listed here. Importing it registers every op and starts not
 from aioflow import errors as errors
 from aioflow import launch as launch
 from aioflow import nest as nest
+from aioflow import summary as summary
 from aioflow import train as train
 from aioflow.library import (
-    bitwise as bitwise, image as image, initializers as initializers, io as io, linalg as linalg, math as math,
-    nn as nn, python_io as python_io, random as random, sets as sets, sparse_names as sparse_names, strings as strings,
+    bitwise as bitwise, collectives as collectives, image as image, initializers as initializers, io as io,
+    linalg as linalg, math as math, nn as nn, python_io as python_io, random as random, sets as sets,
+    sparse_names as sparse_names, strings as strings,
 )
 from aioflow.aggregation import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions

@@ -1,13 +1,15 @@
 """All that one kernel call may see besides its inputs."""
 
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from aioflow.devices.memory import Ledger
 from aioflow.dtypes import DeviceKind, Namespace
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources import Resources
 from aioflow.tracing import Trace
+
+C = TypeVar("C")
 
 
 class StepView(Protocol):
@@ -17,6 +19,15 @@ class StepView(Protocol):
 
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""
+
+    def counts(self) -> dict[str, int]:
+        """How often operations ran in this session on this task, by name: those that ask for it."""
+
+    def recount(self, counts: Mapping[str, int]) -> None:
+        """From here on these operations ran so often in this session on this task."""
+
+    def common(self, kind: type[C]) -> C:
+        """What kernels of this step share on this task: one object of each kind, made for the first who asks."""
 
     def check(self) -> None:
         """CancelledError if the step has ended: what a kernel on a thread asks before it commits a change."""

@@ -100,6 +100,14 @@ class Local:
         self._counts.update({name: count + 1 for name, count in taken.items()})
         return taken
 
+    def counts(self, prefix: str) -> dict[str, int]:
+        """How often operations ran whose names begin so, by the rest of their names."""
+        return {name.removeprefix(prefix): n for name, n in self._counts.items() if name.startswith(prefix)}
+
+    def recount(self, prefix: str, counts: Mapping[str, int]) -> None:
+        """So often these operations ran."""
+        self._counts.update({prefix + name: count for name, count in counts.items()})
+
     async def pause(self) -> None:
         """Let the loop turn if inline work has used up its slice of time."""
         if self.slice.used_up():

@@ -16,7 +16,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.elements import Elements, each_item
 from aioflow.feeding import Feed, Map, Source
-from aioflow.stores import Item, Store, Taken
+from aioflow.stores import Item, Shuffled, Store, Taken
 from aioflow.waiting import BATCH, Attempt, Line, Outcome, Waitable, wake
 
 Work = Callable[..., Awaitable[Any]]
@@ -172,13 +172,12 @@ class Queue(Waitable):
         wake([*failed, *served])
 
     def _inserting(self, item: Item) -> Serve:
-        return lambda: self._insert(item)
+        return functools.partial(self._insert, item)
 
     def _inserting_many(self, items: Sequence[Item], atomic: bool) -> Serve:
         if atomic and 0 <= self._capacity < len(items):
             raise ValueError(f"{len(items)} elements at once do not go into {self!r}, which holds {self._capacity}")
-        waiting = deque(items)
-        return (lambda: self._insert_all(waiting)) if atomic else (lambda: self._insert_some(waiting))
+        return functools.partial(self._insert_all if atomic else self._insert_some, deque(items))
 
     def _insert(self, item: Item) -> Outcome | None:
         if self._closed:
@@ -333,6 +332,30 @@ class Queue(Waitable):
     def _gone_error(self) -> BaseException:
         return errors.CancelledError(f"queue {self.name!r} is gone: its container was reset or its session closed")
 
+    # For checkpoints
+
+    def contents(self) -> "Contents":
+        """What it holds at this moment, and after that what waits to be put into it; copied."""
+        with self._lock:
+            items = self._store.in_order()
+            for attempt in self._puts:
+                items += _waiting(attempt)
+            state = self._store.generator.getstate() if isinstance(self._store, Shuffled) else None
+            return Contents([_copied(item) for item in items], self._closed, state)
+
+    def refill(self, contents: "Contents") -> None:
+        """It holds that, even if that is more than its capacity, instead of what it has; who waits is served of it."""
+        with self._lock:
+            if self._gone is not None:
+                raise self._gone()
+            self._store.refill(contents.items)
+            if isinstance(self._store, Shuffled) and contents.generator is not None:
+                self._store.generator.setstate(contents.generator)
+            self._bytes = 0 if self._capacity_bytes is None else _bytes(contents.items)
+            self._closed = contents.closed
+            served = self._serve()
+        wake(served)
+
     # What it is like
 
     @property
@@ -410,6 +433,31 @@ class _TakingOne(Attempt):
         return item
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Contents:
+    """What makes another queue like one that was.
+
+    Attributes:
+        items: its elements, in the order of its store.
+        closed: whether it is closed.
+        generator: the state of what shuffles them, if that is so.
+    """
+
+    items: list[Item]
+    closed: bool
+    generator: tuple[Any, ...] | None = None
+
+
+def _waiting(attempt: Attempt) -> Iterable[Item]:
+    """The elements that an attempt is to put."""
+    given = attempt.serve.args[0] if isinstance(attempt.serve, functools.partial) else ()
+    return given if isinstance(given, deque) else [given] if given else []
+
+
+def _copied(item: Item) -> Item:
+    return tuple([component.copy() if hasattr(component, "shape") else component for component in item])
+
+
 LARGE: Final = 1 << 20
 """Bytes: copying more would hold the loop too long."""
 
@@ -430,4 +478,4 @@ def _length(component: Any) -> int:
     return sum(map(_length, component.flat)) if size and component.dtype.kind == "O" else size
 
 
-__all__ = ["LARGE", "Queue", "Statistics"]
+__all__ = ["LARGE", "Contents", "Queue", "Statistics"]

@@ -142,6 +142,10 @@ class Reader(Waitable):
         self._produced = produced
         self._skipped = 0
 
+    def contents(self) -> bytes:
+        """The same as `state`."""
+        return self.state()
+
     def state(self) -> bytes:
         """What it has read so far, as text that `restore` understands."""
         work = self._work

@@ -10,8 +10,8 @@ import copy
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aioflow import errors
 from aioflow.blame import located, reraise
@@ -30,6 +30,7 @@ from aioflow.together import run_together
 from aioflow.tracing import RunMetadata, Trace
 
 _clock: Final = time.perf_counter
+C = TypeVar("C")
 
 
 class Joint(NamedTuple):
@@ -50,8 +51,8 @@ class Step:
     """One run, on one device or several. It is the `StepView` of its kernels."""
 
     __slots__ = (
-        "_began", "_cancelling", "_counts", "_executions", "_joint", "_lanes", "_local", "_lone", "_numerics",
-        "_rendezvous", "_task", "context", "ended", "error", "id", "trace",
+        "_began", "_cancelling", "_common", "_counts", "_executions", "_joint", "_lanes", "_local", "_lone",
+        "_numerics", "_rendezvous", "_task", "context", "ended", "error", "id", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +71,7 @@ class Step:
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._lone: Unit | None = None
+        self._common: dict[type, Any] = {}
         self._began = 0.0
         self._executions: Sequence[Execution] = ()
         self._lanes: Sequence[Lane] = ()
@@ -86,6 +88,8 @@ class Step:
     def renew(self, counted: Sequence[str]) -> None:
         """Become the next step."""
         self.id = self._local.step_count = self._local.step_count + 1
+        if self._common:
+            self._common = {}
         if counted:
             self._counts = self._local.take_counts(counted)
 
@@ -94,6 +98,23 @@ class Step:
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""
         return self._counts[name if self._joint is None else _counted(self._joint, name)]
+
+    def counts(self) -> dict[str, int]:
+        """How often operations ran in this session on this task, by name."""
+        return self._local.counts(self._prefix)
+
+    def recount(self, counts: Mapping[str, int]) -> None:
+        """So often these operations ran in this session on this task."""
+        self._local.recount(self._prefix, counts)
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self._joint is None else _counted(self._joint, "")
+
+    def common(self, kind: type[C]) -> C:
+        """What kernels of this step share on this task: one object of each kind."""
+        found: C = self._common.setdefault(kind, kind())
+        return found
 
     def check(self) -> None:
         """CancelledError if the step has ended."""

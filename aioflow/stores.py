@@ -31,6 +31,12 @@ class Store(Protocol):
     def put_back(self, taken: Sequence[Taken]) -> None:
         """Elements that were taken are there again, as if they had never been."""
 
+    def in_order(self) -> list[Item]:
+        """The elements, so that adding them one after the other to an empty store makes another such."""
+
+    def refill(self, items: Sequence[Item]) -> None:
+        """These are its elements, instead of those that it has."""
+
 
 class Fifo:
     """The oldest first."""
@@ -72,12 +78,27 @@ class Fifo:
         for count, item in taken:
             heapq.heappush(self._returned, (count, item))
 
+    def in_order(self) -> list[Item]:
+        """The elements, the oldest first."""
+        returned = sorted(self._returned, key=lambda taken: taken[0])
+        return [item for _, item in returned] + list(self._items)
+
+    def refill(self, items: Sequence[Item]) -> None:
+        """These are its elements, the oldest first."""
+        self.clear()
+        self._items.extend(items)
+
 
 class Shuffled:
-    """Any of them, by a seeded generator."""
+    """Any of them, by a seeded generator.
+
+    Attributes:
+        generator: decides which.
+    """
 
     def __init__(self, generator: random.Random) -> None:
         self._items: list[Item] = []
+        self.generator: Final = generator
         self._random: Final = generator.random
 
     def __len__(self) -> int:
@@ -100,6 +121,14 @@ class Shuffled:
     def put_back(self, taken: Sequence[Taken]) -> None:
         """Among the others again."""
         self._items.extend([item for (item,) in taken])
+
+    def in_order(self) -> list[Item]:
+        """The elements, as the generator counts them."""
+        return list(self._items)
+
+    def refill(self, items: Sequence[Item]) -> None:
+        """These are its elements, as the generator counts them."""
+        self._items[:] = items
 
 
 class ByPriority:
@@ -127,6 +156,16 @@ class ByPriority:
         """Among those of their priority in the order they came."""
         for priority, count, item in taken:
             heapq.heappush(self._heap, (priority, count, item))
+
+    def in_order(self) -> list[Item]:
+        """The elements in the order in which they come out."""
+        return [item for _, _, item in sorted(self._heap, key=lambda taken: taken[:2])]
+
+    def refill(self, items: Sequence[Item]) -> None:
+        """These are its elements; of equal priority the first of them comes out first."""
+        self._heap.clear()
+        for item in items:
+            self.add(item)
 
 
 __all__ = ["ByPriority", "Fifo", "Item", "Shuffled", "Store", "Taken"]

@@ -39,6 +39,11 @@ ROWS = (
     "cluster_training",
     "cluster_control",
     "cluster_growth",
+    "gradient_compression",
+    "saving",
+    "restoring",
+    "replica_lost",
+    "stragglers",
     "gpu",
 )
 

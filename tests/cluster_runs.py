@@ -62,11 +62,11 @@ def survives(seeds, program, **options):
             raise
 
 
-async def _checked(seed, program, spec=None, **options):
+async def _checked(seed, program, spec=None, py_funcs=None, **options):
     unseen = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
     with no_pending_tasks():
-        functions = {"incarnation": lambda: np.int32(simulated.starts(current_host()))}
+        functions = {"incarnation": lambda: np.int32(simulated.starts(current_host())), **(py_funcs or {})}
         async with cluster(
             spec or {"ps": 1, "worker": 2}, seed, latency=1e-3, py_funcs=functions, **options
         ) as simulated:

@@ -239,7 +239,7 @@ async def test_a_partial_run_ends_when_its_handle_is_gone_before_all_was_fed(unc
         del runner
         await asyncio.sleep(0)
         assert session._engine._partial == set()
-        assert session._local.steps == set()
+        assert session._local.steps == {}
         assert not any(reference() is not None for reference in made.refs)
 
 

@@ -767,7 +767,7 @@ class TestErrors:
                 assert "test_a_failing_kernel" in error.line
                 assert isinstance(error.__cause__, ValueError)
                 assert await session.run(x + 1.0, {x: [1.0]}) == 2.0
-            assert session._local.steps == set()
+            assert session._local.steps == {}
 
     async def test_a_failed_step_leaves_the_session_usable(self, session):
         v, add = counter()

@@ -1,0 +1,181 @@
+"""A hook that saves checkpoints while training goes on."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from aioflow import errors
+from aioflow.files import Path, as_name
+from aioflow.session import Session
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.hooked_run import finished
+from aioflow.train.recovery import step_of_checkpoint
+from aioflow.train.saver import Saver
+from aioflow.train.scaffold import Scaffold
+from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from aioflow.train.step_read import needed_step_read
+from aioflow.train.triggers import SecondOrStepTimer
+from aioflow.train.writing import Writing
+
+_log: Final = logging.getLogger("aioflow.train")
+
+
+class CheckpointSaverListener:
+    """Does something before and after each checkpoint is saved. What it does not override does nothing.
+
+    Every method but `begin` may be a coroutine function or an ordinary one.
+    """
+
+    def begin(self) -> None:
+        """Once, before the graph is finalized."""
+
+    def before_save(self, session: Session, global_step_value: int) -> Awaitable[None] | None:
+        """The variables are about to be saved."""
+        return None
+
+    def after_save(self, session: Session, global_step_value: int) -> Awaitable[bool | None] | bool | None:
+        """The checkpoint is there. True asks for a stop."""
+        return None
+
+    def end(self, session: Session, global_step_value: int) -> Awaitable[None] | None:
+        """Training has ended."""
+        return None
+
+
+class CheckpointSaverHook(SessionRunHook):
+    """Saves a checkpoint every so many steps or seconds, one where training begins, and one at the end.
+
+    What is saved is taken at the end of a run, and written while training goes on, if the saver's mode is
+    "consistent". While one is being written no other is begun. If one cannot be written the log tells so at once, and
+    again at the end, and training goes on; only the last one, at the end, has to succeed.
+
+    Args:
+        checkpoint_dir: the directory.
+        save_secs: seconds from one to the next.
+        save_steps: steps from one to the next.
+        saver: saves; excludes `scaffold`, which has one.
+        checkpoint_basename: what their names begin with; the global step follows.
+        scaffold: has the saver.
+        listeners: are told of each.
+
+    Raises:
+        ValueError: not exactly one of `save_secs` and `save_steps`, or both `saver` and `scaffold`, are given.
+    """
+
+    def __init__(
+        self,
+        checkpoint_dir: Path,
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        saver: Saver | None = None,
+        checkpoint_basename: str = "model.ckpt",
+        scaffold: Scaffold | None = None,
+        listeners: Sequence[CheckpointSaverListener] | None = None,
+    ) -> None:
+        if (saver is None) is (scaffold is None):
+            raise ValueError("give either a saver, or a scaffold, which has one")
+        self._timer: Final = SecondOrStepTimer(save_secs, save_steps)
+        self._folder: Final = as_name(checkpoint_dir)
+        self._path: Final = f"{self._folder.rstrip('/')}/{checkpoint_basename}"
+        self._given: Final = saver
+        self._scaffold: Final = scaffold
+        self._listeners: Final = tuple(listeners or ())
+        self._saved: int | None = None
+        self._failed: list[str] = []
+        self._begun = self._stops = False
+        self._writing: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """There has to be a global step."""
+        self._step = needed_step_read("CheckpointSaverHook")
+        for listener in self._listeners:
+            listener.begin()
+
+    @property
+    def _saver(self) -> Saver:
+        found: Saver | None = self._given if self._scaffold is None else self._scaffold.saver
+        if found is None:
+            raise RuntimeError("there is nothing to save: the graph has no variables")
+        return found
+
+    async def after_create_session(self, session: Session, coord: Coordinator) -> None:
+        """Save a checkpoint, unless there is one of that step."""
+        self._coord = coord
+        step = int(await session.run(self._step))
+        latest = await self._saver.latest_checkpoint(session, self._folder)
+        self._timer.reset()
+        if latest is None or step_of_checkpoint(latest) != step:
+            await self._save(session, step)
+        else:
+            self._saved = step
+            self._timer.update_last_triggered_step(step)
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for the step."""
+        return SessionRunArgs(self._step)
+
+    async def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Take what has to be saved, if it is time, and have it written."""
+        step = int(run_values.results)
+        if self._timer.should_trigger_for_step(step) and not self._busy:
+            await self._save(run_context.session, step)
+        if self._stops:
+            run_context.request_stop()
+
+    async def end(self, session: Session) -> None:
+        """What is being written is written, and the last step saved. Raises why that cannot be."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        step = int(await session.run(self._step))
+        if step != self._saved:
+            await self._tell_before(session, step)
+            await self._saver.save(session, self._path, step)
+            await self._tell_after(session, step)
+        for listener in self._listeners:
+            await finished(listener.end(session, step))
+        for failure in self._failed:
+            _log.warning("a checkpoint was not saved: %s", failure)
+
+    # Saving
+
+    @property
+    def _busy(self) -> bool:
+        return self._begun or (self._writing is not None and not self._writing.done())
+
+    async def _save(self, session: Session, step: int) -> None:
+        """The values are taken, and a task of the coordinator's writes them."""
+        self._begun = True
+        try:
+            self._timer.update_last_triggered_step(step)
+            await self._tell_before(session, step)
+            writing = await self._saver.save_async(session, self._path, step)
+        finally:
+            self._begun = False
+        self._saved = step
+        self._writing = self._coord.create_task(self._written(session, step, writing), name=f"saving {writing.path!r}")
+
+    async def _written(self, session: Session, step: int, writing: Writing) -> None:
+        """The checkpoint is there and the listeners know; or it is known that it could not be written."""
+        try:
+            await writing
+        except asyncio.CancelledError:
+            await writing.cancel()
+            raise
+        except errors.OpError as error:
+            self._saved = None
+            self._failed.append(f"{writing.path}: {error.message}")
+            _log.error("a checkpoint is not saved, training goes on: %s", self._failed[-1])
+        else:
+            await self._tell_after(session, step)
+
+    async def _tell_before(self, session: Session, step: int) -> None:
+        for listener in self._listeners:
+            await finished(listener.before_save(session, step))
+
+    async def _tell_after(self, session: Session, step: int) -> None:
+        for listener in self._listeners:
+            self._stops = bool(await finished(listener.after_save(session, step))) or self._stops
+
+
+__all__ = ["CheckpointSaverHook", "CheckpointSaverListener"]

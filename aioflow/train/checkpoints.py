@@ -1,0 +1,73 @@
+"""Checkpoints outside of graphs, under TensorFlow's names. What is here blocks, so on a loop it belongs on a thread."""
+
+from typing import Final
+
+from aioflow import errors
+from aioflow.checkpoint import Checkpoint
+from aioflow.checkpoint import latest_checkpoint as newest
+from aioflow.dtypes import DType
+from aioflow.files import Path, as_name
+from aioflow.values import AnyArray
+
+
+class CheckpointReader:
+    """A checkpoint that is read tensor by tensor. `load_checkpoint` makes it."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint: Final = checkpoint
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Shapes by name."""
+        return {name: [*stored.shape] for name, stored in self._checkpoint.tensors.items()}
+
+    def get_variable_to_dtype_map(self) -> dict[str, DType]:
+        """Dtypes by name."""
+        return {name: stored.dtype for name, stored in self._checkpoint.tensors.items()}
+
+    def has_tensor(self, tensor_str: str) -> bool:
+        """Whether there is a tensor of that name."""
+        return tensor_str in self._checkpoint.tensors
+
+    def get_tensor(self, tensor_str: str) -> AnyArray:
+        """The tensor of that name. NotFoundError if there is none, DataLossError if it is damaged."""
+        return self._checkpoint.read(tensor_str)
+
+
+def latest_checkpoint(checkpoint_dir: Path) -> str | None:
+    """The path of the newest checkpoint in a directory that is whole; None if there is none."""
+    return newest(checkpoint_dir)
+
+
+def checkpoint_exists(checkpoint_prefix: Path) -> bool:
+    """Whether there is a checkpoint at that path, of a version that can be read and with files of the right sizes."""
+    try:
+        Checkpoint.open(checkpoint_prefix)
+    except (errors.NotFoundError, errors.DataLossError, errors.UnimplementedError, errors.FailedPreconditionError):
+        return False
+    return True
+
+
+def load_checkpoint(ckpt_dir_or_file: Path) -> CheckpointReader:
+    """The checkpoint at that path, or the newest in that directory.
+
+    Raises:
+        NotFoundError: there is none.
+        DataLossError, UnimplementedError: it is damaged, or of another version.
+    """
+    path = ckpt_dir_or_file if checkpoint_exists(ckpt_dir_or_file) else newest(ckpt_dir_or_file)
+    return CheckpointReader(Checkpoint.open(ckpt_dir_or_file if path is None else path))
+
+
+def list_variables(ckpt_dir_or_file: Path) -> list[tuple[str, list[int]]]:
+    """Names and shapes of the tensors of a checkpoint, sorted. Raises as `load_checkpoint` does."""
+    return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
+
+
+def load_variable(ckpt_dir_or_file: Path, name: str) -> AnyArray:
+    """The tensor of that name in a checkpoint; `weights:0` is `weights`. Raises as `load_checkpoint` does."""
+    return load_checkpoint(ckpt_dir_or_file).get_tensor(as_name(name).removesuffix(":0"))
+
+
+__all__ = [
+    "CheckpointReader", "checkpoint_exists", "latest_checkpoint", "list_variables", "load_checkpoint", "load_variable",
+]  # fmt: skip

@@ -1,0 +1,78 @@
+"""A run with what hooks add to it: all fetches, feeds and options in one, and the values told apart again."""
+
+import inspect
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from aioflow.config import RunOptions
+from aioflow.feeds import parse_feeds
+from aioflow.graph import Graph
+from aioflow.node import Operation, Tensor
+from aioflow.structure import Fetches, parse_fetches
+from aioflow.train.session_run_hook import SessionRunArgs
+
+T = TypeVar("T")
+
+
+class Merged:
+    """What one run is asked for, by whoever runs it and by all hooks.
+
+    Attributes:
+        elements: all that is fetched, for `Session.run`.
+        feeds: all that is fed.
+        options: what holds for the run; None if nobody said anything.
+
+    Raises:
+        TypeError, ValueError: what one of them wants does not fit the graph, or two of them feed the same tensor.
+    """
+
+    def __init__(self, graph: Graph, own: SessionRunArgs, hooks: Sequence[SessionRunArgs | None]) -> None:
+        wanted = [own, *[args or SessionRunArgs() for args in hooks]]
+        self._parsed: Final = [None if args.fetches is None else parse_fetches(graph, args.fetches) for args in wanted]
+        if own.fetches is None:
+            parse_fetches(graph, None)  # which raises
+        self.elements: Final = list(dict.fromkeys(e for parsed in self._parsed if parsed for e in _elements(parsed)))
+        self.feeds: Final = _fed(graph, [args.feeds for args in wanted if args.feeds])
+        self.options: Final = merged_options([args.options for args in wanted if args.options is not None])
+
+    def split(self, values: Sequence[Any]) -> list[Any]:
+        """From the values of the elements to what each asked for, whoever runs it first; None for who asked nothing."""
+        found = dict(zip(self.elements, values, strict=True))
+        return [None if p is None else p.build([found[tensor] for tensor in p.tensors]) for p in self._parsed]
+
+
+def _elements(parsed: Fetches) -> list[Tensor | Operation]:
+    return [*parsed.tensors, *parsed.operations]
+
+
+def _fed(graph: Graph, several: Sequence[Mapping[Any, Any]]) -> dict[Any, Any] | None:
+    together: dict[Any, Any] = {}
+    for feeds in several:
+        given = parse_feeds(graph, feeds)
+        twice = [tensor.name for tensor in given if tensor in together]
+        if twice:
+            raise ValueError(
+                f"{', '.join(twice)}: fed by the run and by a hook, or by two hooks; one of them has to do"
+            )
+        together |= given
+    return together or None
+
+
+def merged_options(several: Sequence[RunOptions]) -> RunOptions | None:
+    """The shortest time limit, and every check and trace that any of them asks for."""
+    if len(several) < 2:
+        return several[0] if several else None
+    limits = [options.timeout for options in several if options.timeout is not None]
+    return RunOptions(
+        timeout=min(limits, default=None),
+        trace=any(options.trace for options in several),
+        check_numerics=any(options.check_numerics for options in several),
+    )
+
+
+async def finished(value: Awaitable[T] | T) -> T:
+    """The value itself, or what it gives when it is awaited: what a hook's method returns."""
+    return await value if inspect.isawaitable(value) else value
+
+
+__all__ = ["Merged", "finished", "merged_options"]

@@ -1,0 +1,378 @@
+"""Monitored sessions: initialized or restored, with hooks around each run, and alive when a peer is lost.
+
+async with af.train.MonitoredTrainingSession("ws://host:2222", checkpoint_dir="checkpoints") as session:
+    while not session.should_stop():
+        await session.run(train)
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from aioflow import errors
+from aioflow.config import Config, RunOptions
+from aioflow.files import Path
+from aioflow.graph import Graph, get_default_graph
+from aioflow.session import Session
+from aioflow.tracing import RunMetadata
+from aioflow.train.hooked_run import Merged, finished
+from aioflow.train.recovery import LOSSES, Patience, Recovery, patiently, step_of_checkpoint
+from aioflow.train.scaffold import Scaffold
+from aioflow.train.session_creator import ChiefSessionCreator, SessionCreator
+from aioflow.train.session_life import Life
+from aioflow.train.session_manager import Preparation
+from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from aioflow.train.step_read import StepReadHook
+
+if TYPE_CHECKING:
+    from aioflow.net.client import Address
+
+T = TypeVar("T")
+_log: Final = logging.getLogger(__name__)
+_GRACE: Final = 2.0
+"""Seconds that tasks of hooks have to end after a loss."""
+_LONGEST_PAUSE: Final = 1.0
+_SUSPECTS: Final = (*LOSSES, errors.FailedPreconditionError)
+"""What may tell of a loss."""
+_ENDS: Final = (errors.OutOfRangeError, StopAsyncIteration)
+"""The end of the input, which is the end of the training."""
+
+
+class StepContext:
+    """What a step function of `run_step_fn` is given.
+
+    Attributes:
+        session: the session below, for runs without hooks.
+    """
+
+    def __init__(self, monitored: "_MonitoredSession", life: Life) -> None:
+        self.session: Final = life.session
+        self._monitored: Final = monitored
+        self._life: Final = life
+
+    async def run_with_hooks(
+        self, fetches: Any, feeds: Mapping[Any, Any] | None = None, options: RunOptions | None = None
+    ) -> Any:
+        """Run with hooks, as `MonitoredSession.run` does."""
+        return await self._monitored._hooked(self._life, SessionRunArgs(fetches, feeds, options), None)
+
+    def request_stop(self) -> None:
+        """`should_stop()` of the monitored session is true from here on."""
+        self._monitored._stop_requested = True
+
+
+StepFn = Callable[[StepContext], Awaitable[T]]
+
+
+class _MonitoredSession:
+    """What monitored sessions share. See `MonitoredSession`.
+
+    Attributes:
+        graph: what it runs.
+        recoveries: what was lost so far, and how it was mended.
+    """
+
+    _recovers = True
+
+    def __init__(
+        self,
+        session_creator: SessionCreator,
+        hooks: Sequence[SessionRunHook] | None,
+        stop_grace_period_secs: float,
+        examples_per_step: int | None = None,
+    ) -> None:
+        self.graph: Final[Graph] = get_default_graph()
+        self.recoveries: Final[list[Recovery]] = []
+        self._creator: Final = session_creator
+        self._progress: Final = StepReadHook()
+        self._hooks: Final[list[SessionRunHook]] = [self._progress, *(hooks or ())]
+        for hook in self._hooks:
+            if not isinstance(hook, SessionRunHook):
+                raise TypeError(f"a hook is a SessionRunHook, not {hook!r}")
+            hook.begin()
+        session_creator.finalize()
+        self._grace: Final = stop_grace_period_secs
+        self._examples: Final = examples_per_step
+        self._patience: Final = Patience(session_creator.max_wait_secs, _LONGEST_PAUSE)
+        self._recovering: Final = asyncio.Lock()
+        self._life: Life | None = None
+        self._stop_requested = self._closed = False
+
+    async def __aenter__(self) -> Self:
+        """The session is open, ready, and known to the hooks. Cancelling this leaves nothing open."""
+        life = self._life = Life(await self._creator.create_session())
+        try:
+            await self._begin(life)
+        except BaseException:
+            await self._finish(self._life, clean=False)
+            raise
+        return self
+
+    async def _begin(self, life: Life) -> None:
+        try:
+            await life.begin(self._hooks)
+        except _SUSPECTS as error:
+            if not await self._is_loss(life, error):
+                raise
+            life.lose(error)
+            await self._alive()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        expected = isinstance(error, _ENDS)
+        await self._end(error is None or expected)
+        return expected
+
+    # Runs
+
+    async def run(
+        self,
+        fetches: Any,
+        feeds: Mapping[Any, Any] | None = None,
+        options: RunOptions | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> Any:
+        """What `Session.run` gives, with what hooks do before and after.
+
+        If it ends because a peer is lost, the session is made ready again and the run begun anew, with the same feeds.
+        Where the feeds depend on the step, use `run_step_fn`, for variables may have gone back to earlier values, or be
+        those after the run, if they were saved before it could end. What was lost is in the log, in `recoveries`, and
+        told to the hooks.
+
+        Raises:
+            TypeError, ValueError, RuntimeError: as `Session.run` does.
+            af.errors.DeadlineExceededError: the time of the run, or of the recovery, is over.
+            af.errors.OpError: the run, a hook, or a task beside failed by something else than a loss.
+        """
+        args = SessionRunArgs(fetches, feeds, options)
+        return await self._surviving(lambda life: self._hooked(life, args, metadata))
+
+    async def run_step_fn(self, step_fn: StepFn[T]) -> T:
+        """What `step_fn(step_context)` gives, a coroutine function of several runs. After a loss it is called anew."""
+        return await self._surviving(lambda life: step_fn(StepContext(self, life)))
+
+    def should_stop(self) -> bool:
+        """Whether a hook, or a task beside, has asked for a stop, or the session is closed."""
+        life = self._life
+        if self._closed or self._stop_requested or life is None:
+            return True
+        return life.coord.should_stop() and not (self._recovers and isinstance(life.error, LOSSES))
+
+    async def _surviving(self, step: Callable[[Life], Awaitable[T]]) -> T:
+        while True:
+            life = await self._alive()
+            try:
+                value = await life.run(functools.partial(step, life))
+            except _SUSPECTS as error:
+                if not await self._is_loss(life, error):
+                    raise
+                life.lose(error)
+            else:
+                self._patience.succeeded()
+                return value
+
+    async def _is_loss(self, life: Life, error: errors.OpError) -> bool:
+        """Whether it tells of a loss, as that a variable has no value: its task was started anew since the last run."""
+        if not self._recovers or isinstance(error, LOSSES):
+            return self._recovers
+        try:
+            return not await self._creator.is_ready(life.session)
+        except LOSSES:
+            return True
+
+    async def _hooked(self, life: Life, args: SessionRunArgs, metadata: RunMetadata | None) -> Any:
+        context = SessionRunContext(args, life.session)
+        merged = Merged(self.graph, args, [await finished(hook.before_run(context)) for hook in self._hooks])
+        if metadata is None and merged.options is not None and merged.options.trace:
+            metadata = RunMetadata()
+        values = await life.session.run(merged.elements, merged.feeds, merged.options, metadata)
+        own, *others = merged.split(values)
+        for hook, found in zip(self._hooks, others, strict=True):
+            await finished(hook.after_run(context, SessionRunValues(found, merged.options, metadata)))
+        self._stop_requested = self._stop_requested or context.stop_requested
+        return own
+
+    # Recovery
+
+    async def _alive(self) -> Life:
+        """The present life; made anew first if there was a loss."""
+        while True:
+            life = self._life
+            if self._closed or life is None:
+                raise RuntimeError("the monitored session is not open: use `async with`")
+            if life.lost is None or not self._recovers:
+                return life
+            async with self._recovering:
+                if self._life is life:
+                    await self._recover(life, life.lost)
+
+    async def _recover(self, life: Life, error: errors.OpError) -> None:
+        """There is a new life, or it is raised why there cannot be one."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        pause = self._patience.failed(began)
+        if pause is None:
+            self._patience.succeeded()  # who asks again waits again
+            raise errors.DeadlineExceededError(
+                f"for {self._patience.seconds:g} s runs have failed again after each recovery: {error.message}"
+            ) from error
+        await asyncio.sleep(pause)
+        if self._creator.ends_runs:
+            await life.end_runs()
+        before = self._progress.step
+        self._stop_requested = self._stop_requested or (life.coord.should_stop() and life.error is None)
+        with contextlib.suppress(Exception):  # what it comes to is known: a loss
+            await life.end(_GRACE)
+        anew = self._patience.failures > 1 and isinstance(error, errors.AbortedError)
+        fresh = self._life = Life(await self._creator.recover_session(life.session, anew))
+        try:
+            await fresh.begin(self._hooks)
+            recovery = await self._told(fresh, error, before, loop.time() - began)
+        except _SUSPECTS as again:
+            fresh.lose(again)
+            if not await self._is_loss(fresh, again):
+                raise
+        except BaseException:
+            fresh.lose(error)
+            raise
+        else:
+            self._creator.settled()
+            self.recoveries.append(recovery)
+            _log.warning("%s", recovery)
+
+    async def _told(self, life: Life, error: errors.OpError, before: int | None, seconds: float) -> Recovery:
+        """What the recovery came to, of which the hooks are told."""
+        done = self._creator.prepared
+        recovery = Recovery(
+            error, done.checkpoint, done.restored, done.initialized, before, self._step_after(done, before),
+            self._examples, seconds,
+        )  # fmt: skip
+        for hook in self._hooks:
+            await finished(hook.after_recovery(life.session, recovery))
+        return recovery
+
+    def _step_after(self, done: Preparation, before: int | None) -> int | None:
+        """The global step that the values are from which variables were given, here or by a chief elsewhere."""
+        now = self._progress.step
+        if not done.restored and not done.initialized:
+            return before if before is None or now is None else min(before, now)
+        if self._progress.name in (*done.restored, *done.initialized):
+            return now
+        return 0 if done.checkpoint is None else step_of_checkpoint(done.checkpoint)
+
+    # The end
+
+    async def close(self) -> None:
+        """End in good order, as leaving the block does. Closing twice is allowed."""
+        await self._end(clean=True)
+
+    async def _end(self, clean: bool) -> None:
+        if self._closed:
+            return
+        try:
+            if clean:
+                await self._end_hooks()
+        finally:
+            self._closed = True
+            if self._life is not None:
+                await self._finish(self._life, clean)
+
+    async def _end_hooks(self) -> None:
+        """The hooks have seen the end, unless a task beside the runs has failed."""
+        life = await self._alive()
+        if isinstance(life.error, LOSSES):
+            life.lose(life.error)
+            life = await self._alive()
+        if life.error is None:
+            for hook in self._hooks:
+                end = functools.partial(self._end_hook, hook, life.session)
+                await (patiently(end, "the end", self._patience.seconds, _LONGEST_PAUSE) if self._recovers else end())
+
+    async def _end_hook(self, hook: SessionRunHook, session: Session) -> None:
+        """The hook has seen the end. A loss after which all values are there is no reason not to try again.
+
+        FailedPreconditionError if some are not: then the training has not come to its end.
+        """
+        try:
+            await finished(hook.end(session))
+        except LOSSES as error:
+            if self._recovers and not await self._creator.is_ready(session):
+                text = f"values of variables were lost before the training could end in order: {error.message}"
+                raise errors.FailedPreconditionError(text) from error
+            raise
+
+    async def _finish(self, life: Life, clean: bool) -> None:
+        """The session is closed and nothing goes on beside it. An error of what did is raised if all is well else."""
+        try:
+            with contextlib.suppress(*(() if clean else (Exception,))):
+                await life.end(self._grace if clean else 0.0)
+        finally:
+            await life.session.close()
+
+
+class MonitoredSession(_MonitoredSession):
+    """A session that is made ready, calls hooks around each run, and goes on after the loss of a peer.
+
+        async with af.train.MonitoredSession(creator, [af.train.StopAtStepHook(last_step=1000)]) as session:
+            while not session.should_stop():
+                await session.run(train)
+
+    Entering it opens a session, initializes or restores its variables and starts the graph's queue runners. Leaving it
+    calls `end` of all hooks and closes the session; if the block raises, hooks are not called, but for the end of the
+    input, an OutOfRangeError, which ends the block and is no error. Cancelling whoever waits inside ends that run.
+
+    A run that ends by an AbortedError or UnavailableError, which tells of a lost peer, or for variables that have lost
+    their values with one, is begun anew once all is ready again: whoever has to come back is there, and what was lost
+    is restored. So are runs of other tasks if everything is restored. `session_creator.max_wait_secs` bounds how long
+    that takes.
+
+    [P15 section 3.3] [P16 section 4.3]
+
+    Args:
+        session_creator: opens sessions; by default those of a chief in this process.
+        hooks: what is called around each run; `begin` of each is called now, and then the graph is finalized.
+        stop_grace_period_secs: seconds that tasks of hooks have to stop at the end.
+        examples_per_step: how many examples each step takes, to tell how many were lost.
+    """
+
+    def __init__(
+        self,
+        session_creator: SessionCreator | None = None,
+        hooks: Sequence[SessionRunHook] | None = None,
+        stop_grace_period_secs: float = 120,
+        examples_per_step: int | None = None,
+    ) -> None:
+        super().__init__(session_creator or ChiefSessionCreator(), hooks, stop_grace_period_secs, examples_per_step)
+
+
+class SingularMonitoredSession(_MonitoredSession):
+    """The same with a session of a chief, and without recovery: the loss of a peer is an error like any other."""
+
+    _recovers = False
+
+    def __init__(
+        self,
+        hooks: Sequence[SessionRunHook] | None = None,
+        scaffold: Scaffold | None = None,
+        master: "str | Address" = "",
+        config: Config | None = None,
+        checkpoint_dir: Path | None = None,
+        stop_grace_period_secs: float = 120,
+        checkpoint_filename_with_path: Path | None = None,
+    ) -> None:
+        creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
+        super().__init__(creator, hooks, stop_grace_period_secs)
+
+    def raw_session(self) -> Session:
+        """The session below, for runs without hooks. RuntimeError if it is not open."""
+        if self._closed or self._life is None:
+            raise RuntimeError("the monitored session is not open: use `async with`")
+        return self._life.session
+
+
+__all__ = ["MonitoredSession", "SingularMonitoredSession", "StepContext"]

@@ -1,0 +1,114 @@
+"""A monitored session for training, with the hooks that most trainings want."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from aioflow.config import Config
+from aioflow.files import Path
+from aioflow.graph import get_default_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.train.checkpoint_saver_hook import CheckpointSaverHook
+from aioflow.train.monitored_session import MonitoredSession
+from aioflow.train.scaffold import Scaffold
+from aioflow.train.session_creator import ChiefSessionCreator, WorkerSessionCreator
+from aioflow.train.session_manager import LONGEST, Scope
+from aioflow.train.session_run_hook import SessionRunHook
+from aioflow.train.summary_hooks import StepCounterHook, SummarySaverHook
+
+if TYPE_CHECKING:
+    from aioflow.net.client import Address
+
+
+class _Usual:
+    """As often as is usual, unless the other of two arguments says something."""
+
+    def __repr__(self) -> str:
+        return "as usual"
+
+
+USUAL: Final = _Usual()
+_SAVE_SECS: Final = 600.0
+_SUMMARY_STEPS: Final = 100
+
+
+def MonitoredTrainingSession(
+    master: "str | Address" = "",
+    is_chief: bool = True,
+    checkpoint_dir: Path | None = None,
+    scaffold: Scaffold | None = None,
+    hooks: Sequence[SessionRunHook] | None = None,
+    chief_only_hooks: Sequence[SessionRunHook] | None = None,
+    save_checkpoint_secs: float | _Usual | None = USUAL,
+    save_summaries_steps: int | _Usual | None = USUAL,
+    save_summaries_secs: float | _Usual | None = USUAL,
+    config: Config | None = None,
+    stop_grace_period_secs: float = 120,
+    log_step_count_steps: int | None = 100,
+    max_wait_secs: float = LONGEST,
+    save_checkpoint_steps: int | _Usual | None = USUAL,
+    summary_dir: Path | None = None,
+    restore: Scope = "all",
+    examples_per_step: int | None = None,
+) -> MonitoredSession:
+    """A `MonitoredSession` that a chief initializes or restores and saves, and for which workers wait.
+
+    Args:
+        master: the address of a cluster's master; empty for this process.
+        is_chief: whether this is the chief, of which there is one.
+        checkpoint_dir: the directory of checkpoints; without one nothing is restored or saved.
+        scaffold: by which operations.
+        hooks: hooks.
+        chief_only_hooks: further hooks, if this is the chief.
+        save_checkpoint_secs: seconds between checkpoints; 600 if `save_checkpoint_steps` is not given either.
+        save_summaries_steps: steps between summaries; 100 if `save_summaries_secs` is not given either.
+        save_summaries_secs: seconds between summaries.
+        config: how the session works.
+        stop_grace_period_secs: seconds that tasks of hooks have to stop at the end.
+        log_step_count_steps: steps between lines that tell how many steps a second are taken; None for no lines.
+        max_wait_secs: seconds that the session, or a recovery, may take to be ready.
+        save_checkpoint_steps: steps between checkpoints.
+        summary_dir: the folder of event files; `checkpoint_dir` by default. They are written if there are summaries.
+        restore: what is given values after a loss; see `ChiefSessionCreator`.
+        examples_per_step: how many examples each step takes, to tell how many were lost.
+
+    Raises:
+        ValueError: seconds and steps are given for the same thing.
+    """
+    scaffold = scaffold or Scaffold()
+    if not is_chief:
+        worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
+        return MonitoredSession(worker, hooks, stop_grace_period_secs, examples_per_step)
+    chosen: list[SessionRunHook] = [*(hooks or ()), *(chief_only_hooks or ())]
+    summarized = scaffold.summary_op is not None or bool(get_default_graph().get_collection(GraphKeys.SUMMARIES))
+    folder = (checkpoint_dir if summary_dir is None else summary_dir) if summarized else None
+    if log_step_count_steps and (folder is not None or checkpoint_dir is not None):
+        chosen.append(StepCounterHook(log_step_count_steps, output_dir=folder))
+    steps, secs = _chosen("summaries", save_summaries_steps, save_summaries_secs, _SUMMARY_STEPS, None)
+    if folder is not None and (steps or secs):
+        chosen.append(SummarySaverHook(steps, secs, folder, scaffold=scaffold))
+    steps, secs = _chosen("checkpoint", save_checkpoint_steps, save_checkpoint_secs, None, _SAVE_SECS)
+    if checkpoint_dir is not None and (steps or secs):
+        chosen.append(CheckpointSaverHook(checkpoint_dir, secs, steps, scaffold=scaffold))
+    creator = ChiefSessionCreator(
+        scaffold, master, config, checkpoint_dir, max_wait_secs=max_wait_secs, restore=restore
+    )
+    return MonitoredSession(creator, chosen, stop_grace_period_secs, examples_per_step)
+
+
+def _chosen(
+    what: str,
+    steps: int | _Usual | None,
+    secs: float | _Usual | None,
+    usual_steps: int | None,
+    usual_secs: float | None,
+) -> tuple[int | None, float | None]:
+    """Every how many steps, or seconds. ValueError if both are given."""
+    if isinstance(steps, _Usual) and isinstance(secs, _Usual):
+        return usual_steps, usual_secs
+    found = None if isinstance(steps, _Usual) else steps, None if isinstance(secs, _Usual) else secs
+    if found[0] and found[1]:
+        raise ValueError(f"give save_{what}_steps or save_{what}_secs, and None for the other")
+    return found
+
+
+__all__ = ["MonitoredTrainingSession"]

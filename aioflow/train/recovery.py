@@ -1,0 +1,150 @@
+"""Losses of peers: how long somebody who comes back is waited for, and what a recovery came to."""
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from aioflow import errors
+
+T = TypeVar("T")
+LOSSES: Final = (errors.AbortedError, errors.UnavailableError)
+"""Errors that tell of a peer that is lost, or was started anew: trying again may succeed."""
+_FIRST_PAUSE: Final = 0.05
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recovery:
+    """One recovery of a monitored session.
+
+    Attributes:
+        error: what told of the loss.
+        checkpoint: the checkpoint that values were restored from; None if none was.
+        restored: the names of the variables that got their values from it.
+        initialized: the names of those that got their initial values.
+        step_before: the global step after the last run that succeeded; None if the graph has none.
+        step_after: the global step that those values are from: 0 of initial ones, and `step_before` if no value was
+            lost; None if that is not known.
+        examples_per_step: how many examples each step takes, if the session was told.
+        seconds: from the loss until the session was ready again.
+    """
+
+    error: errors.OpError
+    checkpoint: str | None
+    restored: tuple[str, ...]
+    initialized: tuple[str, ...]
+    step_before: int | None
+    step_after: int | None
+    examples_per_step: int | None
+    seconds: float
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps are lost, for variables that were restored; None if that is not known."""
+        if self.step_before is None or self.step_after is None:
+            return None
+        return max(0, self.step_before - self.step_after)
+
+    @property
+    def examples(self) -> int | None:
+        """How many examples these took; None if that is not known."""
+        steps = self.steps
+        return None if steps is None or self.examples_per_step is None else steps * self.examples_per_step
+
+    def __str__(self) -> str:
+        return (
+            f"recovered in {self.seconds:.3f} s from a loss: {self.error.message}; {self._values()}; "
+            f"lost: {self._lost()}"
+        )
+
+    def _values(self) -> str:
+        parts = [f"{len(self.restored)} variables restored from {self.checkpoint}"] if self.restored else []
+        parts += [f"{len(self.initialized)} variables initialized anew"] if self.initialized else []
+        return " and ".join(parts) or "no variable had to be restored"
+
+    def _lost(self) -> str:
+        steps = "an unknown number of steps" if self.steps is None else f"{self.steps} steps"
+        return steps if self.examples is None else f"{steps}, {self.examples} examples"
+
+
+_NUMBER: Final = re.compile(r"-(\d+)$")
+
+
+def step_of_checkpoint(path: str) -> int | None:
+    """The global step in a checkpoint's name, as 1234 of `model.ckpt-1234`; None if it has none."""
+    found = _NUMBER.search(path.rstrip("/"))
+    return None if found is None else int(found[1])
+
+
+class Patience:
+    """How long to wait before each new attempt, and when to give up. Decides; whoever asks has to wait.
+
+    Args:
+        seconds: from the first failure after a success on.
+        longest: the longest pause between two attempts, in seconds.
+
+    Attributes:
+        failures: how many there were since the last success.
+    """
+
+    def __init__(self, seconds: float, longest: float) -> None:
+        self.seconds: Final = seconds
+        self._longest: Final = longest
+        self.failures = 0
+        self._until = self._pause = 0.0
+
+    def failed(self, now: float) -> float | None:
+        """Seconds until the next attempt: none after a first failure, then ever more. None: give up."""
+        if not self.failures:
+            self._until, self._pause = now + self.seconds, 0.0
+        self.failures += 1
+        pause, self._pause = self._pause, min(max(2 * self._pause, _FIRST_PAUSE), self._longest)
+        return None if now + pause > self._until else pause
+
+    def succeeded(self) -> None:
+        """The next failure is a first one again."""
+        self.failures = 0
+
+
+async def patiently(
+    attempt: Callable[[], Awaitable[T]],
+    what: str,
+    seconds: float,
+    longest: float,
+    retried: tuple[type[Exception], ...] = LOSSES,
+) -> T:
+    """What the attempt gives, as soon as nobody is missing that it needs.
+
+    Args:
+        attempt: begun anew after each error of those classes.
+        what: what is waited for, for the error.
+        seconds: so long.
+        longest: seconds between two attempts at most.
+        retried: by default the errors that tell of a loss.
+
+    Raises:
+        af.errors.DeadlineExceededError: it was not there in time; the error names who was missing last.
+    """
+    patience, last = Patience(seconds, longest), None
+    now = asyncio.get_running_loop().time
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            while True:
+                try:
+                    return await attempt()
+                except retried as error:
+                    last = error
+                pause = patience.failed(now())
+                if pause is None:
+                    break
+                await asyncio.sleep(pause)
+    except TimeoutError as error:
+        if not limit.expired() or isinstance(error, errors.OpError):
+            raise
+    told = "it did not answer" if last is None else getattr(last, "message", str(last))
+    raise errors.DeadlineExceededError(f"{what} was not ready in {seconds:g} s: {told}") from last
+
+
+__all__ = ["LOSSES", "Patience", "Recovery", "patiently", "step_of_checkpoint"]

@@ -1,0 +1,360 @@
+"""`af.train.Saver`: variables on their way to checkpoints and back."""
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.checkpoint import Retention
+from aioflow.config import RunOptions
+from aioflow.files import as_name
+from aioflow.graph import Graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.library.state import global_variables
+from aioflow.library.variables import Variable
+from aioflow.node import Operation, Tensor
+from aioflow.session import Session
+from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
+from aioflow.train.saving import Feeds, build, file_device
+from aioflow.train.writing import OnFailure, Writing, Writings
+
+_log: Final = logging.getLogger("aioflow.train")
+
+Path = str | bytes | os.PathLike[str]
+_live: Final[set[str]] = set()
+"""The tokens of all drafts that this process writes."""
+
+Mode = Literal["consistent", "uncoordinated"]
+"""How checkpoints are taken: all variables of a task at one moment, or each when it is written."""
+
+
+class Saver:
+    """Saves variables of a graph in checkpoints, and restores them [P15 section 3.3] [P16 section 4.3].
+
+        saver = af.train.Saver()
+        path = await saver.save(session, "run/model.ckpt", step)
+        await saver.restore(session, path)
+
+    A checkpoint is a folder: safetensors files, one for each task with variables, written by the tasks themselves, an
+    index as of Hugging Face's, and a manifest, which is written last and makes it one. Whatever happens on the way,
+    what was there before stays whole.
+
+    `save` waits until all is written. `save_async` waits until the values are taken, and training goes on while they
+    are written: nothing is copied but what an update changes meanwhile. Belongs to the graph of its variables; what it
+    runs is built at once. Any number of sessions may use it.
+
+    Args:
+        var_list: what to save: a list of variables; or by the names in the checkpoint, variables, or lists of variables
+            that hold a tensor's rows, one after the other. By default all global variables of the default graph.
+        reshape: whether a tensor of another shape, but as many elements, is restored.
+        sharded: whether each task with variables writes a file of its own, instead of sending all to one.
+        max_to_keep: how many checkpoints to keep; None or 0 for all.
+        keep_checkpoint_every_n_hours: of those that are not kept, one stays for each so many hours.
+        name: of the name scope of what it builds; `save` by default.
+        pad_step_number: whether steps in paths have eight digits, so that names sort as steps do.
+        mode: "consistent": all variables of a task are taken at one moment. That is a step boundary if no step that
+            updates them is under way at the time, as between the runs of whoever saves; a SyncReplicasOptimizer of the
+            graph sees to that for all its replicas. "uncoordinated": each is taken when its task gets to it.
+        state: whether to save also where the run is, so that a restored one goes on just there: the elements of queues
+            and those that wait to be put into them, the positions of readers, and how often random operations ran. What
+            a step under way has taken of a queue or reader, and not put into another yet, is lost.
+        extra: whether checkpoints that hold more than is wanted are restored; by default only if `var_list` is given.
+        max_in_flight: how many checkpoints are written at the same time at most; a further one waits.
+        on_failure: called with the path and the error of each that could not be written, at once.
+
+    Raises:
+        ValueError: there is nothing to save, or two have one name.
+        TypeError: something of `var_list` is no variable.
+    """
+
+    def __init__(
+        self,
+        var_list: Sequence[Variable] | Mapping[str, Variable | Sequence[Variable]] | None = None,
+        reshape: bool = False,
+        sharded: bool = True,
+        max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000.0,
+        name: str | None = None,
+        pad_step_number: bool = False,
+        *,
+        mode: Mode = "consistent",
+        state: bool = False,
+        extra: bool | None = None,
+        max_in_flight: int = 1,
+        on_failure: OnFailure | None = None,
+    ) -> None:
+        if mode not in ("consistent", "uncoordinated"):
+            raise ValueError(f"mode is 'consistent' or 'uncoordinated', not {mode!r}")
+        self.mode: Final[Mode] = mode
+        self._pad = pad_step_number
+        self._retention: Final = Retention(max_to_keep or 0, keep_checkpoint_every_n_hours, time.time())
+        self._writings: Final = Writings(max_in_flight, on_failure)
+        variables = to_save(global_variables() if var_list is None else var_list)
+        graph = variables[0].variable.graph
+        saved = [*variables, *(_state(graph, variables) if state else ())]
+        self._nodes: Final = build(
+            graph, saved, name or "save", sharded=sharded, consistent=mode == "consistent",
+            extra=var_list is not None if extra is None else extra, reshape=reshape,
+        )  # fmt: skip
+
+    # Saving
+
+    async def save(
+        self,
+        session: Session,
+        save_path: Path,
+        global_step: int | Variable | Tensor | None = None,
+        options: RunOptions | None = None,
+    ) -> str:
+        """There is a checkpoint at `save_path`, or at `save_path-N` for a global step N. Gives its path.
+
+        Older ones are deleted as `max_to_keep` says. One of the same path is replaced. Cancelling gives it up: what was
+        there before stays, and a draft may be left, which a later save sweeps away.
+
+        Args:
+            session: whose variables.
+            save_path: where: a path of the tasks that write, or a URL.
+            global_step: a number, or what has it in a run.
+            options: with a time limit for taking the values, and for writing them.
+
+        Raises:
+            FailedPreconditionError: a variable has no value.
+            PermissionDeniedError, ResourceExhaustedError: the task may not write there, or its disk is full.
+        """
+        writing = await self.save_async(session, save_path, global_step, options)
+        try:
+            return await writing
+        except BaseException:
+            await writing.cancel()
+            raise
+
+    async def save_async(
+        self,
+        session: Session,
+        save_path: Path,
+        global_step: int | Variable | Tensor | None = None,
+        options: RunOptions | None = None,
+    ) -> Writing:
+        """Begin what `save` does: values are taken when this returns, if the mode is "consistent", and then written.
+
+        If `max_in_flight` others are being written it waits for one of them to end. If it fails the log says so at
+        once, and `finish` raises the error unless somebody has awaited the result.
+        """
+        number = await _number(session, global_step)
+        draft = _Draft(self._path(save_path, number), {"mode": self.mode, "global_step": number})
+        await self._writings.room()
+        try:
+            _live.add(draft.token)
+            write = await self._taken(session, draft, options)
+        except BaseException:
+            self._writings.withdraw()
+            _live.remove(draft.token)
+            raise
+        return self._writings.begin(draft.path, self._written(session, draft, write))
+
+    async def finish(self) -> None:
+        """Nothing is being written any more. Raises the error of one that failed, if nobody has heard of it yet."""
+        await self._writings.finish()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What is being written is waited for; given up if the block raised."""
+        if error is None:
+            await self.finish()
+        else:
+            await self._writings.cancel()
+
+    async def _taken(
+        self, session: Session, draft: "_Draft", options: RunOptions | None
+    ) -> Callable[[], Awaitable[Any]]:
+        """What writes the checkpoint, its values taken if that has its moment."""
+        nodes, feeds = self._nodes, draft.feeds(self._nodes.feeds)
+        if nodes.taken is None:
+            return lambda: session.run(nodes.saved, feeds, options)
+        handle = await session.partial_run_setup([nodes.taken, nodes.saved], list(feeds), options)
+        async with contextlib.AsyncExitStack() as held:
+            for boundary in nodes.taken.graph.get_collection(GraphKeys.STEP_BOUNDARIES):
+                await held.enter_async_context(boundary.held(session))
+            await session.partial_run(handle, nodes.taken, feeds)
+        return lambda: session.partial_run(handle, nodes.saved)
+
+    async def _written(self, session: Session, draft: "_Draft", write: Callable[[], Awaitable[Any]]) -> str:
+        """The path, when the checkpoint is there, and what is not to be kept is gone."""
+        given = self._nodes.feeds
+        try:
+            await write()
+        except Exception as error:
+            await self._run_quietly(session, self._nodes.discard, {given.path: draft.path, given.token: draft.token})
+            if session.closed:
+                raise errors.CancelledError(f"the session was closed while {draft.path!r} was written") from error
+            raise
+        finally:
+            _live.remove(draft.token)
+        old, kept = self._retention.saved(draft.path, time.time()), self.last_checkpoints
+        tidied = {given.path: draft.path, given.old: old, given.kept: kept, given.live: sorted(_live)}
+        await self._run_quietly(session, self._nodes.tidy, tidied)
+        return draft.path
+
+    async def _run_quietly(self, session: Session, operation: Operation, feeds: dict[Tensor, Any]) -> None:
+        """What is left over if this fails does no harm."""
+        try:
+            await session.run(operation, feeds)
+        except (errors.OpError, RuntimeError) as error:
+            text = error.message if isinstance(error, errors.OpError) else str(error)
+            _log.info("%s of %r: %s", operation.type, feeds[self._nodes.feeds.path], text)
+
+    def _path(self, save_path: Path, number: int | None) -> str:
+        name = as_name(save_path).rstrip("/")
+        if not name:
+            raise ValueError("a checkpoint needs a path, as 'run/model.ckpt'")
+        return name if number is None else f"{name}-{number:0{8 if self._pad else 1}}"
+
+    # Restoring
+
+    async def restore(self, session: Session, save_path: Path, options: RunOptions | None = None) -> None:
+        """The variables hold what the checkpoint has, which also initializes them.
+
+        All is read before the first is assigned: an error changes nothing, nor does cancelling until then.
+
+        Raises:
+            NotFoundError: there is no checkpoint.
+            InvalidArgumentError: it holds other tensors than the variables want. Each difference is told.
+            DataLossError: it is damaged.
+            UnimplementedError: it is of another version.
+        """
+        await self._restore(session, save_path, False, options)
+
+    async def import_safetensors(self, session: Session, path: Path, options: RunOptions | None = None) -> None:
+        """The same from a plain safetensors file, or a folder of them with an index as of Hugging Face's."""
+        await self._restore(session, path, True, options)
+
+    async def _restore(self, session: Session, path: Path, plain: bool, options: RunOptions | None) -> None:
+        feeds = self._nodes.feeds
+        await session.run(self._nodes.restore, {feeds.path: as_name(path), feeds.plain: plain}, options)
+
+    async def latest_checkpoint(self, session: Session, directory: Path) -> str | None:
+        """The path of the newest checkpoint in a directory, as the task sees it that commits them. None if none is.
+
+        What is damaged or not complete is none.
+        """
+        feeds = {self._nodes.feeds.path: as_name(directory)}
+        return os.fsdecode(await session.run(self._nodes.latest, feeds)) or None
+
+    # What there is
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The paths of the checkpoints that were saved and may still be deleted, oldest first."""
+        return [path for path, _ in self._retention.last]
+
+    def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Iterable[tuple[str, float]]) -> None:
+        """These are the last checkpoints, and when they were saved, in seconds since 1970; as of an earlier process."""
+        self._retention.recover(last_checkpoints_with_time)
+
+    def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
+        """These are the last checkpoints, oldest first, as of an earlier process: `max_to_keep` counts them, too."""
+        self.set_last_checkpoints_with_time([(path, time.time()) for path in checkpoint_paths])
+
+    def __repr__(self) -> str:
+        return f"<af.train.Saver {self.mode}, {len(self.last_checkpoints)} checkpoints kept>"
+
+
+class _Draft:
+    """A checkpoint that is to be written.
+
+    Attributes:
+        path: where.
+        token: what tells it from others.
+    """
+
+    def __init__(self, path: str, facts: dict[str, Any]) -> None:
+        self.path: Final = path
+        self.token: Final = secrets.token_hex(8)
+        self._facts = facts
+
+    def feeds(self, given: Feeds) -> dict[Tensor, Any]:
+        """What the steps that write it are fed."""
+        return {given.path: self.path, given.token: self.token, given.facts: json.dumps(self._facts)}
+
+
+def _state(graph: Graph, variables: Sequence[SavedVariable]) -> list[Savable]:
+    """Where a run is: queues, readers, and counts on each task that is asked for."""
+    found = list(run_state_of(graph))
+    asking = [
+        *[each.home for each in [*variables, *found]],
+        *[o for o in graph.get_operations() if o.definition.counted],
+    ]
+    homes = {file_device(operation): operation for operation in reversed(asking)}
+    return [*found, *[SavedCounts(operation, device) for device, operation in sorted(homes.items())]]
+
+
+async def _number(session: Session, step: int | Variable | Tensor | None) -> int | None:
+    if step is None or isinstance(step, (int, np.integer)):
+        return None if step is None else int(step)
+    return int(await session.run(step))
+
+
+def to_save(var_list: Any) -> list[SavedVariable]:
+    """What is saved under which names. TypeError, ValueError if it cannot be."""
+    given = var_list.items() if isinstance(var_list, Mapping) else [(_name(each), each) for each in var_list]
+    found = [saved for name, value in given for saved in _named(name, value)]
+    if not found:
+        raise ValueError("there are no variables to save: build the Saver when they are there, or give var_list")
+    twice = [name for name, count in Counter(name for name, _ in given).items() if count > 1]
+    if twice:
+        raise ValueError(f"two variables would be saved as {twice[0]!r}: give a dict of names and variables")
+    return found
+
+
+def _name(variable: Any) -> str:
+    return _checked(variable).op.name
+
+
+def _checked(variable: Any) -> Variable:
+    if not isinstance(variable, Variable):
+        raise TypeError(f"variables are saved, not {variable!r}")
+    return variable
+
+
+def _named(name: Any, value: Any) -> list[SavedVariable]:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"var_list is by names in the checkpoint, not {name!r}")
+    if isinstance(value, (list, tuple)):
+        return _rows(name, [_checked(part) for part in value])
+    return [SavedVariable(name, _checked(value))]
+
+
+def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:
+    """Variables that hold the rows of a tensor, one after the other."""
+    shapes = [known for part in parts if (known := _known(part))]
+    rows = {shape[1:] for shape in shapes}
+    if len(shapes) < len(parts) or len(rows) != 1:
+        raise ValueError(f"parts of {name!r} are rows of one shape each, not of {[str(part.shape) for part in parts]}")
+    whole, found, begin = (sum(shape[0] for shape in shapes), *rows.pop()), [], 0
+    for part, shape in zip(parts, shapes, strict=True):
+        found.append(SavedVariable(name, part, (whole, (begin, *[0] * (len(shape) - 1)))))
+        begin += shape[0]
+    return found
+
+
+def _known(variable: Variable) -> tuple[int, ...]:
+    """Its shape; nothing if that is not fixed."""
+    sizes = variable.shape.sizes or ()
+    known = tuple([size for size in sizes if size is not None])
+    return known if len(known) == len(sizes) else ()
+
+
+__all__ = ["Mode", "Saver", "to_save"]

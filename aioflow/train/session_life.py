@@ -1,0 +1,141 @@
+"""One life of a monitored session: from when its session is ready to the loss of a peer, or the end."""
+
+import asyncio
+import copy
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from aioflow import errors
+from aioflow.graph_keys import GraphKeys
+from aioflow.session import Session
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.hooked_run import finished
+from aioflow.train.queue_runner import QueueRunner
+from aioflow.train.session_run_hook import SessionRunHook
+
+T = TypeVar("T")
+
+
+class Life:
+    """A session that is ready, the tasks beside it, and the runs under way.
+
+    The queue runners of the graph run as its tasks. When it ends they are cancelled and their queues stay open, for
+    those of a cluster outlive it, and the next life fills them again.
+
+    Attributes:
+        session: the session.
+        coord: owns the tasks that hooks create.
+        lost: what told of a loss, if anything did: then this life is over.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session: Final = session
+        self.coord: Final = Coordinator()
+        self.lost: errors.OpError | None = None
+        self._runs: Final[set[asyncio.Timeout]] = set()
+        self._no_runs: Final = asyncio.Event()
+        self._no_runs.set()
+        self._fillers: list[asyncio.Task[None]] = []
+
+    async def begin(self, hooks: Sequence[SessionRunHook]) -> None:
+        """Queue runners fill queues, and the hooks know the session."""
+        self.coord.create_task(self._watch(), name="watching the tasks of a session")
+        runners: list[QueueRunner] = self.session.graph.get_collection(GraphKeys.QUEUE_RUNNERS)
+        for runner in runners:
+            for task in runner.create_tasks(self.session):
+                self._fillers.append(task)
+                task.add_done_callback(functools.partial(self._filled, runner))
+        for hook in hooks:
+            await finished(hook.after_create_session(self.session, self.coord))
+
+    def _filled(self, runner: QueueRunner, task: asyncio.Task[None]) -> None:
+        """A task of that runner has ended, perhaps by an error."""
+        if runner.exceptions_raised:
+            self.coord.request_stop(runner.exceptions_raised[0])
+
+    async def _watch(self) -> None:
+        """When a task beside fails, runs that may wait for it end."""
+        await self.coord.wait_for_stop()
+        if self.error is not None:
+            self._interrupt()
+
+    @property
+    def error(self) -> BaseException | None:
+        """The first error of a task beside the runs."""
+        try:
+            self.coord.raise_requested_exception()
+        except BaseException as error:
+            return error
+        return None
+
+    # Runs
+
+    async def run(self, step: Callable[[], Awaitable[T]]) -> T:
+        """What `step()` gives.
+
+        Raises:
+            BaseException: what it raised, or what went wrong before, in a task beside it.
+            af.errors.OpError: this life is over; the error tells of the loss.
+        """
+        self._check()
+        limit = asyncio.timeout(None)
+        self._runs.add(limit)
+        self._no_runs.clear()
+        try:
+            async with limit:
+                return await step()
+        except Exception as error:
+            if self._is_derived(limit, error):
+                self._check()
+            raise
+        finally:
+            self._runs.discard(limit)
+            if not self._runs:
+                self._no_runs.set()
+
+    def _is_derived(self, limit: asyncio.Timeout, error: Exception) -> bool:
+        """Whether it comes of the end of this life, or of a task beside."""
+        return (limit.expired() and isinstance(error, TimeoutError)) or isinstance(
+            error, (errors.CancelledError, errors.OutOfRangeError)
+        )
+
+    def _check(self) -> None:
+        """Raise what has ended this life, or a task beside it."""
+        if self.error is not None:
+            raise self.error
+        if self.lost is not None:
+            raise copy.copy(self.lost)  # with a traceback of its own: many runs may end with it
+
+    def lose(self, error: errors.OpError) -> None:
+        """This life is over. The first error counts."""
+        self.lost = self.lost or error
+
+    def _interrupt(self) -> None:
+        for limit in self._runs:
+            limit.reschedule(0.0)
+
+    async def end_runs(self) -> None:
+        """No run is under way: those that were have been interrupted."""
+        self._interrupt()
+        await self._no_runs.wait()
+
+    # Its end
+
+    async def end(self, grace: float) -> None:
+        """No task of it is left; those that do not stop in so many seconds after they were asked are cancelled.
+
+        Raises:
+            BaseException: the first error of a task beside the runs.
+        """
+        for task in self._fillers:
+            task.cancel()
+        try:
+            if self._fillers:
+                await asyncio.wait(self._fillers)
+        finally:
+            self.coord.request_stop()
+            await self.coord.join(stop_grace_period_secs=grace, ignore_live_threads=True)
+
+
+__all__ = ["Life"]

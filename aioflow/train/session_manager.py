@@ -1,0 +1,354 @@
+"""Sessions made ready: their variables initialized, restored from a checkpoint, or waited for."""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aioflow import errors
+from aioflow.checkpoint import list_checkpoints
+from aioflow.config import Config, RunOptions
+from aioflow.files import Path, as_name
+from aioflow.graph import Graph, get_default_graph
+from aioflow.graph_keys import GraphKeys
+from aioflow.library.variables import Variable
+from aioflow.session import Session
+from aioflow.train.hooked_run import finished
+from aioflow.train.partial_restore import restore_only, restored_by
+from aioflow.train.recovery import patiently
+from aioflow.train.saver import Saver
+
+if TYPE_CHECKING:
+    from aioflow.net.client import Address
+
+Scope = Literal["all", "lost"]
+"""Whether all variables get new values, or only those that have none."""
+LONGEST: Final = 7200.0
+"""Seconds that a session may take to be ready, unless somebody says otherwise."""
+_TOLD: Final = 0.9
+"""Of the time that is left, for a run: so that its own error comes first, which says what it waits for."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Where variables get values from.
+
+    Attributes:
+        init_op: gives all of them their initial values.
+        init_feed_dict: feeds for it.
+        init_fn: (session), called after it.
+        saver: restores checkpoints.
+        checkpoint_dir: the directory of checkpoints, of which the newest is restored.
+        checkpoint_path: the checkpoint that is restored instead.
+        wait_for_checkpoint: whether there has to be one.
+    """
+
+    init_op: Any = None
+    init_feed_dict: Mapping[Any, Any] | None = None
+    init_fn: Callable[[Session], Awaitable[None] | None] | None = None
+    saver: Saver | None = None
+    checkpoint_dir: Path | None = None
+    checkpoint_path: Path | None = None
+    wait_for_checkpoint: bool = False
+
+    async def checkpoint(self, session: Session) -> str | None:
+        """The checkpoint to restore, as the task sees it that commits them. None if there is none.
+
+        Raises:
+            af.errors.UnavailableError: there has to be one, and there is none yet.
+        """
+        if self.saver is None:
+            return None
+        if self.checkpoint_path is not None:
+            return as_name(self.checkpoint_path)
+        found = (
+            None
+            if self.checkpoint_dir is None
+            else await self._newest(session, self.saver, as_name(self.checkpoint_dir))
+        )
+        if found is None and self.wait_for_checkpoint:
+            raise errors.UnavailableError(f"there is no checkpoint in {self.checkpoint_dir!r} yet")
+        return found
+
+    async def _newest(self, session: Session, saver: Saver, folder: str) -> str | None:
+        found = await saver.latest_checkpoint(session, folder)
+        if found is not None and not saver.last_checkpoints:
+            await self._recover_last(saver, folder)
+        return found
+
+    async def _recover_last(self, saver: Saver, folder: str) -> None:
+        """The saver counts what an earlier process has saved, as far as this process sees the directory."""
+        with contextlib.suppress(errors.OpError):
+            found = await asyncio.get_running_loop().run_in_executor(None, list_checkpoints, folder)
+            saver.set_last_checkpoints_with_time([(checkpoint.path, checkpoint.created) for checkpoint in found])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preparation:
+    """What was done until a session was ready.
+
+    Attributes:
+        checkpoint: what values were restored from, if any were.
+        restored: the names of the variables that got their values from it.
+        initialized: the names of those that got their initial values.
+    """
+
+    checkpoint: str | None = None
+    restored: tuple[str, ...] = ()
+    initialized: tuple[str, ...] = ()
+
+
+class SessionManager:
+    """Opens sessions and makes them ready; waits for the tasks of a cluster and for whoever initializes variables.
+
+    Args:
+        local_init_op: gives local variables their initial values, in each session that is made ready.
+        ready_op: gives the names of the variables that have no value; None: nobody asks.
+        ready_for_local_init_op: the same, of those that `local_init_op` needs.
+        graph: what sessions run; the default graph by default.
+        recovery_wait_secs: seconds between two looks at whether all is ready, at most.
+        local_init_run_options: what runs of `local_init_op` are told.
+        local_init_feed_dict: feeds for `local_init_op`.
+    """
+
+    def __init__(
+        self,
+        local_init_op: Any = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        graph: Graph | None = None,
+        recovery_wait_secs: float = 1.0,
+        local_init_run_options: RunOptions | None = None,
+        local_init_feed_dict: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self.graph: Final = get_default_graph() if graph is None else graph
+        self._local_init_op: Final = local_init_op
+        self._ready_op: Final = ready_op
+        self._ready_for_local_init_op: Final = ready_for_local_init_op
+        self._longest_pause: Final = recovery_wait_secs
+        self._local_options: Final = local_init_run_options
+        self._local_feeds: Final = local_init_feed_dict
+
+    # Sessions of whoever initializes
+
+    async def prepare_session(
+        self,
+        master: "str | Address",
+        init_op: Any = None,
+        saver: Saver | None = None,
+        checkpoint_dir: Path | None = None,
+        checkpoint_filename_with_path: Path | None = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = LONGEST,
+        config: Config | None = None,
+        init_feed_dict: Mapping[Any, Any] | None = None,
+        init_fn: Callable[[Session], Awaitable[None] | None] | None = None,
+    ) -> Session:
+        """A session whose variables have values: of the newest checkpoint, or else initial ones.
+
+        Raises:
+            RuntimeError: nothing says how variables get values, or what does leaves some without.
+            af.errors.DeadlineExceededError: somebody who is needed, named, was not there in so many seconds.
+        """
+        source = Source(
+            init_op, init_feed_dict, init_fn, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint
+        )
+        return (await self.prepared(master, config, source, "all", max_wait_secs))[0]
+
+    async def recover_session(
+        self,
+        master: "str | Address",
+        saver: Saver | None = None,
+        checkpoint_dir: Path | None = None,
+        checkpoint_filename_with_path: Path | None = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = LONGEST,
+        config: Config | None = None,
+    ) -> tuple[Session, bool]:
+        """A session with the values of the newest checkpoint, if there is one; and whether all is ready."""
+        source = Source(None, None, None, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint)
+
+        async def attempt() -> tuple[Session, bool]:
+            async with _opened(master, self.graph, config) as session:
+                path = await source.checkpoint(session)
+                if path is not None and saver is not None:
+                    await saver.restore(session, path)
+                    await self._initialize_locals(session, RunOptions())
+                return session, not await self._missing(session, self._ready_op, RunOptions())
+
+        return await patiently(attempt, f"a session of {_named(master)}", max_wait_secs, self._longest_pause)
+
+    async def prepared(
+        self, master: "str | Address", config: Config | None, source: Source, scope: Scope, seconds: float
+    ) -> tuple[Session, Preparation]:
+        """A session that is ready, and what was done for that. Raises as `prepare_session` does."""
+
+        async def attempt() -> tuple[Session, Preparation]:
+            async with _opened(master, self.graph, config) as session:
+                return session, await self.prepare(session, source, scope, deadline)
+
+        deadline = _in(seconds)
+        return await patiently(attempt, f"a session of {_named(master)}", seconds, self._longest_pause)
+
+    async def prepare(
+        self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str] | None = None
+    ) -> Preparation:
+        """The session is ready. Raises as `prepare_session` does, but once, and what tells of somebody missing.
+
+        `known` are the names of variables that an earlier attempt, which may have got far, has found without values;
+        those that are found now are added.
+        """
+        for _ in range(2):  # a task may be started anew between giving values and looking at them
+            done = await self._give_values(session, source, scope, deadline, set() if known is None else known)
+            await self._initialize_locals(session, _left(deadline))
+            missing = await self._missing(session, self._ready_op, _left(deadline))
+            if not missing:
+                return done
+        raise RuntimeError(
+            f"{', '.join(missing)}: without a value after {_how(done)}; give them one by init_op, init_fn or "
+            "local_init_op, or leave them out of ready_op"
+        )
+
+    async def _give_values(
+        self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str]
+    ) -> Preparation:
+        if scope == "lost":
+            missing = set(await self._missing(session, self._ready_op, _left(deadline)))
+            known |= missing
+            lost = [variable for variable in self._variables() if variable.op.name in known]
+            if len(missing) < len(self._variables()):
+                return await self._give_back(session, source, lost, missing, deadline)
+        path = await source.checkpoint(session)
+        if path is None or source.saver is None:
+            return await self._initialize(session, source, deadline)
+        await source.saver.restore(session, path, _left(deadline))
+        return Preparation(path, restored=tuple(restored_by(source.saver)))
+
+    async def _give_back(
+        self, session: Session, source: Source, lost: Sequence[Variable], missing: set[str], deadline: float
+    ) -> Preparation:
+        """Those that are missing have values: of the newest checkpoint if the saver saves them, else initial ones.
+
+        Told are all that are lost, those too that an earlier attempt has given values.
+        """
+        path = await source.checkpoint(session) if lost else None
+        saved = {} if path is None or source.saver is None else restored_by(source.saver)
+        back = [variable.op.name for variable in lost if variable.op.name in saved]
+        fresh = [variable for variable in lost if variable.op.name not in saved]
+        if path is not None and source.saver is not None and not missing.isdisjoint(back):
+            await restore_only(source.saver, session, path, missing.intersection(back))
+        anew = [variable.initializer for variable in fresh if variable.op.name in missing]
+        if anew:
+            await session.run(anew, options=_left(deadline))
+        return Preparation(path if back else None, tuple(back), _names(fresh))
+
+    async def _initialize(self, session: Session, source: Source, deadline: float) -> Preparation:
+        if source.init_op is None and source.init_fn is None and self._local_init_op is None:
+            raise RuntimeError(
+                "nothing says how variables get values: there is no checkpoint, no init_op and no init_fn"
+            )
+        if source.init_op is not None:
+            await session.run(source.init_op, source.init_feed_dict, options=_left(deadline))
+        if source.init_fn is not None:
+            await finished(source.init_fn(session))
+        return Preparation(initialized=_names(self._variables()))
+
+    # Sessions of those who wait
+
+    async def wait_for_session(
+        self, master: "str | Address", config: Config | None = None, max_wait_secs: float = LONGEST
+    ) -> Session:
+        """A session whose variables somebody else has given values.
+
+        Raises:
+            af.errors.DeadlineExceededError: not in so many seconds; the error names who or what was missing.
+        """
+
+        async def attempt() -> Session:
+            async with _opened(master, self.graph, config) as session:
+                await self.wait_until_ready(session, deadline)
+                return session
+
+        deadline = _in(max_wait_secs)
+        return await patiently(attempt, f"a session of {_named(master)}", max_wait_secs, self._longest_pause)
+
+    async def wait_until_ready(self, session: Session, deadline: float) -> None:
+        """Somebody else has given values to all variables, and local ones have their initial values.
+
+        Raises what tells of somebody missing, and DeadlineExceededError, which names the variables without a value.
+        """
+
+        async def look() -> None:
+            await self._initialize_locals(session, _left(deadline))
+            missing = await self._missing(session, self._ready_op, _left(deadline))
+            if missing:
+                raise _NotReadyError(f"{', '.join(missing)}: nobody has given them values")
+
+        seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
+        await patiently(look, "the state of others", seconds, self._longest_pause, (_NotReadyError,))
+
+    # What is asked
+
+    async def is_ready(self, session: Session) -> bool:
+        """Whether all variables have values."""
+        return not await self._missing(session, self._ready_op, RunOptions())
+
+    def _variables(self) -> list[Variable]:
+        collections = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES)
+        return [variable for key in collections for variable in self.graph.get_collection(key)]
+
+    async def _initialize_locals(self, session: Session, options: RunOptions) -> None:
+        if self._local_init_op is None or await self._missing(session, self._ready_for_local_init_op, options):
+            return
+        await session.run(self._local_init_op, self._local_feeds, options=self._local_options or options)
+
+    async def _missing(self, session: Session, asked: Any, options: RunOptions) -> list[str]:
+        if asked is None:
+            return []
+        names = await session.run(asked, options=options)
+        return [] if names is None else [name.decode() for name in names.ravel()]
+
+
+class _NotReadyError(Exception):
+    """Not all variables have values yet."""
+
+
+@contextlib.asynccontextmanager
+async def _opened(target: "str | Address", graph: Graph, config: Config | None) -> AsyncIterator[Session]:
+    """A session, which is closed if the block raises, and left open if it does not."""
+    session = Session(target, graph, config)
+    try:
+        yield session
+    except BaseException:
+        await session.close()
+        raise
+
+
+def _in(seconds: float) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+def _left(deadline: float) -> RunOptions:
+    """A limit for a run that has to be over before the deadline. DeadlineExceededError if that has passed."""
+    left = (deadline - asyncio.get_running_loop().time()) * _TOLD
+    if left <= 0:
+        raise errors.DeadlineExceededError("there is no time left to make the session ready")
+    return RunOptions(timeout=left)
+
+
+def _names(variables: Sequence[Variable]) -> tuple[str, ...]:
+    return tuple([variable.op.name for variable in variables])
+
+
+def _named(target: "str | Address") -> str:
+    if isinstance(target, str):
+        return target or "this process"
+    return target.address
+
+
+def _how(done: Preparation) -> str:
+    return "initializing" if done.checkpoint is None else f"restoring {done.checkpoint}"
+
+
+__all__ = ["LONGEST", "Preparation", "Scope", "SessionManager", "Source"]

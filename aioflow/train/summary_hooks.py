@@ -1,0 +1,209 @@
+"""Hooks that write for TensorBoard and for trace viewers: summaries, speed, traces."""
+
+import asyncio
+import logging
+import os
+from typing import Any, Final
+
+from aioflow.config import RunOptions
+from aioflow.graph import Graph
+from aioflow.kernels import summary_wire
+from aioflow.session import Session
+from aioflow.summary import FileWriter
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.scaffold import Scaffold
+from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from aioflow.train.step_read import needed_step_read
+from aioflow.train.triggers import SecondOrStepTimer
+
+_log: Final = logging.getLogger("aioflow.train")
+
+
+class SummaryOutput:
+    """Where a hook's summaries go: a writer that somebody else owns, or one of its own in a folder, or nowhere.
+
+    One of its own is open while there is a session. It is closed when the session's coordinator stops, and begins a
+    new file with the next session.
+    """
+
+    def __init__(self, output_dir: Any, writer: Any) -> None:
+        self._folder: Final = output_dir
+        self._writer: Any = writer
+        self._own: Final = writer is None and output_dir is not None
+
+    def open(self, graph: Graph, coord: Coordinator) -> None:
+        """Summaries can be added. UnimplementedError if that takes a package that is not installed."""
+        if self._own:
+            if self._writer is None:
+                self._writer = FileWriter(self._folder, graph)
+            self._writer.reopen()
+            coord.create_task(self._close(coord), name=f"closing the summaries of {self._folder!r}")
+
+    def add(self, summary: bytes, step: int) -> None:
+        """Add a summary, as of that step."""
+        if self._writer is not None:
+            self._writer.add_summary(summary, step)
+
+    async def flush(self) -> None:
+        """What was added is in the file."""
+        if self._writer is not None:
+            await self._writer.flush()
+
+    async def _close(self, coord: Coordinator) -> None:
+        try:
+            await coord.wait_for_stop()
+        finally:
+            await self._writer.close()
+
+
+class SummarySaverHook(SessionRunHook):
+    """Writes summaries every so many steps or seconds.
+
+    Args:
+        save_steps: steps from one time to the next.
+        save_secs: seconds from one time to the next.
+        output_dir: the folder of the event file.
+        summary_writer: an `af.summary.FileWriter` instead, which whoever made it closes.
+        scaffold: has the `summary_op`; nothing is written if it has none.
+        summary_op: gives the summaries: a tensor, or a list of them.
+
+    Raises:
+        ValueError: not exactly one of `save_steps` and `save_secs`, or of `scaffold` and `summary_op`, is given.
+    """
+
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: Any = None,
+        summary_writer: Any = None,
+        scaffold: Scaffold | None = None,
+        summary_op: Any = None,
+    ) -> None:
+        if (scaffold is None) is (summary_op is None):
+            raise ValueError("give either a scaffold, which has a summary_op, or the summary_op itself")
+        self._timer: Final = SecondOrStepTimer(save_secs, save_steps)
+        self._output: Final = SummaryOutput(output_dir, summary_writer)
+        self._scaffold: Final = scaffold
+        self._given: Final = summary_op
+        self._next = 0
+
+    def begin(self) -> None:
+        """There has to be a global step."""
+        self._step = needed_step_read("SummarySaverHook")
+
+    @property
+    def _summaries(self) -> Any:
+        return self._given if self._scaffold is None else self._scaffold.summary_op
+
+    async def after_create_session(self, session: Session, coord: Coordinator) -> None:
+        """Begin a file."""
+        if self._summaries is not None:
+            self._output.open(session.graph, coord)
+            self._next = int(await session.run(self._step)) + 1
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for the summaries if they are due."""
+        due = self._summaries is not None and self._timer.should_trigger_for_step(self._next)
+        return SessionRunArgs({"step": self._step, **({"summaries": self._summaries} if due else {})})
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Write them."""
+        step = int(run_values.results["step"])
+        if "summaries" in run_values.results:
+            self._timer.update_last_triggered_step(step)
+            found = run_values.results["summaries"]
+            for summary in found if isinstance(found, (list, tuple)) else [found]:
+                self._output.add(summary, step)
+        self._next = step + 1
+
+    async def end(self, session: Session) -> None:
+        """What was written is in the file."""
+        await self._output.flush()
+
+
+class StepCounterHook(SessionRunHook):
+    """Logs how many steps a second are taken, and writes it as the summary `global_step/sec`.
+
+    Args:
+        every_n_steps: steps from one line to the next.
+        every_n_secs: seconds from one line to the next.
+        output_dir: the folder of the event file; nothing is written without one.
+        summary_writer: an `af.summary.FileWriter` instead, which whoever made it closes.
+    """
+
+    def __init__(
+        self,
+        every_n_steps: int | None = 100,
+        every_n_secs: float | None = None,
+        output_dir: Any = None,
+        summary_writer: Any = None,
+    ) -> None:
+        self._timer: Final = SecondOrStepTimer(every_n_secs, every_n_steps if every_n_secs is None else None)
+        self._output: Final = SummaryOutput(output_dir, summary_writer)
+
+    def begin(self) -> None:
+        """There has to be a global step."""
+        self._step = needed_step_read("StepCounterHook")
+
+    async def after_create_session(self, session: Session, coord: Coordinator) -> None:
+        """Begin to count."""
+        self._output.open(session.graph, coord)
+        self._timer.reset()
+        self._timer.update_last_triggered_step(int(await session.run(self._step)))
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for the step."""
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Tell how many there were, if it is time."""
+        step = int(run_values.results)
+        if self._timer.should_trigger_for_step(step):
+            seconds, steps = self._timer.update_last_triggered_step(step)
+            if seconds and steps is not None:
+                _log.info("global_step/sec: %g", steps / seconds)
+                self._output.add(summary_wire.scalar("global_step/sec", steps / seconds), step)
+
+
+class ProfilerHook(SessionRunHook):
+    """Traces a run every so many steps or seconds, and writes each as `timeline-STEP.json`, a Chrome trace.
+
+    A trace is written on a thread, and the run ends when it is.
+
+    Args:
+        save_steps: steps from one time to the next.
+        save_secs: seconds from one time to the next.
+        output_dir: the folder, made if it is missing.
+    """
+
+    def __init__(self, save_steps: int | None = None, save_secs: float | None = None, output_dir: Any = "") -> None:
+        self._timer: Final = SecondOrStepTimer(save_secs, save_steps)
+        self._folder: Final = os.fspath(output_dir) or "."
+        self._next = 0
+
+    def begin(self) -> None:
+        """There has to be a global step."""
+        self._step = needed_step_read("ProfilerHook")
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for a trace if one is due."""
+        due = self._timer.should_trigger_for_step(self._next)
+        return SessionRunArgs(self._step, options=RunOptions(trace=True) if due else None)
+
+    async def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Write it."""
+        step, metadata = int(run_values.results), run_values.run_metadata
+        if metadata is not None and self._timer.should_trigger_for_step(self._next):
+            self._timer.update_last_triggered_step(step)
+            path = os.path.join(self._folder, f"timeline-{step}.json")
+
+            def write() -> None:
+                os.makedirs(self._folder, exist_ok=True)
+                metadata.write_chrome_trace(path)
+
+            await asyncio.get_running_loop().run_in_executor(None, write)
+        self._next = step + 1
+
+
+__all__ = ["ProfilerHook", "StepCounterHook", "SummaryOutput", "SummarySaverHook"]

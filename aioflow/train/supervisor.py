@@ -1,0 +1,281 @@
+"""`af.train.Supervisor`: a session made ready, with checkpoints and summaries written beside the user's own loop.
+
+    supervisor = af.train.Supervisor(logdir="checkpoints")
+    async with supervisor.managed_session() as session:
+        while not supervisor.should_stop():
+            await session.run(train)
+
+It has no hooks and does not recover; `MonitoredSession` does both.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from aioflow import errors
+from aioflow.config import Config, RunOptions
+from aioflow.files import Path, as_name
+from aioflow.graph import Graph, get_default_graph
+from aioflow.library.variables import Variable
+from aioflow.node import Tensor
+from aioflow.session import Session
+from aioflow.summary import FileWriter
+from aioflow.train.coordinator import Coordinator
+from aioflow.train.global_step import get_global_step
+from aioflow.train.hooked_run import finished
+from aioflow.train.queue_runner import QueueRunner, start_queue_runners
+from aioflow.train.scaffold import Scaffold
+from aioflow.train.session_manager import LONGEST, SessionManager
+
+if TYPE_CHECKING:
+    from aioflow.net.client import Address
+
+_log: Final = logging.getLogger("aioflow.train")
+
+
+class Supervisor:
+    """Prepares a session, and owns the tasks beside it. The arguments that are operations default as `Scaffold`'s do.
+
+    Args:
+        graph: the graph; the default graph by default. Nothing can be added to it from here on.
+        ready_op: gives the names of the variables that have no value.
+        ready_for_local_init_op: the same, of those that `local_init_op` needs.
+        is_chief: whether it initializes, restores and saves; others wait for who does.
+        init_op: gives variables their initial values.
+        init_feed_dict: feeds for it.
+        local_init_op: gives local variables their initial values.
+        logdir: the directory of checkpoints and event files; without one nothing is written or restored.
+        summary_op: gives all summaries.
+        saver: saves and restores.
+        global_step: the global step; that of the graph by default.
+        save_summaries_secs: seconds between summaries; 0 for none.
+        save_model_secs: seconds between checkpoints; 0 for none but the last.
+        recovery_wait_secs: seconds between two looks at whether all is ready, at most.
+        stop_grace_secs: seconds that tasks have to end after a stop was asked for.
+        checkpoint_basename: what the names of checkpoints begin with.
+        session_manager: opens sessions; made here by default.
+        summary_writer: an `af.summary.FileWriter`, which whoever made it closes; one in `logdir` by default.
+        init_fn: (session), called after `init_op`.
+        local_init_run_options: what runs of `local_init_op` are told.
+    """
+
+    def __init__(
+        self,
+        graph: Graph | None = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        is_chief: bool = True,
+        init_op: Any = None,
+        init_feed_dict: Mapping[Any, Any] | None = None,
+        local_init_op: Any = None,
+        logdir: Path | None = None,
+        summary_op: Any = None,
+        saver: Any = None,
+        global_step: Variable | Tensor | None = None,
+        save_summaries_secs: float = 120,
+        save_model_secs: float = 600,
+        recovery_wait_secs: float = 1.0,
+        stop_grace_secs: float = 120,
+        checkpoint_basename: str = "model.ckpt",
+        session_manager: SessionManager | None = None,
+        summary_writer: Any = None,
+        init_fn: Callable[[Session], Awaitable[None] | None] | None = None,
+        local_init_run_options: RunOptions | None = None,
+    ) -> None:
+        self.graph: Final = get_default_graph() if graph is None else graph
+        with self.graph.as_default():
+            scaffold = Scaffold(
+                init_op=init_op, ready_op=ready_op, ready_for_local_init_op=ready_for_local_init_op,
+                local_init_op=local_init_op, summary_op=summary_op, saver=saver,
+            ).finalize()  # fmt: skip
+            self.global_step: Final = get_global_step() if global_step is None else global_step
+        self.is_chief: Final = is_chief
+        self.coord: Final = Coordinator()
+        self.session_manager: Final = session_manager or SessionManager(
+            scaffold.local_init_op, scaffold.ready_op, scaffold.ready_for_local_init_op, self.graph,
+            recovery_wait_secs, local_init_run_options,
+        )  # fmt: skip
+        self._scaffold: Final = scaffold
+        self._init: Final = init_feed_dict, init_fn
+        self._logdir: Final = None if logdir is None else as_name(logdir).rstrip("/")
+        self._basename: Final = checkpoint_basename
+        self._seconds: Final = save_summaries_secs, save_model_secs
+        self._grace: Final = stop_grace_secs
+        self._writer: Any = summary_writer
+        self._own_writer: Final = summary_writer is None and self._logdir is not None
+
+    @property
+    def saver(self) -> Any:
+        """What saves and restores; None if the graph has no variables."""
+        return self._scaffold.saver
+
+    @property
+    def summary_op(self) -> Any:
+        """What gives all summaries; None if there are none."""
+        return self._scaffold.summary_op
+
+    @property
+    def summary_writer(self) -> Any:
+        """What writes summaries; None as long as there are none to write."""
+        return self._writer
+
+    @property
+    def save_path(self) -> str | None:
+        """What paths of checkpoints begin with; None if nothing is saved."""
+        return None if self._logdir is None else f"{self._logdir}/{self._basename}"
+
+    # Sessions
+
+    @contextlib.asynccontextmanager
+    async def managed_session(
+        self,
+        master: "str | Address" = "",
+        config: Config | None = None,
+        start_standard_services: bool = True,
+        close_summary_writer: bool = True,
+    ) -> AsyncIterator[Session]:
+        """Inside the block there is a session that is ready. An error of it stops all tasks, and is raised.
+
+        The end of the input, an OutOfRangeError, ends the block in good order. When the block ends in good order the
+        chief saves a last checkpoint. Raises as `prepare_or_wait_for_session` does.
+        """
+        session = await self.prepare_or_wait_for_session(master, config, LONGEST, start_standard_services)
+        try:
+            async with self.coord:
+                with self.coord.stop_on_exception():
+                    yield session
+                self.coord.raise_requested_exception()
+                await self._save_last(session)
+                await self.stop()
+        finally:
+            try:
+                if close_summary_writer and self._own_writer and self._writer is not None:
+                    await self._writer.close()
+            finally:
+                await session.close()
+
+    async def prepare_or_wait_for_session(
+        self,
+        master: "str | Address" = "",
+        config: Config | None = None,
+        max_wait_secs: float = LONGEST,
+        start_standard_services: bool = True,
+    ) -> Session:
+        """A session that is ready, its queue runners running. Whoever has it closes it, after `stop`.
+
+        Raises:
+            RuntimeError: nothing says how variables get values.
+            af.errors.DeadlineExceededError: somebody who is needed, named, was not there in so many seconds.
+        """
+        if not self.is_chief:
+            session = await self.session_manager.wait_for_session(master, config, max_wait_secs)
+        else:
+            feeds, init_fn = self._init
+            session = await self.session_manager.prepare_session(
+                master, self._scaffold.init_op, self.saver, self._logdir, max_wait_secs=max_wait_secs, config=config,
+                init_feed_dict=feeds, init_fn=init_fn,
+            )  # fmt: skip
+        self.start_queue_runners(session)
+        if start_standard_services and self.is_chief:
+            self.start_standard_services(session)
+        return session
+
+    # Tasks
+
+    def start_standard_services(self, sess: Session) -> list[asyncio.Task[None]]:
+        """Tasks that write checkpoints and summaries. ValueError if this is not the chief."""
+        if not self.is_chief:
+            raise ValueError("only the chief writes checkpoints and summaries")
+        summaries, model = self._seconds
+        tasks = []
+        if summaries > 0 and self._begin_summaries():
+            tasks.append(self.loop(summaries, self._write_summaries, (sess,)))
+        if model > 0 and self.save_path is not None and self.saver is not None:
+            tasks.append(self.loop(model, self._save, (sess,)))
+        return tasks
+
+    def _begin_summaries(self) -> bool:
+        """Whether there are summaries, and something to write them."""
+        if self.summary_op is not None and self._writer is None and self._logdir is not None:
+            self._writer = FileWriter(self._logdir, self.graph)
+        return self.summary_op is not None and self._writer is not None
+
+    async def _write_summaries(self, sess: Session) -> None:
+        fetched = [self.summary_op] if self.global_step is None else [self.summary_op, self.global_step]
+        summary, *step = await sess.run(fetched)
+        self.summary_computed(sess, summary, int(step[0]) if step else None)
+
+    async def _save(self, sess: Session) -> None:
+        """Save a checkpoint. Training goes on if it cannot be written."""
+        try:
+            await self.saver.save(sess, self.save_path, self.global_step)
+        except errors.OpError as error:
+            _log.error("a checkpoint is not saved, training goes on: %s", error.message)
+
+    async def _save_last(self, sess: Session) -> None:
+        if self.is_chief and self.save_path is not None and self.saver is not None:
+            await self.saver.save(sess, self.save_path, self.global_step)
+
+    def start_queue_runners(
+        self, sess: Session, queue_runners: Sequence[QueueRunner] | None = None
+    ) -> list[asyncio.Task[None]]:
+        """The tasks of these queue runners, or of all of the graph, running."""
+        if queue_runners is None:
+            return start_queue_runners(sess, self.coord)
+        return [task for runner in queue_runners for task in runner.create_tasks(sess, self.coord)]
+
+    def loop(
+        self,
+        timer_interval_secs: float | None,
+        target: Callable[..., Awaitable[object] | object],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> asyncio.Task[None]:
+        """A task that calls `target`, which may be a coroutine function, every so many seconds until the stop.
+
+        Without seconds it is called again at once. Its error stops all.
+        """
+        call = functools.partial(target, *args, **(kwargs or {}))
+        return self.coord.create_task(self._repeat(timer_interval_secs or 0.0, call), name=f"calling {target!r}")
+
+    async def _repeat(self, seconds: float, call: Callable[[], Awaitable[object] | object]) -> None:
+        while not self.coord.should_stop():
+            await finished(call())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.coord.wait_for_stop()
+
+    def summary_computed(self, sess: Session, summary: bytes, global_step: int | None = None) -> None:
+        """Write a summary that a run has given. RuntimeError if there is nothing that writes."""
+        if self._writer is None:
+            raise RuntimeError("there is no summary_writer: give one, or a logdir and a summary_op")
+        self._writer.add_summary(summary, global_step)
+
+    # The stop
+
+    def should_stop(self) -> bool:
+        """Whether a stop was asked for."""
+        return self.coord.should_stop()
+
+    def request_stop(self, ex: Any = None) -> None:
+        """Ask for it; see `Coordinator.request_stop`."""
+        self.coord.request_stop(ex)
+
+    async def wait_for_stop(self) -> None:
+        """Return when a stop is asked for."""
+        await self.coord.wait_for_stop()
+
+    def stop_on_exception(self) -> contextlib.AbstractContextManager[None]:
+        """An exception that leaves the block stops all tasks, and goes no further."""
+        return self.coord.stop_on_exception()
+
+    async def stop(self, tasks: Sequence[asyncio.Task[Any]] | None = None) -> None:
+        """All tasks have ended. Raises the first error of one."""
+        self.coord.request_stop()
+        await self.coord.join(tasks, self._grace)
+
+
+__all__ = ["Supervisor"]

@@ -1,0 +1,60 @@
+"""When something that is done every so many steps, or every so many seconds, is due."""
+
+import asyncio
+from typing import Final
+
+
+class SecondOrStepTimer:
+    """Says when something is due; for the first time at once, and then every so many seconds or steps.
+
+    Seconds are those of the loop that it is asked on.
+
+    Args:
+        every_secs: seconds from one time to the next.
+        every_steps: steps from one time to the next.
+
+    Raises:
+        ValueError: not exactly one of them is given, or it is not above 0.
+    """
+
+    def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
+        if (every_secs is None) is (every_steps is None):
+            raise ValueError("give either seconds or steps from one time to the next")
+        every = every_steps if every_secs is None else every_secs
+        if every is not None and every <= 0:
+            raise ValueError(f"from one time to the next it is more than nothing, not {every:g}")
+        self._secs: Final = every_secs
+        self._steps: Final = every_steps
+        self._last: tuple[float, int] | None = None
+
+    def reset(self) -> None:
+        """It is due at once, as at first."""
+        self._last = None
+
+    def last_triggered_step(self) -> int | None:
+        """The step it was done at; None if it never was."""
+        return None if self._last is None else self._last[1]
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """Whether it is due at that step; never twice at the same."""
+        if self._last is None:
+            return True
+        time, last = self._last
+        if step == last:
+            return False
+        if self._secs is not None:
+            return _now() >= time + self._secs
+        assert self._steps is not None
+        return step >= last + self._steps
+
+    def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
+        """It was done at that step. Seconds and steps since the time before; two None at first."""
+        before, self._last = self._last, (_now(), step)
+        return (None, None) if before is None else (self._last[0] - before[0], step - before[1])
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+__all__ = ["SecondOrStepTimer"]

@@ -1,0 +1,124 @@
+"""Checkpoints that are being written while training goes on, and who has to hear when one fails."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final
+
+_log: Final = logging.getLogger("aioflow.train")
+
+OnFailure = Callable[[str, BaseException], object]
+"""Told of a checkpoint's path, and why it could not be written."""
+
+
+class Writing:
+    """A checkpoint that is being written by a task of its Saver's. Awaiting it gives the path, or raises why not.
+
+    Cancelling whoever awaits it does not end it: `cancel` does.
+
+    Attributes:
+        path: where it will be.
+    """
+
+    def __init__(self, path: str, work: Coroutine[Any, Any, str]) -> None:
+        self.path: Final = path
+        self._awaited = False
+        self._heard = False
+        self._task: Final = asyncio.get_running_loop().create_task(work, name=f"writing {path!r}")
+
+    def done(self) -> bool:
+        """Whether it is written, or given up."""
+        return self._task.done()
+
+    def __await__(self) -> Generator[Any, None, str]:
+        self._awaited = True
+        yield from asyncio.wait([self._task]).__await__()
+        self._heard = True
+        return self._task.result()
+
+    async def cancel(self) -> None:
+        """Give it up. There is no checkpoint then, but perhaps a draft, which a later save sweeps away."""
+        self._heard = True
+        await asyncio.sleep(0)  # what has not begun would not clean up
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    @property
+    def unheard(self) -> BaseException | None:
+        """Why it failed, unless whoever awaited it has heard of that."""
+        return None if self._heard or not self._task.done() or self._task.cancelled() else self._task.exception()
+
+    def __repr__(self) -> str:
+        return f"<af.train.Writing of {self.path!r}{', done' if self.done() else ''}>"
+
+
+class Writings:
+    """Those of a Saver, at most so many at a time.
+
+    Args:
+        most: how many.
+        on_failure: told at once of each that fails.
+    """
+
+    def __init__(self, most: int, on_failure: OnFailure | None) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise ValueError(f"max_in_flight is a number of checkpoints, at least 1, not {most!r}")
+        self._most: Final = most
+        self._on_failure: Final = on_failure
+        self._under_way: dict[Writing, None] = {}
+        self._failed: list[Writing] = []
+        self._beginning = 0
+
+    async def room(self) -> None:
+        """There is room for one more, which is taken until `begin` or `withdraw`. Waits for others to end."""
+        while self._beginning + len(self._under_way) >= self._most:
+            await self._one_less()
+        self._beginning += 1
+
+    async def _one_less(self) -> None:
+        tasks = [writing._task for writing in self._under_way]
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0)
+
+    def withdraw(self) -> None:
+        """The room is not needed."""
+        self._beginning -= 1
+
+    def begin(self, path: str, work: Coroutine[Any, Any, str]) -> Writing:
+        """A checkpoint that is being written from here on, in the room that was taken."""
+        self._beginning -= 1
+        made = Writing(path, work)
+        self._under_way[made] = None
+        made._task.add_done_callback(lambda task: self._ended(made))
+        return made
+
+    def _ended(self, writing: Writing) -> None:
+        del self._under_way[writing]
+        error = None if writing._task.cancelled() else writing._task.exception()
+        if error is None:
+            return
+        self._failed.append(writing)
+        if not writing._awaited:
+            _log.error("checkpoint %r could not be written, training goes on without: %s", writing.path, error)
+        if self._on_failure is not None:
+            self._on_failure(writing.path, error)
+
+    async def finish(self) -> None:
+        """None is under way. Raises why one failed, if nobody has heard of that yet."""
+        while self._under_way:
+            await asyncio.wait([writing._task for writing in self._under_way])
+            await asyncio.sleep(0)
+        unheard = [writing.unheard for writing in self._failed if writing.unheard is not None]
+        self._failed.clear()
+        for error in unheard[:1]:
+            raise error
+
+    async def cancel(self) -> None:
+        """None is under way: what was, is given up."""
+        while self._under_way:
+            await next(iter(self._under_way)).cancel()
+            await asyncio.sleep(0)
+
+
+__all__ = ["OnFailure", "Writing", "Writings"]

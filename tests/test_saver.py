@@ -1,0 +1,331 @@
+"""Saving and restoring variables of a session in this process."""
+
+import asyncio
+import json
+import os
+
+import ml_dtypes
+import numpy as np
+import pytest
+from saver_model import Model, entries, saved_step
+
+import aioflow as af
+from aioflow.checkpoint import Checkpoint
+
+SAFE = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
+
+
+# There and back
+
+
+@pytest.mark.parametrize("mode", ["consistent", "uncoordinated"])
+async def test_what_was_saved_is_restored_by_a_session_that_initialized_nothing(tmp_path, mode):
+    model = Model(mode=mode)
+    async with model.session() as session:
+        await session.run(model.init)
+        await session.run(model.train)
+        path = await model.saver.save(session, tmp_path / "model.ckpt", model.steps)
+        await session.run(model.train)
+    assert path == str(tmp_path / "model.ckpt-1")
+    assert Checkpoint.open(path).facts == {"mode": mode, "global_step": 1}
+    async with model.session() as session:
+        await model.saver.restore(session, path)
+        assert await model.at(session) == 1
+        await session.run(model.train)
+        assert await model.at(session) == 2
+    assert saved_step(path) == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.float64(0.5),
+        np.arange(6, dtype=np.int8).reshape(2, 3),
+        np.array([1.5, -2.0], ml_dtypes.bfloat16),
+        np.array([True, False]),
+        np.array([1 + 2j], np.complex64),
+        np.zeros((0, 4), np.float32),
+        np.array([b"some", b"", b"\xff text"], object),
+        b"text",
+    ],
+    ids=repr,
+)
+async def test_a_value_of_any_dtype_comes_back_as_it_was(tmp_path, value):
+    with af.Graph().as_default() as graph:
+        variable = af.Variable(value)
+        saver = af.train.Saver()
+    async with af.Session(graph=graph) as session:
+        await session.run(variable.initializer)
+        before = await session.run(variable)
+        path = await saver.save(session, tmp_path / "one")
+    async with af.Session(graph=graph) as session:
+        await saver.restore(session, path)
+        after = await session.run(variable)
+    assert np.asarray(after).dtype == np.asarray(before).dtype
+    np.testing.assert_array_equal(after, before)
+
+
+async def test_another_reader_of_safetensors_reads_what_was_saved(tmp_path):
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        path = await model.saver.save(session, tmp_path / "model")
+    (file,) = [name for name in entries(path) if name.endswith(".safetensors")]
+    found = SAFE.load_file(os.path.join(path, file))
+    assert {name: array.dtype for name, array in found.items()} == {"weights": np.float32, "global_step": np.int64}
+
+
+async def test_plain_safetensors_files_are_imported(tmp_path):
+    model = Model()
+    SAFE.save_file({"weights": np.full((3, 2), 7, np.float32), "global_step": np.array(7)}, tmp_path / "a.safetensors")
+    async with model.session() as session:
+        await model.saver.import_safetensors(session, tmp_path / "a.safetensors")
+        assert await model.at(session) == 7
+        with pytest.raises(af.errors.NotFoundError):
+            await model.saver.import_safetensors(session, tmp_path / "b.safetensors")
+
+
+async def test_restoring_replaces_values_and_later_updates_leave_the_restored_ones_alone(tmp_path):
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        path = await model.saver.save(session, tmp_path / "model")
+        await session.run(model.train)
+        await model.saver.restore(session, path)
+        first = await session.run(model.weights)
+        await session.run(model.train)
+        assert not first.any()
+        assert await model.at(session) == 1
+
+
+# Names
+
+
+async def test_variables_are_saved_and_restored_under_the_names_that_are_given(tmp_path):
+    with af.Graph().as_default() as graph:
+        one, other = af.Variable([1.0, 2.0], name="one"), af.Variable([3.0], name="other")
+        saver = af.train.Saver({"kernel": one, "bias": other})
+        partly = af.train.Saver({"bias": other})
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        path = await saver.save(session, tmp_path / "both")
+        await session.run([one.assign([0.0, 0.0]), other.assign([0.0])])
+        await partly.restore(session, path)
+        values = await session.run([one, other])
+    assert af.train.list_variables(path) == [("bias", [1]), ("kernel", [2])]
+    assert [value.tolist() for value in values] == [[0.0, 0.0], [3.0]]
+
+
+def rows(*counts):
+    """A table that lies in parts of so many rows, all zero, and what saves it."""
+    with af.Graph().as_default() as graph:
+        parts = [af.Variable(np.zeros((count, 2), np.float32), name=f"part_{i}") for i, count in enumerate(counts)]
+        saver = af.train.Saver({"table": parts})
+    return graph, parts, saver
+
+
+async def test_a_table_in_parts_is_saved_as_one_and_restored_into_other_parts(tmp_path):
+    graph, parts, saver = rows(3, 2)
+    table = np.arange(10, dtype=np.float32).reshape(5, 2)
+    async with af.Session(graph=graph) as session:
+        for part, value in zip(parts, [table[:3], table[3:]], strict=True):
+            await part.load(value, session)
+        path = await saver.save(session, tmp_path / "table")
+    np.testing.assert_array_equal(af.train.load_variable(path, "table"), table)
+    graph, parts, saver = rows(1, 4)
+    async with af.Session(graph=graph) as session:
+        await saver.restore(session, path)
+        np.testing.assert_array_equal(np.concatenate(await session.run(parts)), table)
+
+
+async def test_a_tensor_of_another_shape_is_restored_only_if_that_is_asked_for(tmp_path):
+    def flat(**options):
+        with af.Graph().as_default() as graph:
+            variable = af.Variable(np.zeros(6, np.float32), name="weights")
+            return graph, variable, af.train.Saver([variable], **options)
+
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        await session.run(model.train)
+        path = await model.saver.save(session, tmp_path / "model")
+    graph, variable, saver = flat()
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(af.errors.InvalidArgumentError, match=r"'weights' has .*\[3, 2\].*\[6\]"):
+            await saver.restore(session, path)
+    graph, variable, saver = flat(reshape=True)
+    async with af.Session(graph=graph) as session:
+        await saver.restore(session, path)
+        assert (await session.run(variable)).tolist() == [1.0] * 6
+
+
+# Checkpoints that do not fit
+
+
+async def test_every_difference_is_told_and_nothing_is_restored(tmp_path):
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        path = await model.saver.save(session, tmp_path / "model")
+    with af.Graph().as_default() as graph:
+        weights = af.Variable(np.ones((2, 2), np.float32), name="weights")
+        steps = af.Variable(np.float32(1), name="global_step")
+        missing = af.Variable(1.0, name="missing")
+        saver = af.train.Saver([weights, steps, missing])
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        with pytest.raises(af.errors.InvalidArgumentError) as caught:
+            await saver.restore(session, path)
+        values = await session.run([weights, steps, missing])
+    assert {float(np.mean(value)) for value in values} == {1.0}
+    assert [name for name in ("weights", "global_step", "missing") if repr(name) not in str(caught.value)] == []
+
+
+async def test_what_no_variable_wants_is_an_error_unless_variables_were_chosen(tmp_path):
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        path = await model.saver.save(session, tmp_path / "model")
+    with af.Graph().as_default() as graph:
+        steps = af.train.create_global_step()
+        alone, chosen = af.train.Saver(), af.train.Saver([steps])
+        lenient = af.train.Saver(extra=True)
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(af.errors.InvalidArgumentError, match="'weights' is in the checkpoint"):
+            await alone.restore(session, path)
+        await chosen.restore(session, path)
+        await lenient.restore(session, path)
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "no manifest", "another version", "leads elsewhere"])
+async def test_a_damaged_checkpoint_restores_nothing(tmp_path, damage):
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        path = await model.saver.save(session, tmp_path / "model")
+        await session.run(model.train)
+        damaged(path, damage)
+        with pytest.raises(af.errors.OpError):
+            await model.saver.restore(session, path)
+        assert await model.at(session) == 1
+        assert await model.saver.latest_checkpoint(session, tmp_path) == (path if damage == "flip" else None)
+
+
+def damaged(path, damage):
+    manifest = os.path.join(path, "manifest.json")
+    file = os.path.join(path, "model-00001-of-00001.safetensors")
+    if damage == "no manifest":
+        os.unlink(manifest)
+    elif damage in ("another version", "leads elsewhere"):
+        with open(manifest) as opened:
+            told = json.load(opened)
+        if damage == "another version":
+            told["version"] = 99
+        else:
+            told["shards"][0]["file"] = "../model.safetensors"
+        with open(manifest, "w") as opened:
+            json.dump(told, opened)
+    else:
+        with open(file, "r+b") as opened:
+            opened.seek(-1, os.SEEK_END)
+            if damage == "truncate":
+                opened.truncate()
+            else:
+                (last,) = opened.read(1)
+                opened.seek(-1, os.SEEK_END)
+                opened.write(bytes([last ^ 1]))
+
+
+# Which stay
+
+
+async def test_the_last_checkpoints_stay_and_older_ones_go(tmp_path):
+    model = Model(max_to_keep=2)
+    async with model.session() as session:
+        await session.run(model.init)
+        paths = []
+        for _ in range(4):
+            await session.run(model.train)
+            paths.append(await model.saver.save(session, tmp_path / "model", model.steps))
+        assert entries(tmp_path) == ["model-3", "model-4"]
+        assert model.saver.last_checkpoints == paths[2:]
+        assert 'model_checkpoint_path: "model-4"' in (tmp_path / "checkpoint").read_text()
+        assert (
+            af.train.latest_checkpoint(tmp_path) == await model.saver.latest_checkpoint(session, tmp_path) == paths[3]
+        )
+        later = af.train.Saver([model.weights], max_to_keep=1, name="later")
+        later.recover_last_checkpoints(paths[2:])
+        await later.save(session, tmp_path / "model", 5)
+    assert entries(tmp_path) == ["model-5"]
+    assert not af.train.checkpoint_exists(paths[3])
+
+
+@pytest.mark.parametrize(("pad", "name"), [(False, "model-7"), (True, "model-00000007")])
+@pytest.mark.parametrize("step", [7, np.int64(7)], ids=repr)
+async def test_a_step_is_the_end_of_the_path(tmp_path, pad, name, step):
+    model = Model(pad_step_number=pad)
+    async with model.session() as session:
+        await session.run(model.init)
+        assert await model.saver.save(session, os.fsencode(tmp_path / "model"), step) == str(tmp_path / name)
+
+
+def test_checkpoints_are_read_without_a_graph(tmp_path):
+    model = Model()
+
+    async def save():
+        async with model.session() as session:
+            await session.run(model.init)
+            await model.saver.save(session, tmp_path / "model", 1)
+
+    asyncio.run(save())
+    for place in (tmp_path, tmp_path / "model-1"):
+        reader = af.train.load_checkpoint(place)
+        assert reader.get_variable_to_shape_map() == {"weights": [3, 2], "global_step": []}
+        assert reader.get_variable_to_dtype_map() == {"weights": af.float32, "global_step": af.int64}
+        assert reader.has_tensor("weights")
+        assert not reader.has_tensor("other")
+        assert af.train.load_variable(place, "global_step:0") == 0
+    with pytest.raises(af.errors.NotFoundError):
+        reader.get_tensor("other")
+    with pytest.raises(af.errors.NotFoundError):
+        af.train.load_checkpoint(tmp_path / "elsewhere")
+
+
+# What makes no Saver
+
+
+def test_a_saver_refuses_what_it_cannot_save():
+    with af.Graph().as_default():
+        with pytest.raises(ValueError, match="no variables"):
+            af.train.Saver()
+        one, table, row = af.Variable(1.0), af.Variable(np.zeros((2, 2))), af.Variable(np.zeros((1, 3)))
+        for wanted, kind, text in [
+            ([], ValueError, "no variables"),
+            ([af.constant(1.0)], TypeError, "variables are saved"),
+            ([one, one], ValueError, "two variables"),
+            ({"": one}, TypeError, "names"),
+            ({"x": 1.0}, TypeError, "variables are saved"),
+            ({"x": []}, ValueError, "rows"),
+            ({"x": [one]}, ValueError, "rows"),
+            ({"x": [table, row]}, ValueError, "rows"),
+        ]:
+            with pytest.raises(kind, match=text):
+                af.train.Saver(wanted)
+        for options, text in [
+            ({"mode": "exact"}, "mode"),
+            ({"max_in_flight": 0}, "max_in_flight"),
+            ({"max_to_keep": -1}, "max_to_keep"),
+            ({"keep_checkpoint_every_n_hours": 0}, "keep_checkpoint_every_n_hours"),
+        ]:
+            with pytest.raises(ValueError, match=text):
+                af.train.Saver([one], **options)
+
+
+async def test_a_path_is_needed(tmp_path):
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        with pytest.raises(ValueError, match="path"):
+            await model.saver.save(session, "")
