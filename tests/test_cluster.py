@@ -304,3 +304,30 @@ async def test_many_steps_at_a_time_and_failing_kernels_do_not_mix(session):
         await session.run(z, {x: -3.0}, options=af.RunOptions(check_numerics=True))
     assert await session.run(z, {x: 3.0}) == 2
     await settled()
+
+
+async def test_a_session_with_a_time_limit_waits_for_a_master_that_is_not_there_yet(graph):
+    async with SimulatedCluster({"worker": 1}) as cluster:
+        await cluster.crash("worker", 0)
+        one = af.constant(1.0)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            with pytest.raises(errors.UnavailableError, match="worker0"):
+                await session.run(one)
+        async with af.Session(
+            cluster.target("worker", 0), graph=graph, config=af.Config(operation_timeout=10.0)
+        ) as session:
+            running = asyncio.ensure_future(session.run(one))
+            await asyncio.sleep(3.0)
+            await cluster.start("worker", 0)
+            assert await running == 1.0
+
+
+async def test_a_master_that_does_not_come_is_named_when_the_time_is_over(graph):
+    async with SimulatedCluster({"worker": 1}) as cluster:
+        await cluster.crash("worker", 0)
+        config = af.Config(operation_timeout=2.0)
+        async with af.Session(cluster.target("worker", 0), graph=graph, config=config) as session:
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(errors.DeadlineExceededError, match="whose master is at worker0"):
+                await session.run(af.constant(1.0))
+            assert asyncio.get_running_loop().time() - began == pytest.approx(2.0)

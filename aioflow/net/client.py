@@ -57,6 +57,8 @@ from aioflow.tracing import RunMetadata
 
 _INSPECTED: Final = 10.0
 """Seconds that the tasks have to say what they are at."""
+_AGAIN: Final = 0.1
+"""Seconds between two attempts to reach a master that is not there yet."""
 _OWN: Final = frozenset({"close_timeout", "heartbeat_timeout", "ssl", "token_file"})
 """Settings of a session that its master is not told."""
 
@@ -242,11 +244,21 @@ class RemoteEngine:
         settings = where.settings or Settings.of(self._config)
         try:
             async with limit:
-                return await connect(where.network, where.address, self._me, settings=settings)
+                return await self._reached(where, settings, deadline is not None)
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise
             raise errors.DeadlineExceededError(f"the master at {where.address} did not answer in time") from None
+
+    async def _reached(self, where: Address, settings: Settings, waits: bool) -> Peer:
+        """The master. If it is not there yet, and there is a time limit, it is waited for."""
+        while True:
+            try:
+                return await connect(where.network, where.address, self._me, settings=settings)
+            except errors.UnavailableError:
+                if not waits:
+                    raise
+            await asyncio.sleep(_AGAIN)
 
     async def _extend(self, found: _Open, deadline: float | None) -> None:
         version = self._graph.version
