@@ -5,14 +5,9 @@ costs are of one core, or there would be nothing to overlap on two; so all of it
 products have one thread. In turn, a batch is read and decoded in one run, and the next step learns from it.
 """
 
-import asyncio
-import contextlib
 import itertools
-import json
 import math
-import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -23,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import peers
+from benchmarks.apart import apart, tell
 from benchmarks.harness import Step, Timing, alternate, excuse
 from benchmarks.report import Claim, Row, span, timed_row
 
@@ -31,18 +27,11 @@ BATCH, PICTURES, READERS = 16, 64, 4
 SEEN = 64
 """The net sees 64 x 64 of the pixels of a picture, in patches of 8 x 8."""
 WIDTH = 1536
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 async def rows() -> AsyncIterator[Row]:
     """Steps per second of both, as times per step."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.input", env=os.environ | ONE_THREAD, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"the process that measures ended with {process.returncode}")
-    found = json.loads(output)
+    found = await apart("benchmarks.input")
     timing = Timing(found["rounds"], found["missing"])
     claims = [Claim("in turn / aioflow", timing.ratio(IN_TURN, OVERLAPPED), 1.8, at_least=True)]
     yield timed_row(
@@ -220,6 +209,4 @@ async def training() -> AsyncIterator[Step]:
 
 
 if __name__ == "__main__":
-    with contextlib.redirect_stdout(sys.stderr):
-        result = asyncio.run(measure())
-    print(json.dumps(result))
+    tell(measure())

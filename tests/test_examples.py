@@ -466,7 +466,7 @@ def test_the_cluster_of_the_readme_gives_what_it_says(tmp_path):
 
 
 def test_the_faults_of_the_readme_are_survived(tmp_path):
-    (faults,) = [block for block in blocks("README.md", "python") if "aioflow.testing" in block]
+    (faults,) = [block for block in blocks("README.md", "python") if "Chaos" in block]
     (tmp_path / "faults.py").write_text(faults)
     done = run(tmp_path / "faults.py")
     assert re.fullmatch(r"learnt 10 times, in spite of \d+ mishaps\n", done.stdout), done.stderr
