@@ -1,9 +1,11 @@
 """From what a kernel raised to the error the user sees: which node, which line of the program, which shapes."""
 
 import asyncio
-import traceback
+import contextlib
+import opcode
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from types import TracebackType
+from typing import Any, Final, NoReturn
 
 from aioflow import dtypes, errors
 from aioflow.dtypes import Array, Spec, spec_of
@@ -15,6 +17,7 @@ Found = tuple[Node, Sequence[Array], str]
 """A node that raised, its inputs, and in which iterations of which loops; empty outside of loops."""
 Finder = Callable[[BaseException], Found | None]
 """Which node of several raised; None if it was none of them."""
+_YIELD: Final = opcode.opmap["YIELD_VALUE"]
 
 
 def located(
@@ -37,8 +40,21 @@ def located(
     )
     if where:
         made.add_note(f"aioflow: {where}")
-    traceback.clear_frames(error.__traceback__)  # the frames hold the step's tensors
+    clear_frames(error.__traceback__)  # the frames hold the step's tensors
     return made
+
+
+def clear_frames(trace: TracebackType | None) -> None:
+    """No frame of the traceback that has ended holds anything.
+
+    Before Python 3.13 clearing a suspended frame would close its coroutine: that of somebody who caught the error when
+    it was raised before, and does something else by now.
+    """
+    while trace is not None:
+        frame, trace = trace.tb_frame, trace.tb_next
+        if frame.f_lasti < 0 or frame.f_code.co_code[frame.f_lasti] != _YIELD:
+            with contextlib.suppress(RuntimeError):  # it runs
+                frame.clear()
 
 
 def reraise(made: BaseException) -> NoReturn:

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import copy
-import traceback
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
-from aioflow.blame import reraise
+from aioflow.blame import clear_frames, reraise
 from aioflow.dtypes import Array
 from aioflow.kernels.control_flow import DEAD
 from aioflow.lane import Lane
@@ -221,7 +220,7 @@ def _failure(error: BaseException) -> errors.OpError:
     if not isinstance(error, asyncio.CancelledError):
         left: BaseException | None = error
         while left is not None:
-            traceback.clear_frames(left.__traceback__)
+            clear_frames(left.__traceback__)
             left = left.__context__
         return errors.from_exception(error)
     made = errors.CancelledError("the partial run was cancelled: must run partial_run_setup again")

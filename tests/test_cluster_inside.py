@@ -114,6 +114,32 @@ async def test_a_partial_run_that_is_given_up_leaves_nothing_on_any_task(graph, 
     await session.close()
 
 
+async def test_partial_runs_and_plain_ones_go_on_with_a_task_that_was_started_anew(session, cluster):  # noqa: F811
+    x = af.placeholder(af.float32, [])
+    with af.device(SECOND):
+        more = x + 1.0
+    with af.device(PS):
+        twice = more * 2.0
+
+    async def taken():
+        return await session.partial_run(await session.partial_run_setup(twice, [x]), twice, {x: 1.0})
+
+    assert await taken() == 4.0
+    under_way = await session.partial_run_setup(twice, [x])
+    await cluster.crash("worker", 1)
+    with pytest.raises(errors.UnavailableError, match="/job:worker/replica:0/task:1"):
+        await session.partial_run(under_way, twice, {x: 1.0})
+    with pytest.raises(errors.UnavailableError, match="/job:worker/replica:0/task:1"):
+        await taken()
+    await cluster.start("worker", 1)
+    assert await taken() == 4.0
+    assert await session.run(twice, {x: 1.0}) == 4.0
+    await cluster.crash("worker", 1)
+    await cluster.start("worker", 1)
+    assert await taken() == 4.0
+    assert await session.run(twice, {x: 1.0}) == 4.0
+
+
 # Looking inside
 
 

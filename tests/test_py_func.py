@@ -397,3 +397,27 @@ async def test_cancelling_a_run_leaves_the_session_usable(graph):
                 await run
         gate.open()
         assert await session.run(y) == 1.0
+
+
+async def test_an_error_that_is_raised_again_does_not_end_whoever_caught_it_before(graph):
+    error, caught, gate = errors.DataLossError("again and again"), asyncio.Event(), Gate()
+
+    def fail():
+        raise error
+
+    async def catch():
+        try:
+            await session.run(y)
+        except errors.DataLossError:
+            caught.set()
+            await gate.wait()
+        return "went on"
+
+    y = py_func(fail, [], af.float32)
+    async with af.Session(graph=graph) as session:
+        first = asyncio.create_task(catch())
+        await caught.wait()
+        with pytest.raises(errors.DataLossError):
+            await session.run(y)
+        gate.open()
+        assert await first == "went on"

@@ -18,8 +18,8 @@ REPLICAS = 3
 CLIENTS = tuple(f"client{index}" for index in range(REPLICAS))
 SPEC = {"ps": 2, "worker": REPLICAS}
 CLUSTER = {job: [f"{job}{index}" for index in range(count)] for job, count in SPEC.items()}
-WEATHER = Chaos(seconds=3.0, lasting=(0.05, 2.0), spared=("ps0", "ps1", *CLIENTS))
-STEPS = 2
+WEATHER = Chaos(seconds=1.5, lasting=(0.05, 1.0), spared=("ps0", "ps1", *CLIENTS))
+STEPS = 1
 """So many steps each replica takes after all is well again."""
 
 
@@ -71,6 +71,13 @@ def replica_in_step(index, required):
 
 
 @functools.cache
+def onlooker():
+    """Who only looks at the variables."""
+    with af.Graph().as_default() as graph, on_worker(0):
+        return graph, Model()
+
+
+@functools.cache
 def one_process():
     """A process that can take the shards of one replica, of two, and so on, in a step."""
     with af.Graph().as_default() as graph:
@@ -100,8 +107,7 @@ class History:
     """What a quorum has decided, seen from outside: gradients are known by the number of their examples."""
 
     def __init__(self):
-        self.numbers, self.steps, self.announced = {}, [], []
-        self.required = None
+        self.numbers, self.steps, self.announced, self.decided = {}, [], [], []
 
     @contextlib.contextmanager
     def written(self):
@@ -115,17 +121,16 @@ class History:
             return ticket
 
         def announcing(quorum, ticket):
-            is_first = len(self.announced) < self.required and ticket not in self.announced
             live = quorum._begun.get(ticket.replica, (None,))[0] == ticket and ticket.serial != REPEATED
-            if is_first and live and ticket.step == quorum.step:
+            if live and ticket.step == quorum.step:
                 self.announced.append(ticket)
             announce(quorum, ticket)
 
         def finishing(quorum, step):
             decision = quorum._decision
             finish(quorum, step)
-            tickets = sorted(self.announced, key=lambda ticket: ticket.replica)
-            assert list(decision.tickets) == tickets[: len(decision.tickets)]
+            first = self.announced[: len(decision.tickets)]
+            self.decided.append((list(decision.tickets), sorted(first, key=lambda ticket: ticket.replica)))
             self.steps.append((step, [self.numbers[ticket.serial] for ticket in decision.tickets]))
             self.announced.clear()
 
@@ -149,7 +154,6 @@ class Job:
     def __init__(self, run, required):
         self.run = run
         self.history = History()
-        self.history.required = required
         self.replicas = [replica_in_step(index, required) for index in range(REPLICAS)]
         self.accepted, self.refused, self.tried = set(), set(), 0
         self.begun = asyncio.Event()
@@ -193,9 +197,9 @@ class Job:
 
     async def trained(self):
         """What the variables are when all is over."""
-        replica = self.replicas[0]
-        async with self.run.session(replica.graph, client=CLIENTS[0]) as session:
-            return await self.run.until(session, [replica.model.step, replica.model.variables])
+        graph, model = onlooker()
+        async with self.run.session(graph, client=CLIENTS[0]) as session:
+            return await self.run.until(session, [model.step, model.variables])
 
 
 async def trains(run, required):
@@ -208,6 +212,7 @@ async def trains(run, required):
     assert len(set(used)) == len(used), "a gradient is in two steps"
     assert not job.refused & set(used), "a gradient that was refused was applied"
     assert [step for step, _ in steps] == list(range(len(steps)))
+    assert all(taken == first for taken, first in job.history.decided), "a step is not of the first gradients"
     assert all(1 <= len(numbers) <= required for _, numbers in steps)
     count, found = await job.trained()
     assert count == len(steps)
@@ -275,7 +280,7 @@ class Race:
 
     async def train(self, run, replica):
         taken = 0
-        while taken < 3:
+        while taken < STEPS:
             try:
                 taken = await self.session(run, replica, taken)
             except errors.OpError:
@@ -292,7 +297,7 @@ class Race:
                 self.begun.set()
             await self.begun.wait()
             await replica.opt.start(session, coord)
-            while taken < 3 and not coord.should_stop():
+            while taken < STEPS and not coord.should_stop():
                 feeds = dict(zip(replica.feeds, examples_of(taken), strict=True))
                 staleness, _ = await session.run([replica.opt.staleness, replica.train], feeds, options=limit)
                 self.measured.append(int(staleness))

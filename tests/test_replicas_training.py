@@ -215,6 +215,36 @@ async def test_a_step_that_was_applied_in_part_ends_training_until_variables_are
         assert await session.run(first.model.step) == 1
 
 
+async def test_a_replica_that_begins_applies_the_step_that_was_decided_when_whoever_led_is_gone():
+    first, second = Replica(0, 1, 2), Replica(1, 1, 2)
+    async with af.Session(graph=first.graph) as session:
+        await session.run([first.init])
+        await session.run(first.opt.chief_init_op)
+        await session.run(first.opt.local_step_init_op)
+        training = asyncio.create_task(session.run(first.train, first.fed(0)))
+        await asyncio.sleep(1.0)
+        assert not training.done()  # its gradient makes a step, which nobody applies
+        async with second.part() as other:
+            await training
+            assert await other.run(second.model.step) == 1
+
+
+async def test_a_replica_that_another_session_says_has_left_hears_of_it():
+    first = Replica(0, 1, 1)
+    leave = first.graph.get_operation_by_name("sync_replicas/leave")
+
+    async def train(other):
+        async with af.Session(graph=first.graph) as session, af.train.Coordinator() as coord:
+            await first.opt.start(session, coord, is_chief=True)
+            while not coord.should_stop():
+                await other.run(leave)
+
+    async with af.Session(graph=first.graph) as other:
+        await other.run(first.init)
+        with pytest.raises(af.errors.AbortedError, match="replica 0 has left, as another session says"):
+            await train(other)
+
+
 async def test_training_that_is_not_open_is_an_error_and_not_a_hang():
     first = Replica(0, 1, 1)
     async with af.Session(graph=first.graph) as session:

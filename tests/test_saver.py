@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 
 import ml_dtypes
 import numpy as np
@@ -158,6 +159,78 @@ async def test_a_tensor_of_another_shape_is_restored_only_if_that_is_asked_for(t
     async with af.Session(graph=graph) as session:
         await saver.restore(session, path)
         assert (await session.run(variable)).tolist() == [1.0] * 6
+
+
+# Some variables
+
+
+async def test_some_variables_are_restored_and_the_others_neither_read_nor_compared(tmp_path):
+    model = Model()
+    async with model.session() as session:
+        await session.run(model.init)
+        await session.run(model.train)
+        path = await model.saver.save(session, tmp_path / "model")
+    with af.Graph().as_default() as graph:
+        steps = af.Variable(np.int64(0), name="global_step")
+        other = af.Variable(np.ones(7, np.float32), name="weights")
+        missing = af.Variable(1.0, name="missing")
+        beside = af.Variable(1.0, name="beside")
+        saver = af.train.Saver([steps, other, missing], extra=False)
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        await saver.restore(session, path, variables=[steps, steps])
+        assert await session.run(steps) == 1
+        with pytest.raises(af.errors.InvalidArgumentError) as caught:
+            await saver.restore(session, path, variables=[other, steps])
+        assert "'weights'" in str(caught.value)
+        assert "missing" not in str(caught.value)
+        with pytest.raises(ValueError, match="beside: not among the variables"):
+            await saver.restore(session, path, variables=[steps, beside])
+        with pytest.raises(ValueError, match="variables holds none"):
+            await saver.restore(session, path, variables=[])
+        assert float(await session.run(af.reduce_sum(other))) == 7.0
+
+
+async def test_a_part_of_a_table_is_restored_alone(tmp_path):
+    graph, parts, saver = rows(3, 2)
+    async with af.Session(graph=graph) as session:
+        for part, value in zip(parts, [1.0, 2.0], strict=True):
+            await part.load(np.full(part.shape, value, np.float32), session)
+        path = await saver.save(session, tmp_path / "table")
+        for part in parts:
+            await part.load(np.zeros(part.shape, np.float32), session)
+        await saver.restore(session, path, variables=parts[1:])
+        assert [float(np.mean(value)) for value in await session.run(parts)] == [0.0, 2.0]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("some", [False, True])
+async def test_nothing_is_assigned_before_all_is_read(tmp_path, monkeypatch, some):
+    with af.Graph().as_default() as graph:
+        first, second = af.Variable(1.0, name="first"), af.Variable(1.0, name="second")
+        saver, init = af.train.Saver(), af.global_variables_initializer()
+        zero = af.group(first.assign(0.0), second.assign(0.0))
+    read, go, loop, begun = Checkpoint.read, threading.Event(), asyncio.get_running_loop(), asyncio.Event()
+
+    def slowly(self, name, *box):
+        if name == "second":
+            loop.call_soon_threadsafe(begun.set)
+            go.wait()
+        return read(self, name, *box)
+
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        path = await saver.save(session, tmp_path / "model")
+        await session.run(zero)
+        monkeypatch.setattr(Checkpoint, "read", slowly)
+        task = asyncio.create_task(saver.restore(session, path, variables=[first, second] if some else None))
+        await begun.wait()
+        for _ in range(20):
+            assert await session.run([first, second]) == [0.0, 0.0]
+        go.set()
+        await task
+        assert await session.run([first, second]) == [1.0, 1.0]
 
 
 # Checkpoints that do not fit

@@ -129,8 +129,6 @@ async def test_nothing_is_written_outside_of_the_file_roots_of_a_task(tmp_path):
 async def test_a_task_that_was_started_anew_gets_back_what_it_had(tmp_path):
     model = training()
     saver = saver_of(model)
-    with model.graph.as_default():
-        lost = af.train.Saver([model.second])
     async with simulated(tmp_path) as hosts, af.Session(hosts.target("worker", 0), graph=model.graph) as session:
         await session.run(model.init)
         await session.run(model.train)
@@ -139,7 +137,7 @@ async def test_a_task_that_was_started_anew_gets_back_what_it_had(tmp_path):
         await hosts.start("ps", 1)
         with pytest.raises(af.errors.FailedPreconditionError):
             await session.run(model.second)
-        await lost.restore(session, path)
+        await saver.restore(session, path, variables=[model.second])
         assert await at(session, model) == 1
 
 

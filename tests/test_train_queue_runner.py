@@ -196,6 +196,32 @@ async def test_a_stop_ends_a_runner_that_waits_for_a_queue_nobody_fills(session)
     assert session.queue(queue).closed
 
 
+async def test_tasks_that_are_cancelled_without_a_stop_leave_the_queue_open_for_others(session):
+    queue, _ = filled(source(1000))
+    async with Coordinator() as coord:
+        tasks = start_queue_runners(session, coord)
+        await asyncio.sleep(2.5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert not session.queue(queue).closed
+        start_queue_runners(session, coord)
+        await asyncio.sleep(1.5)
+        assert session.queue(queue).size == 3
+    assert session.queue(queue).closed
+
+
+async def test_a_stop_closes_the_queue_though_the_tasks_are_cancelled_with_it(session):
+    queue, _ = filled(source(1000))
+    async with Coordinator() as coord:
+        tasks = start_queue_runners(session, coord)
+        await asyncio.sleep(2.5)
+        coord.request_stop()
+        for task in tasks:
+            task.cancel()
+    assert session.queue(queue).closed
+
+
 async def test_closing_the_session_ends_the_tasks_quietly(graph):
     queue, runner = filled(source(1000))
     async with af.Session(graph=graph) as session:

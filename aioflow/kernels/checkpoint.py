@@ -148,6 +148,7 @@ def _discard(files: Files, path: bytes, token: str) -> None:
 def check_checkpoint(
     path: Spec,
     plain: Spec,
+    chosen: Spec,
     names: Sequence[str],
     types: Sequence[DType],
     shapes: Sequence[TensorShape],
@@ -159,6 +160,7 @@ def check_checkpoint(
     Args:
         path: where it is.
         plain: whether it is a safetensors file, or a folder of them with an index, instead of a checkpoint.
+        chosen: the names of those that matter now, a vector: whatever else is there does not. All if it is empty.
         names: what is wanted.
         types: the dtype of each.
         shapes: the shape of each, as far as that matters.
@@ -171,6 +173,7 @@ def check_checkpoint(
     """
     _check_texts(path)
     plain.only(_BOOL).with_rank(0)
+    chosen.only(STRING).with_rank(1)
 
 
 @check_checkpoint.kernel(CPU, fresh=True)
@@ -178,6 +181,7 @@ async def _(
     ctx: Context,
     path: Array,
     plain: Array,
+    chosen: Array,
     *,
     names: Sequence[str],
     types: Sequence[DType],
@@ -185,8 +189,10 @@ async def _(
     extra: bool,
     reshape: bool,
 ) -> None:
-    wanted = {name: (dtype, shape) for name, dtype, shape in zip(names, types, shapes, strict=True)}
-    await ctx.step.with_files(_check, ctx.step.common(Opened), text_of(path), bool(plain), wanted, extra, reshape)
+    only, every = {text.decode() for text in chosen.tolist()}, zip(names, types, shapes, strict=True)
+    wanted = {name: (dtype, shape) for name, dtype, shape in every if name in only or not only}
+    lenient = extra or bool(only)
+    await ctx.step.with_files(_check, ctx.step.common(Opened), text_of(path), bool(plain), wanted, lenient, reshape)
 
 
 class Opened:

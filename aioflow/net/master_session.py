@@ -10,7 +10,7 @@ import functools
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
@@ -74,8 +74,13 @@ class Stream(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Shared:
-    """A plan, as it is registered with those who run it: the share and the handle of each."""
+class Shared:
+    """A plan, as it is registered with those who run it.
+
+    Attributes:
+        plan: the plan.
+        shares: by the names of tasks, the share of each, and the handle by which it knows that.
+    """
 
     plan: Plan
     shares: Mapping[str, tuple[Share, int]]
@@ -108,7 +113,7 @@ class MasterSession:
         self._numbers: Final = itertools.count(1)
         self.under_way: Final[dict[int, int]] = {}
         """The steps, by how all tasks know them: their numbers in this session."""
-        self._shared: Final[OrderedDict[Signature, asyncio.Task[_Shared]]] = OrderedDict()
+        self._shared: Final[OrderedDict[Signature, asyncio.Task[Shared]]] = OrderedDict()
         self._steps: Final[set[asyncio.Task[Any]]] = set()
         self._ended: dict[str, list[int]] = {}
         """The steps that tasks do not know yet to be over."""
@@ -128,7 +133,7 @@ class MasterSession:
             raise errors.InvalidArgumentError(str(error)) from None
         return Signature(tuple(tensors[: len(feeds)]), tuple(tensors[len(feeds) :]), tuple(operations))
 
-    async def _ready(self, signature: Signature) -> _Shared:
+    async def _ready(self, signature: Signature) -> Shared:
         """The plan of a call, registered; made once, however many ask for it."""
         found = self._shared.get(signature)
         if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
@@ -142,24 +147,22 @@ class MasterSession:
         self._shared.move_to_end(signature)
         return await asyncio.shield(found)
 
-    async def _share(self, signature: Signature) -> _Shared:
+    async def _share(self, signature: Signature) -> Shared:
         plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self.config.optimize))
-        shares = shares_of(plan)
-        handles = await self.register(plan, shares)
-        return _Shared(plan, {task: (share, handles[task]) for task, share in shares.items()})
+        return await self.register(plan, shares_of(plan))
 
-    async def register(self, plan: Plan, shares: Mapping[str, Share]) -> dict[str, int]:
-        """Make the shares of a plan ready on their tasks. The handles by which these know them."""
+    async def register(self, plan: Plan, shares: Mapping[str, Share]) -> Shared:
+        """Make these shares of a plan ready on their tasks."""
 
         def write() -> dict[str, RegisterGraph]:
             return {task: registration(self.number, share, plan.counted) for task, share in shares.items()}
 
         answers = await self.ask_all(await self.work(write))
-        return {task: answer.graph for task, answer in answers.items()}
+        return Shared(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()})
 
-    async def deregister(self, handles: Mapping[str, int]) -> None:
-        """They are not needed any more."""
-        await self.tell({task: DeregisterGraph(self.number, handle) for task, handle in handles.items()})
+    async def deregister(self, shared: Shared) -> None:
+        """It is not needed any more."""
+        await self.tell({task: DeregisterGraph(self.number, handle) for task, (_, handle) in shared.shares.items()})
 
     async def work(self, function: Callable[[], T]) -> T:
         """What the function gives, on a thread if the graph is so large that it may take long."""
@@ -175,14 +178,14 @@ class MasterSession:
             self._drop(shared)
         self._shared.clear()
 
-    def _drop(self, registering: "asyncio.Task[_Shared]") -> None:
+    def _drop(self, registering: "asyncio.Task[Shared]") -> None:
         """A plan is not needed any more: its tasks are told, once it is registered."""
         self.later(self._drop_registered(registering))
 
-    async def _drop_registered(self, registering: "asyncio.Task[_Shared]") -> None:
+    async def _drop_registered(self, registering: "asyncio.Task[Shared]") -> None:
         await asyncio.wait([registering])
         if not registering.cancelled() and registering.exception() is None:
-            await self.deregister({task: handle for task, (_, handle) in registering.result().shares.items()})
+            await self.deregister(registering.result())
 
     async def extend(self, data: bytes, constants: Mapping[str, Array], version: int) -> None:
         """Add operations to the graph. AbortedError if it has not as many as the client believes."""
@@ -271,27 +274,35 @@ class MasterSession:
         """
         check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
-            return await self._run(await self.fresh(signature, deadline), feeds, options, deadline, metadata)
-        except (errors.AbortedError, errors.UnavailableError):
-            self.stale = True
+            shared = await self.fresh(functools.partial(self._ready, signature), deadline)
+            return await self._run(shared, feeds, options, deadline, metadata)
+        except errors.OpError as error:
+            self.ended_by(error)
             raise
 
-    async def fresh(self, signature: Signature, deadline: float | None) -> _Shared:
-        """The plan of a call, registered with tasks that are there. What was lost since is asked to come back, once."""
+    async def fresh(self, ready: Callable[[], Awaitable[Shared]], deadline: float | None) -> Shared:
+        """The plan of a call, which `ready` registers, on tasks that are there.
+
+        What was lost since is asked to come back, once.
+        """
         if not self.stale:
             try:
-                shared = await self._ready(signature)
+                shared = await ready()
             except errors.AbortedError:
                 self.stale = True
             else:
                 self.stale = any(self.peers.there(task) is None for task in shared.shares)
         if self.stale:
             await self._renew(deadline)
-            shared = await self._ready(signature)
+            shared = await ready()
         return shared
 
+    def ended_by(self, error: BaseException | None) -> None:
+        """A step has ended. If its error tells of a lost task, the next one looks for what has become of it."""
+        self.stale = self.stale or isinstance(error, errors.AbortedError | errors.UnavailableError)
+
     async def _run(
-        self, shared: _Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
+        self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
         metadata: RunMetadata | None,
     ) -> tuple[Array, ...]:  # fmt: skip
         step = secrets.randbits(64)
@@ -375,7 +386,7 @@ class MasterSession:
                 reports.append(TaskReport.unpack(bytes(answer.report)))
         return joined(reports, absent, steps)
 
-    async def _learn(self, shared: _Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
+    async def _learn(self, shared: Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
         """Join what all tasks have written down, and let the cost model learn of it."""
         for task, answer in answers.items():
             peer = self.peers.there(task)
@@ -450,4 +461,4 @@ def _told_in_time(deadline: float) -> float:
     return deadline - min(left * _TOLD, _LONGEST_TOLD)
 
 
-__all__ = ["MasterSession", "first_error", "shares_of"]
+__all__ = ["MasterSession", "Shared", "first_error", "shares_of"]

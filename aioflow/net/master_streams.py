@@ -15,7 +15,7 @@ from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit
 from aioflow.local import Local
-from aioflow.net.master_session import MasterSession, first_error, shares_of
+from aioflow.net.master_session import MasterSession, Shared, first_error, shares_of
 from aioflow.net.parts import senders_to
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.net.worker import Worker
@@ -64,53 +64,52 @@ class PartialOverTasks:
         handle: how the client knows it.
     """
 
-    def __init__(self, session: MasterSession, worker: Worker, plan: Plan) -> None:
+    def __init__(self, session: MasterSession, worker: Worker, shared: Shared, limit: float | None) -> None:
         self.session: Final = session
         self.handle: Final = secrets.token_hex(8)
         self._worker: Final = worker
-        self._plan: Final = plan
-        self._shares: Final = shares_of(plan)
+        self._shared: Final = shared
         self._step: Final = secrets.randbits(64)
-        self._requests: dict[str, RunGraph] = {}
-        self._run: PartialRun
+        shares = shared.shares.items()
+        self._requests: Final = {task: RunGraph(session.number, handle, self._step) for task, (_, handle) in shares}
+        self._run: Final = PartialRun(self._begun(), shared.plan, limit)
 
     @classmethod
     async def begin(
         cls, session: MasterSession, worker: Worker, signature: Signature, limit: float | None
     ) -> "PartialOverTasks":
         """Plan it, register its parts with the other tasks, and begin it. `limit` is for each call of it."""
-        split = functools.partial(session.placer.split, streamed=True, home=worker.home)
-        make = functools.partial(make_plan, signature, split, session.config.optimize)
-        plan: Plan = await session.work(make)
-        made = cls(session, worker, plan)
-        handles = await session.register(plan, made._others())
-        made._requests = {task: RunGraph(session.number, handle, made._step) for task, handle in handles.items()}
-        made._start(limit)
+        deadline = None if limit is None else asyncio.get_running_loop().time() + limit
+        try:
+            shared = await session.fresh(functools.partial(_registered, session, worker, signature), deadline)
+        except errors.OpError as error:
+            session.ended_by(error)
+            raise
+        made = cls(session, worker, shared, limit)
         session.streams[made.handle] = made
         return made
 
-    def _others(self) -> dict[str, Any]:
-        return {task: share for task, share in self._shares.items() if task != self._worker.task}
-
-    def _start(self, limit: float | None) -> None:
-        own = [part for part in self._plan.parts if task_of(part.device) == self._worker.task]
+    def _begun(self) -> Streamed:
+        own = [part for part in self._shared.plan.parts if task_of(part.device) == self._worker.task]
         step = self._worker.stream(self._step, senders_to(own), functools.partial(self._streamed, own))
         self.session.begins(self._step)
         step.runner.add_done_callback(functools.partial(self._over, step))
-        self._run = PartialRun(step, self._plan, limit)
+        return step
 
     def _streamed(self, own: Sequence[Part], local: Local, rendezvous: RemoteRendezvous) -> Streamed:
         joint = Joint(self._step, self.session.number, rendezvous)
         programs = local.plans.assembled(own, "streamed")
         ask = functools.partial(self.session.ask_all, self._requests)
-        return _Streamed(local, self._plan, programs, joint, ask, rendezvous.delivered)
+        return _Streamed(local, self._shared.plan, programs, joint, ask, rendezvous.delivered)
 
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
         """Nothing of it is left anywhere."""
         self.session.is_over(self._step)
+        self.session.ended_by(step.failure)
         self._worker.meetings.end(self._step, step.failure)
-        self.session.later(self.session.end(self._step, self._shares, step.failure))
-        self.session.later(self.session.deregister({task: request.graph for task, request in self._requests.items()}))
+        tasks = shares_of(self._shared.plan)
+        self.session.later(self.session.end(self._step, tasks, step.failure))
+        self.session.later(self.session.deregister(self._shared))
 
     async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array]) -> tuple[Array, ...]:
         """Give feeds, and return fetches as soon as they are there."""
@@ -128,6 +127,13 @@ class PartialOverTasks:
         self.session.streams.pop(self.handle, None)
         with contextlib.suppress(errors.OpError):
             await self._run.stop()
+
+
+async def _registered(session: MasterSession, worker: Worker, signature: Signature) -> Shared:
+    """The plan of a partial run of that worker's, registered with the other tasks."""
+    split = functools.partial(session.placer.split, streamed=True, home=worker.home)
+    plan: Plan = await session.work(functools.partial(make_plan, signature, split, session.config.optimize))
+    return await session.register(plan, {task: s for task, s in shares_of(plan).items() if task != worker.task})
 
 
 __all__ = ["PartialOverTasks"]

@@ -130,8 +130,14 @@ class Meetings:
     async def _end_there(self, step: int, tasks: Iterable[str], error: errors.OpError) -> None:
         for task in tasks:
             with contextlib.suppress(errors.OpError):  # who cannot be reached has noticed that, too
-                peer = await self._peers.of(task)
-                await peer.request(CancelStep(step, failure_of(error, self.task)))
+                await self._tell(task, CancelStep(step, failure_of(error, self.task)))
+
+    async def _tell(self, task: str, request: CancelStep) -> None:
+        """The task knows. One that was started anew does not notice that a connection from before ends: told again."""
+        try:
+            await (await self._peers.of(task)).request(request)
+        except errors.UnavailableError:
+            await (await self._peers.of(task)).request(request)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """A task of the worker's."""

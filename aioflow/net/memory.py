@@ -66,6 +66,8 @@ class _Pipe:
         self._frames: deque[tuple[float, Frame]] = deque()
         self._free = 0.0
         self._last = 0.0
+        self._reached = 0.0
+        """The time that a timer was set for and has rung: it may do so before that, by the resolution of the clock."""
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
 
@@ -93,7 +95,8 @@ class _Pipe:
 
     def take(self) -> bytes | None:
         """The next frame, if it has arrived."""
-        if self.path.parted or not self._frames or self._frames[0][0] > asyncio.get_running_loop().time():
+        now = max(self._reached, asyncio.get_running_loop().time())
+        if self.path.parted or not self._frames or self._frames[0][0] > now:
             return None
         _, frame = self._frames.popleft()
         self.waiting -= len(frame)
@@ -111,13 +114,17 @@ class _Pipe:
         loop = asyncio.get_running_loop()
         self._reader = loop.create_future()
         coming = self._frames and not self.path.parted
-        timer = loop.call_at(self._frames[0][0], _done, self._reader) if coming else None
+        timer = loop.call_at(self._frames[0][0], self._ring, self._frames[0][0]) if coming else None
         try:
             await self._reader
         finally:
             self._reader = None
             if timer is not None:
                 timer.cancel()
+
+    def _ring(self, due: float) -> None:
+        self._reached = due
+        _done(self._reader)
 
     async def change(self) -> None:
         """Return when less may be waiting."""

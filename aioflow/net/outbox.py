@@ -111,7 +111,7 @@ class Outbox:
             self._fail(error)
 
     async def delivered(self) -> None:
-        """Return when all is there. DataLossError if something is not; UnavailableError if the task is lost."""
+        """Return when all is there. UnavailableError if something is not, or if the task is lost."""
         while self._error is None and (self._asked or self._working):
             if self._working:
                 await asyncio.wait(self._working)

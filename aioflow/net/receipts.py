@@ -35,7 +35,7 @@ class Receipts:
     async def of(self, task: str, step: int, count: int) -> None:
         """Return when so many values of the step have come there.
 
-        DataLossError if some did not, UnavailableError if the task is lost.
+        UnavailableError if some did not, for a connection was lost with them on it, or if the task is lost.
         """
         loop = asyncio.get_running_loop()
         if task not in self._open:
@@ -64,7 +64,8 @@ class Receipts:
             if answer.done():
                 continue
             if step in lost:
-                answer.set_exception(errors.DataLossError(f"of {values} values not all have come to {task}", task=task))
+                text = f"of {values} values not all have come to {task}: a connection was lost with them"
+                answer.set_exception(errors.UnavailableError(text, task=task))
             else:
                 answer.set_result(None)
 

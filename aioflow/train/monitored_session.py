@@ -228,8 +228,7 @@ class _MonitoredSession:
         self._stop_requested = self._stop_requested or (life.coord.should_stop() and life.error is None)
         with contextlib.suppress(Exception):  # what it comes to is known: a loss
             await life.end(_GRACE)
-        anew = self._patience.failures > 1 and isinstance(error, errors.AbortedError)
-        fresh = self._life = Life(await self._creator.recover_session(life.session, anew))
+        fresh = self._life = Life(await self._creator.recover_session(life.session))
         try:
             await fresh.begin(self._hooks)
             recovery = await self._told(fresh, error, before, loop.time() - began)

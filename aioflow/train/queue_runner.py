@@ -24,7 +24,8 @@ class QueueRunner:
     A task ends when its operation raises one of `queue_closed_exception_types`, which is what the end of the input
     looks like; the last of those that fill the queue closes it, and what is in it can still be taken. Any other error
     stops the coordinator. When the coordinator stops, for whatever reason, the queue is closed, nothing waits to be put
-    into it any more, and the tasks end.
+    into it any more, and the tasks end. Cancelling them without a stop leaves the queue open: one of a cluster outlives
+    who fills it, and others may go on to.
 
     Args:
         queue: the queue.
@@ -168,11 +169,11 @@ class _Work:
             self._closer.cancel()
 
     async def _close_on_stop(self, coord: Coordinator) -> None:
-        """Wait for the coordinator to stop; then close the queue and end the tasks that fill it."""
+        """Wait for the coordinator to stop; then, even if cancelled, close the queue and end the tasks that fill it."""
         try:
             await coord.wait_for_stop()
         finally:
-            if not self._is_over:
+            if coord.should_stop() and not self._is_over:
                 await self._run_quietly(self.runner.cancel_op)
                 for task in self._tasks:
                     task.cancel()

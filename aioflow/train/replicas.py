@@ -51,7 +51,8 @@ class ReplicaOps:
 class Participation:
     """One replica in one session, from its admission until the coordinator stops or it leaves.
 
-    Its tasks are the coordinator's: one is present, one leads when it is its turn, one ends both.
+    Its tasks are the coordinator's: one is present, one leads when it is its turn, one ends both. It leads before it is
+    admitted: that waits for the end of a step which is decided already, and others who could apply it may be gone.
     """
 
     def __init__(self, ops: ReplicaOps, session: Session, coord: Coordinator) -> None:
@@ -63,29 +64,30 @@ class Participation:
         self._left = False
 
     async def begin(self, is_chief: bool) -> None:
-        """The replica is there and may begin. The chief opens training first."""
+        """The replica is there and may begin, once training is open; it leads if need be. The chief opens it first."""
         if is_chief and self._ops.open is not None:
             await self._session.run(self._ops.open)
         create = self._coord.create_task
         self._tasks.append(create(self._ends(self._ops.present), name="replica present"))
         create(self._close(), name="replica leaving")
-        await self.admit()
         if self._ops.advance is not None:
             self._leading = create(self._ends(self._ops.advance), name="replica leading")
             self._tasks.append(self._leading)
+        await self.admit()
 
     async def admit(self) -> None:
         """The replica may begin: at first, and after a run of which it has not heard the end."""
         await self._session.run(self._ops.admit)
 
     async def _ends(self, op: Operation) -> None:
-        """Run the operation again and again until the replica has left."""
+        """Run the operation again and again until the replica has left. AbortedError if somebody else says it has."""
         step = self._session.make_callable(op)
         try:
             while True:
                 await step()
-        except errors.OutOfRangeError:
-            return
+        except errors.OutOfRangeError as error:
+            if not self._left:
+                raise errors.AbortedError(f"{error.message}, as another session says: was it begun twice?") from error
         except errors.OpError:
             if not (self._left or self._session.closed):
                 raise

@@ -24,7 +24,7 @@ from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 from aioflow.session import Session
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
-from aioflow.train.saving import Feeds, build, file_device
+from aioflow.train.saving import Feeds, Giving, build, file_device
 from aioflow.train.writing import OnFailure, Writing, Writings
 
 _log: Final = logging.getLogger("aioflow.train")
@@ -71,6 +71,10 @@ class Saver:
         max_in_flight: how many checkpoints are written at the same time at most; a further one waits.
         on_failure: called with the path and the error of each that could not be written, at once.
 
+    Attributes:
+        mode: how checkpoints are taken.
+        variables: what is saved, and restored.
+
     Raises:
         ValueError: there is nothing to save, or two have one name.
         TypeError: something of `var_list` is no variable.
@@ -101,6 +105,7 @@ class Saver:
         variables = to_save(global_variables() if var_list is None else var_list)
         graph = variables[0].variable.graph
         saved = [*variables, *(_state(graph, variables) if state else ())]
+        self.variables: Final = tuple([each.variable for each in variables])
         self._nodes: Final = build(
             graph, saved, name or "save", sharded=sharded, consistent=mode == "consistent",
             extra=var_list is not None if extra is None else extra, reshape=reshape,
@@ -224,26 +229,66 @@ class Saver:
 
     # Restoring
 
-    async def restore(self, session: Session, save_path: Path, options: RunOptions | None = None) -> None:
+    async def restore(
+        self,
+        session: Session,
+        save_path: Path,
+        options: RunOptions | None = None,
+        *,
+        variables: Sequence[Variable] | None = None,
+    ) -> None:
         """The variables hold what the checkpoint has, which also initializes them.
 
         All is read before the first is assigned: an error changes nothing, nor does cancelling until then.
+
+        Args:
+            session: whose variables.
+            save_path: where the checkpoint is.
+            options: with a time limit for reading, and for assigning.
+            variables: only these get values, and only theirs are read and compared; of those that are saved. By default
+                all that was saved.
 
         Raises:
             NotFoundError: there is no checkpoint.
             InvalidArgumentError: it holds other tensors than the variables want. Each difference is told.
             DataLossError: it is damaged.
             UnimplementedError: it is of another version.
+            ValueError: one of `variables` is not saved, or there are none.
         """
-        await self._restore(session, save_path, False, options)
+        await self._restore(session, save_path, False, options, variables)
 
-    async def import_safetensors(self, session: Session, path: Path, options: RunOptions | None = None) -> None:
+    async def import_safetensors(
+        self,
+        session: Session,
+        path: Path,
+        options: RunOptions | None = None,
+        *,
+        variables: Sequence[Variable] | None = None,
+    ) -> None:
         """The same from a plain safetensors file, or a folder of them with an index as of Hugging Face's."""
-        await self._restore(session, path, True, options)
+        await self._restore(session, path, True, options, variables)
 
-    async def _restore(self, session: Session, path: Path, plain: bool, options: RunOptions | None) -> None:
+    async def _restore(
+        self, session: Session, path: Path, plain: bool, options: RunOptions | None,
+        variables: Sequence[Variable] | None,
+    ) -> None:  # fmt: skip
         feeds = self._nodes.feeds
-        await session.run(self._nodes.restore, {feeds.path: as_name(path), feeds.plain: plain}, options)
+        givings = [self._nodes.every] if variables is None else self._givings(variables)
+        chosen = list(dict.fromkeys(name for giving in givings for name in giving.names))
+        read, given = [giving.read for giving in givings], [giving.given for giving in givings]
+        fed = {feeds.path: as_name(path), feeds.plain: plain, feeds.chosen: chosen}
+        handle = await session.partial_run_setup([*read, *given], [*fed, feeds.go], options)
+        await session.partial_run(handle, read, fed)
+        await session.partial_run(handle, given, {feeds.go: ""})
+
+    def _givings(self, variables: Sequence[Variable]) -> list[Giving]:
+        """What gives back what these variables had."""
+        names = list(dict.fromkeys(_name(variable) for variable in variables))
+        if not names:
+            raise ValueError("variables holds none: leave it out to restore all")
+        if strange := [name for name in names if name not in self._nodes.each]:
+            raise ValueError(f"{', '.join(strange)}: not among the variables that this Saver saves")
+        return [self._nodes.each[name] for name in names]
 
     async def latest_checkpoint(self, session: Session, directory: Path) -> str | None:
         """The path of the newest checkpoint in a directory, as the task sees it that commits them. None if none is.

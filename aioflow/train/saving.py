@@ -7,7 +7,7 @@ all is read, and nothing is read before the checkpoint is known to hold just wha
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from aioflow.graph import Graph
 from aioflow.kernels import checkpoint as files
 from aioflow.kernels.constants import identity, no_op, placeholder
 from aioflow.node import Operation, Tensor
-from aioflow.train.savable import Entry, Savable
+from aioflow.train.savable import Entry, Savable, SavedVariable
 
 
 class Feeds(NamedTuple):
@@ -29,6 +29,8 @@ class Feeds(NamedTuple):
         token: of the draft.
         facts: what the checkpoint is to tell, as JSON.
         plain: whether the path leads to plain safetensors files.
+        chosen: the names of the tensors that are restored; all if there are none.
+        go: comes when all is read, and lets it be given back.
         old: the paths of checkpoints to delete.
         kept: the paths of those to keep.
         live: the tokens of drafts that are being written.
@@ -38,9 +40,25 @@ class Feeds(NamedTuple):
     token: Tensor
     facts: Tensor
     plain: Tensor
+    chosen: Tensor
+    go: Tensor
     old: Tensor
     kept: Tensor
     live: Tensor
+
+
+class Giving(NamedTuple):
+    """Values of a checkpoint on their way back.
+
+    Attributes:
+        names: of the tensors they are read from.
+        read: there when they are read.
+        given: there when those have them again who had them when they were saved.
+    """
+
+    names: Sequence[str]
+    read: Tensor
+    given: Tensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +72,8 @@ class Nodes:
         discard: leaves nothing of a draft.
         tidy: leaves nothing of old checkpoints, and of drafts that were given up.
         latest: the path of the newest checkpoint in the folder that is fed as path, or nothing.
-        restore: the variables hold what the checkpoint has.
+        every: gives back all that was saved.
+        each: gives back what a variable had, by the names of the variables' operations.
     """
 
     feeds: Feeds
@@ -63,7 +82,8 @@ class Nodes:
     discard: Operation
     tidy: Operation
     latest: Tensor
-    restore: Operation
+    every: Giving
+    each: Mapping[str, Giving]
 
 
 class Group(NamedTuple):
@@ -94,13 +114,13 @@ def build(
         values, taken = _cut(graph, groups, feeds) if consistent else (_read(graph, groups), None)
         saved_path = _written(graph, groups, values, feeds)
         kept = _kept(graph, groups[0].device, feeds)
-        return Nodes(feeds, taken, saved_path, *kept, _restored(graph, groups, feeds, extra, reshape))
+        return Nodes(feeds, taken, saved_path, *kept, *_restored(graph, groups, feeds, extra, reshape))
 
 
 def _feeds() -> Feeds:
-    path, token, facts = [placeholder(dtypes.string, [], name) for name in ("path", "token", "facts")]
-    lists = [placeholder(dtypes.string, [None], name) for name in ("old", "kept", "live")]
-    return Feeds(path, token, facts, placeholder(dtypes.bool_, [], "plain"), *lists)
+    path, token, facts, go = [placeholder(dtypes.string, [], name) for name in ("path", "token", "facts", "go")]
+    chosen, *lists = [placeholder(dtypes.string, [None], name) for name in ("chosen", "old", "kept", "live")]
+    return Feeds(path, token, facts, placeholder(dtypes.bool_, [], "plain"), chosen, go, *lists)
 
 
 # Where
@@ -154,15 +174,19 @@ def _at(graph: Graph, device: str, after: Iterable[Operation] = ()) -> Iterator[
         yield
 
 
-def _meeting(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> list[Operation]:
-    """For each group an operation that is done when the work of all is; few control edges lead to other tasks."""
+def _joined(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> Operation:
+    """It is done when the work of all groups is; few control edges lead to other tasks."""
     done = []
     for group, operations in zip(groups, work, strict=True):
         with _at(graph, group.device, operations):
             done.append(no_op())
     with _at(graph, groups[0].device, done):
-        all_done = no_op()
-    gates = []
+        return no_op()
+
+
+def _meeting(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> list[Operation]:
+    """For each group an operation that is done when the work of all is."""
+    all_done, gates = _joined(graph, groups, work), []
     for group in groups:
         with _at(graph, group.device, [all_done]):
             gates.append(no_op())
@@ -221,22 +245,34 @@ def _kept(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation
 # Restoring
 
 
-def _restored(graph: Graph, groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) -> Operation:
-    """The variables hold what the checkpoint has, once all of it is read."""
+def _restored(
+    graph: Graph, groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool
+) -> tuple[Giving, dict[str, Giving]]:
+    """What gives back everything, and what one variable had."""
     with _at(graph, groups[0].device):
         check = _checked(groups, feeds, extra, reshape)
-    values: list[list[list[Tensor]]] = []
-    for group in groups:
-        with _at(graph, group.device, [check]):
-            values.append([[_value(entry, feeds, reshape) for entry in saved.entries] for saved in group.members])
-    gates = _meeting(graph, groups, [[value.op for each in mine for value in each] for mine in values])
-    done = []
-    for group, gate, mine in zip(groups, gates, values, strict=True):
-        for saved, given in zip(group.members, mine, strict=True):
-            with _beside(graph, saved, [gate]):
-                done.append(saved.give_back(given))
-    with graph.control_dependencies(done):
-        return no_op(name="restore")
+    found = [[_giving(graph, group, saved, check, feeds, reshape) for saved in group.members] for group in groups]
+    all_read = _joined(graph, groups, [[giving.read.op for giving in mine] for mine in found])
+    all_given = _joined(graph, groups, [[giving.given.op for giving in mine] for mine in found])
+    with _at(graph, groups[0].device, [all_read]):
+        read = identity(feeds.path, name="read")
+    with _at(graph, groups[0].device, [all_given]):
+        every = Giving((), read, identity(feeds.go, name="restored"))
+    members = [saved for group in groups for saved in group.members]
+    pairs = zip(members, [giving for mine in found for giving in mine], strict=True)
+    return every, {saved.home.name: giving for saved, giving in pairs if isinstance(saved, SavedVariable)}
+
+
+def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds: Feeds, reshape: bool) -> Giving:
+    """What gives back one: in a run in two calls, for nothing is given before all is read."""
+    with _at(graph, group.device, [check]):
+        values = [_value(entry, feeds, reshape) for entry in saved.entries]
+    with _at(graph, group.device, [value.op for value in values]):
+        read, gate = identity(feeds.path), identity(feeds.go)
+    with _beside(graph, saved, [gate.op]):
+        back = saved.give_back(values)
+    with _at(graph, group.device, [back]):
+        return Giving([entry.name for entry in saved.entries], read, identity(feeds.go))
 
 
 def _checked(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) -> Operation:
@@ -244,11 +280,13 @@ def _checked(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) 
     wanted = {entry.name: entry for entry in entries}
     shapes = [TensorShape(entry.part[0]) if entry.part else entry.shape for entry in wanted.values()]
     types = [entry.dtype for entry in wanted.values()]
-    return files.check_checkpoint(feeds.path, feeds.plain, list(wanted), types, shapes, extra, reshape, name="check")
+    return files.check_checkpoint(
+        feeds.path, feeds.plain, feeds.chosen, list(wanted), types, shapes, extra, reshape, name="check"
+    )
 
 
 def _value(entry: Entry, feeds: Feeds, reshape: bool) -> Tensor:
     return files.restore_tensor(feeds.path, feeds.plain, entry.name, entry.dtype, entry.shape, entry.part, reshape)
 
 
-__all__ = ["Feeds", "Group", "Nodes", "build", "file_device", "grouped", "home_of"]
+__all__ = ["Feeds", "Giving", "Group", "Nodes", "build", "file_device", "grouped", "home_of"]

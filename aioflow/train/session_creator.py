@@ -47,11 +47,8 @@ class SessionCreator(abc.ABC):
         """Whether what made the session ready still holds; assumed to by default."""
         return True
 
-    async def recover_session(self, session: Session, anew: bool = False) -> Session:
-        """A session that is ready, after a loss: a new one by default, and the old one is closed.
-
-        `anew` asks for a new one, for runs of the old one have failed again after a recovery.
-        """
+    async def recover_session(self, session: Session) -> Session:
+        """A session that is ready, after a loss: a new one by default, and the old one is closed."""
         await session.close()
         return await self.create_session()
 
@@ -88,13 +85,13 @@ class _ScaffoldSessionCreator(SessionCreator):
         """Whether all variables have values."""
         return await self._manager.is_ready(session)
 
-    async def recover_session(self, session: Session, anew: bool = False) -> Session:
-        """The session itself, ready again; a new one if its master does not know it any more, `ends_runs`, or `anew`.
+    async def recover_session(self, session: Session) -> Session:
+        """The session itself, ready again; a new one if its master does not know it any more, or if `ends_runs`.
 
         Raises:
             af.errors.DeadlineExceededError: somebody who is needed, named, has not come back in `max_wait_secs`.
         """
-        if anew or self.ends_runs or session.closed:
+        if self.ends_runs or session.closed:
             return await super().recover_session(session)
         again = functools.partial(self._ready_again, session, asyncio.get_running_loop().time() + self.max_wait_secs)
         try:

@@ -15,7 +15,6 @@ from aioflow.graph_keys import GraphKeys
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.train.hooked_run import finished
-from aioflow.train.partial_restore import restore_only, restored_by
 from aioflow.train.recovery import patiently
 from aioflow.train.saver import Saver
 
@@ -223,7 +222,7 @@ class SessionManager:
         if path is None or source.saver is None:
             return await self._initialize(session, source, deadline)
         await source.saver.restore(session, path, _left(deadline))
-        return Preparation(path, restored=tuple(restored_by(source.saver)))
+        return Preparation(path, restored=_names(source.saver.variables))
 
     async def _give_back(
         self, session: Session, source: Source, lost: Sequence[Variable], missing: set[str], deadline: float
@@ -233,15 +232,16 @@ class SessionManager:
         Told are all that are lost, those too that an earlier attempt has given values.
         """
         path = await source.checkpoint(session) if lost else None
-        saved = {} if path is None or source.saver is None else restored_by(source.saver)
-        back = [variable.op.name for variable in lost if variable.op.name in saved]
+        saved = set() if path is None or source.saver is None else set(_names(source.saver.variables))
+        back = [variable for variable in lost if variable.op.name in saved]
         fresh = [variable for variable in lost if variable.op.name not in saved]
-        if path is not None and source.saver is not None and not missing.isdisjoint(back):
-            await restore_only(source.saver, session, path, missing.intersection(back))
+        wanted = [variable for variable in back if variable.op.name in missing]
+        if path is not None and source.saver is not None and wanted:
+            await source.saver.restore(session, path, _left(deadline), variables=wanted)
         anew = [variable.initializer for variable in fresh if variable.op.name in missing]
         if anew:
             await session.run(anew, options=_left(deadline))
-        return Preparation(path if back else None, tuple(back), _names(fresh))
+        return Preparation(path if back else None, _names(back), _names(fresh))
 
     async def _initialize(self, session: Session, source: Source, deadline: float) -> Preparation:
         if source.init_op is None and source.init_fn is None and self._local_init_op is None:
