@@ -32,22 +32,22 @@ test: .venv/test.stamp
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy --strict aioflow examples
 	.venv/bin/lint-imports
-	.venv/bin/pytest -n 2
-	AIOFLOW_ONEDNN=off .venv/bin/pytest -n 2 $(NUMPY_ALONE)
+	.venv/bin/pytest -n 2 --dist worksteal
+	AIOFLOW_ONEDNN=off .venv/bin/pytest -n 2 --dist worksteal $(NUMPY_ALONE)
 
 test-all:
 	$(MAKE) --keep-going $(foreach version,$(VERSIONS),$(if $(call interpreter,$(version)),test-on-$(version)))
 
 test-on-%: .venvs/%/test.stamp
-	.venvs/$*/bin/pytest -n 2
-	AIOFLOW_ONEDNN=off .venvs/$*/bin/pytest -n 2 $(NUMPY_ALONE)
+	.venvs/$*/bin/pytest -n 2 --dist worksteal
+	AIOFLOW_ONEDNN=off .venvs/$*/bin/pytest -n 2 --dist worksteal $(NUMPY_ALONE)
 
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py
 
 # So many runs of each program on a simulated cluster: make soak SEEDS=1000
 soak: .venv/test.stamp
-	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/pytest -n 2 tests/test_cluster_faults.py
+	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/pytest -n 2 --dist worksteal tests/test_cluster_faults.py tests/test_replicas_faults.py
 
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed

@@ -21,7 +21,7 @@ from aioflow.testing.loop import describe
 ONE = os.environ.get("AIOFLOW_SEED")
 COUNT = 1 if ONE else int(os.environ.get("AIOFLOW_SEEDS", "200"))
 FIRST = int(ONE) if ONE else 0 if "CI" in os.environ else int.from_bytes(os.urandom(4))
-BLOCK = 50
+BLOCK = 40
 """So many seeds make one test."""
 
 SILENCE = 5.0
@@ -45,7 +45,16 @@ NAMED = {
 
 def every_seed(test):
     """Run the test with blocks of seeds."""
-    blocks = [range(FIRST + start, FIRST + min(start + BLOCK, COUNT)) for start in range(0, COUNT, BLOCK)]
+    return _with_seeds(test, BLOCK)
+
+
+def every_fourth_seed(test):
+    """The same with a quarter of so many: each run of the test is a whole training."""
+    return _with_seeds(test, BLOCK // 4)
+
+
+def _with_seeds(test, count):
+    blocks = [range(FIRST + start, FIRST + min(start + count, COUNT)) for start in range(0, COUNT, BLOCK)]
     each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
     return pytest.mark.slow(pytest.mark.timeout(120)(each(test)))
 

@@ -1,6 +1,7 @@
 """Clusters of processes on this machine."""
 
 import asyncio
+import dataclasses
 import os
 import signal
 from pathlib import Path
@@ -64,14 +65,15 @@ async def test_a_task_that_is_killed_is_named_and_the_others_go_on():
 
 async def test_the_token_is_the_users_if_there_is_one(tmp_path):
     (tmp_path / "token").write_text(SECRET)
-    config = af.Config(token_file=tmp_path / "token", file_roots=[str(tmp_path)])
+    token = af.Config(token_file=tmp_path / "token")
+    config = dataclasses.replace(token, file_roots=[str(tmp_path)])
     with af.Graph().as_default() as built:
         af.read_file(str(tmp_path / "token"), name="read")
     async with af.launch.local(config=config) as cluster:
         target = f"ws://{cluster.spec.task_address('worker', 0)}"
         with pytest.raises(errors.UnauthenticatedError):
             await total(target)
-        async with af.Session(target, graph=built, config=config) as session:
+        async with af.Session(target, graph=built, config=token) as session:
             assert await session.run("read:0") == SECRET.encode()
 
 
