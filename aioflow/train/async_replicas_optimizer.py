@@ -19,6 +19,7 @@ from aioflow.train.optimizer import Gradient, Optimizer
 from aioflow.train.replicas import Participation, ReplicaOps, beside
 from aioflow.train.replicas_hook import ReplicasHook
 from aioflow.train.session_run_hook import SessionRunArgs
+from aioflow.train.wrapping import WrappingOptimizer, with_gradients
 
 Pair = tuple[Gradient, Variable]
 
@@ -32,7 +33,7 @@ class _Built(NamedTuple):
     there: Tensor
 
 
-class AsyncReplicasOptimizer(Optimizer):
+class AsyncReplicasOptimizer(WrappingOptimizer):
     """Applies each replica's gradients when they are there, but none that is staler than it may be.
 
         opt = af.train.AsyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), max_staleness=8, task_index=task)
@@ -60,18 +61,13 @@ class AsyncReplicasOptimizer(Optimizer):
         name: str = "async_replicas",
         task_index: int = 0,
     ) -> None:
-        super().__init__(use_locking, name)
+        super().__init__(opt, use_locking, name)
         if max_staleness is not None and max_staleness < 0:
             raise ValueError(f"a staleness is 0 or more, not {max_staleness}")
         ops.check_replica(task_index)
-        self._opt: Final = opt
         self._bound: Final = turns.UNBOUNDED if max_staleness is None else max_staleness
         self.task_index: Final = task_index
         self._built: _Built | None = None
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
-        """The gradients of one replica: see `Optimizer.compute_gradients`."""
-        return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
@@ -90,9 +86,7 @@ class AsyncReplicasOptimizer(Optimizer):
             raise ValueError("replicas need the global_step that counts their updates")
         if self._built is not None:
             raise ValueError(f"{self._name!r} has applied gradients: one optimizer is of one replica")
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
-        if not pairs:
-            raise ValueError("there is no gradient for any variable")
+        pairs = with_gradients(grads_and_vars)
         graph = building_in(global_step.graph)
         with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
             graph.on_failure(lambda: setattr(self, "_built", None))
@@ -165,20 +159,6 @@ class AsyncReplicasOptimizer(Optimizer):
     def make_session_run_hook(self, is_chief: bool = False, num_tokens: int = -1) -> ReplicasHook:
         """A hook by which the replica takes part in a monitored session."""
         return ReplicasHook(self, is_chief)
-
-    # What the inner optimizer has
-
-    def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """The slot of the optimizer inside."""
-        return self._opt.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        """The names of slots of the optimizer inside."""
-        return self._opt.get_slot_names()
-
-    def variables(self) -> list[Variable]:
-        """All variables of the optimizer inside."""
-        return self._opt.variables()
 
 
 def _computed(gradient: Gradient) -> Tensor:

@@ -1,7 +1,7 @@
 """Gradients of several micro-batches added up before they are applied."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 from aioflow.train.optimizer import Gradient, Optimizer
 from aioflow.train.slots import filled
+from aioflow.train.wrapping import WrappingOptimizer, with_gradients
 
 
-class GradientAccumulationOptimizer(Optimizer):
+class GradientAccumulationOptimizer(WrappingOptimizer):
     """Applies the mean of the gradients of several runs: batches larger than memory, or less to send.
 
         opt = af.train.GradientAccumulationOptimizer(af.train.GradientDescentOptimizer(0.1))
@@ -40,8 +41,7 @@ class GradientAccumulationOptimizer(Optimizer):
     """
 
     def __init__(self, opt: Optimizer, name: str = "accumulated") -> None:
-        super().__init__(False, name)
-        self._opt: Final = opt
+        super().__init__(opt, False, name)
         self._accumulate: Operation | None = None
 
     @property
@@ -50,10 +50,6 @@ class GradientAccumulationOptimizer(Optimizer):
         if self._accumulate is None:
             raise ValueError("apply_gradients() or minimize() comes first")
         return self._accumulate
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
-        """The gradients of one micro-batch: see `Optimizer.compute_gradients`."""
-        return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
         self,
@@ -69,9 +65,7 @@ class GradientAccumulationOptimizer(Optimizer):
         Raises:
             ValueError: there are no gradients, or gradients were applied before.
         """
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
-        if not pairs:
-            raise ValueError("there is no gradient for any variable")
+        pairs = with_gradients(grads_and_vars)
         if self._accumulate is not None:
             raise ValueError(f"{self._name!r} has applied gradients before: what it adds up is of one call")
         graph = building_in(pairs[0][1].graph)
@@ -96,20 +90,6 @@ class GradientAccumulationOptimizer(Optimizer):
             raise ValueError(f"the shape of {variable.name!r} is not known, and so not what its gradients add up to")
         with graph.colocate_with(_parts(gradient)[0], ignore_existing=True):
             return _local(graph, filled(variable, 0), f"{variable.op.name}_sum")
-
-    # What the inner optimizer has
-
-    def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """The slot of the optimizer inside."""
-        return self._opt.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        """The names of slots of the optimizer inside."""
-        return self._opt.get_slot_names()
-
-    def variables(self) -> list[Variable]:
-        """All variables of the optimizer inside."""
-        return self._opt.variables()
 
 
 def _local(graph: Graph, value: Any, name: str) -> Variable:

@@ -33,6 +33,7 @@ from aioflow.train.replicas import Participation, ReplicaOps, beside
 from aioflow.train.replicas_hook import OnDropped, ReplicasHook
 from aioflow.train.session_run_hook import SessionRunArgs
 from aioflow.train.step_boundary import StepBoundary
+from aioflow.train.wrapping import WrappingOptimizer, with_gradients
 
 Pair = tuple[Gradient, Variable]
 
@@ -49,7 +50,7 @@ class _Built(NamedTuple):
     there: Tensor
 
 
-class SyncReplicasOptimizer(Optimizer):
+class SyncReplicasOptimizer(WrappingOptimizer):
     """Applies the mean of the gradients of several replicas, so many at a time.
 
         opt = af.train.SyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), 3, 4, task_index=task)
@@ -95,7 +96,7 @@ class SyncReplicasOptimizer(Optimizer):
         name: str = "sync_replicas",
         task_index: int = 0,
     ) -> None:
-        super().__init__(use_locking, name)
+        super().__init__(opt, use_locking, name)
         total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
         if total is None:
             raise ValueError("how many replicas are there? Give replicas_to_aggregate or total_num_replicas")
@@ -105,7 +106,6 @@ class SyncReplicasOptimizer(Optimizer):
                 "gradients of each, wrap this optimizer in a GradientAccumulationOptimizer"
             )
         ops.check_replica(task_index)
-        self._opt: Final = opt
         self._required: Final = replicas_to_aggregate or 0
         self._total: Final = total
         self._averages: Final = variable_averages
@@ -114,10 +114,6 @@ class SyncReplicasOptimizer(Optimizer):
         self._built: _Built | None = None
 
     # Building
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
-        """The gradients of one replica: see `Optimizer.compute_gradients`."""
-        return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
         self,
@@ -144,9 +140,7 @@ class SyncReplicasOptimizer(Optimizer):
             raise ValueError("replicas that train in step need the global_step that counts the steps")
         if self._built is not None:
             raise ValueError(f"{self._name!r} has applied gradients: one optimizer is of one replica")
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
-        if not pairs:
-            raise ValueError("there is no gradient for any variable")
+        pairs = with_gradients(grads_and_vars)
         graph = building_in(global_step.graph)
         with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
             graph.on_failure(lambda: setattr(self, "_built", None))
@@ -233,20 +227,6 @@ class SyncReplicasOptimizer(Optimizer):
             on_dropped: called with each gradient of this replica that was dropped; they are logged in any case.
         """
         return ReplicasHook(self, is_chief, on_dropped)
-
-    # What the inner optimizer has
-
-    def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """The slot of the optimizer inside."""
-        return self._opt.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        """The names of slots of the optimizer inside."""
-        return self._opt.get_slot_names()
-
-    def variables(self) -> list[Variable]:
-        """All variables of the optimizer inside."""
-        return self._opt.variables()
 
 
 class _Building:
