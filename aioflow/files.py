@@ -163,7 +163,7 @@ def _located(name: str) -> tuple[Any, str]:
     if scheme.group() == "file":
         return None, name.removeprefix("file://")
     try:
-        import fsspec  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        import fsspec
     except ImportError:
         raise errors.UnimplementedError(
             f"{name!r} is a URL, which needs fsspec: pip install aioflow[storage]"

@@ -236,7 +236,7 @@ class GraphDef:
 
     def to_msgpack(self) -> bytes:
         """Msgpack's bytes."""
-        import msgpack  # type: ignore[import-untyped]
+        import msgpack
 
         packed: bytes = msgpack.packb(self.to_plain())
         return packed

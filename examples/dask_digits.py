@@ -83,7 +83,7 @@ async def train_replica(session: af.Session, replica: Replica, digits: Digits, e
 @contextlib.asynccontextmanager
 async def connected(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
     """A client of the Dask cluster there, or of one that is started on this machine."""
-    import distributed  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    import distributed
 
     async with contextlib.AsyncExitStack() as stack:
         if scheduler is None:

@@ -233,8 +233,9 @@ def test_many_pieces_take_no_long_time(folder):
         return {"format": "aioflow checkpoint", "version": 1, "created": 0.0, "facts": {}, "shards": [record]}
 
     for count in (2000, 20_000):
+        manifest = told(count)
         with pytest.raises(errors.DataLossError, match=f"the {count} pieces of 'w' do not make up"):
-            Checkpoint.open(laid(forged({"manifest.json": b'{"checksum":0}'}, lambda _: told(count)), folder))  # noqa: B023
+            Checkpoint.open(laid(forged({"manifest.json": b'{"checksum":0}'}, lambda _, made=manifest: made), folder))
 
 
 @pytest.mark.parametrize("name", [SHARD, "manifest.json"])

@@ -1,6 +1,5 @@
 """Summaries, and the event files they go to, which TensorBoard's own reader reads back."""
 
-import importlib.util
 import io
 import itertools
 import sys
@@ -9,15 +8,11 @@ import wave
 import numpy as np
 import pytest
 from evaluate import evaluate
+from event_files import needs_pillow, needs_tensorboard, read
 
 import aioflow as af
 from aioflow import errors
 from aioflow.kernels import pictures, summary_wire
-
-needs_tensorboard = pytest.mark.skipif(
-    importlib.util.find_spec("tensorboard") is None, reason="the package tensorboard is not installed"
-)
-needs_pillow = pytest.mark.skipif(importlib.util.find_spec("PIL") is None, reason="Pillow is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -30,22 +25,6 @@ def graph():
 async def session(graph):
     async with af.Session(graph=graph) as session:
         yield session
-
-
-def read(folder):
-    """What TensorBoard's reader finds in the files of a folder."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    found = EventAccumulator(str(folder), {"images": 0, "histograms": 0, "audio": 0})
-    found.Reload()
-    return found
-
-
-def events_of(folder):
-    """All events of the files of a folder."""
-    from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
-
-    return [event for path in sorted(folder.iterdir()) for event in LegacyEventFileLoader(str(path)).Load()]
 
 
 async def written(folder, session, fetch, feeds=None, step=0):

@@ -30,7 +30,7 @@ class FsspecStorage:
         UnimplementedError, with what to install, if a package is missing.
         """
         try:
-            import fsspec  # type: ignore[import-untyped,import-not-found,unused-ignore]
+            import fsspec
 
             with named(url):
                 system, place = fsspec.core.url_to_fs(url)

@@ -92,7 +92,7 @@ def _libraries() -> Any:
     """What threadpoolctl knows of the BLAS libraries of the process."""
     try:
         # imported when it is asked for: it changes the environment
-        import threadpoolctl  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        import threadpoolctl
     except ImportError:
         raise errors.UnimplementedError("blas_threads needs threadpoolctl: pip install aioflow[blas]") from None
     libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")

@@ -44,7 +44,7 @@ def dask(
         TypeError, ValueError: the client is none, or not asynchronous.
     """
     try:
-        import distributed  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        import distributed
     except ImportError:
         raise errors.UnimplementedError("launching on Dask needs it: pip install aioflow[dask]") from None
     if not isinstance(client, distributed.Client):
@@ -81,7 +81,7 @@ class _Actor:
     """An agent on a Dask worker."""
 
     def __init__(self, future: Any, actor: Any, address: str) -> None:
-        from distributed.comm import get_address_host  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        from distributed.comm import get_address_host
 
         self.name: Final = f"the Dask worker {address}"
         self.host: Final = "127.0.0.1" if address.startswith("inproc:") else get_address_host(address)

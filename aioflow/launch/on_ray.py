@@ -44,7 +44,7 @@ def ray(
         RuntimeError: this program is not connected to a Ray cluster.
     """
     try:
-        import ray as library  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        import ray as library
     except ImportError:
         raise errors.UnimplementedError("launching on Ray needs it: pip install aioflow[ray]") from None
     if not library.is_initialized():

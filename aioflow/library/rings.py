@@ -72,7 +72,8 @@ class Ring:
 
     def _lossy(self, piece: Tensor, number: int, codec: str) -> Tensor:
         with self.at(number):
-            return lossy(piece, codec)  # type: ignore[no-any-return]
+            made: Tensor = lossy(piece, codec)
+            return made
 
     def spread(self, values: Sequence[Tensor], codec: str | None) -> list[list[Tensor]]:
         """`values`, each on the device of its number, on all devices, which get them by way of the one before.

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 import numpy as np
 
 from aioflow import dtypes

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 
 from aioflow.net import master_verbs, worker_verbs  # noqa: F401 - all messages are known
 from aioflow.net.arriving import Incoming, incoming

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 import numpy as np
 
 from aioflow import dtypes, errors

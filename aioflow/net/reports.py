@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 
 from aioflow.compression import Saving
 from aioflow.devices.memory import Holder, MemoryUse

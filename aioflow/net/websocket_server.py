@@ -120,6 +120,7 @@ class WebSocketListener:
             transport.abort()  # too late
             return
         timer.cancel()
+        # None is no log of requests, which aiohttp takes and its annotation has forgotten
         protocol = _Handler(self._web, loop=asyncio.get_running_loop(), access_log=None, logger=_log)  # type: ignore[arg-type]
         self._slow[protocol] = asyncio.get_running_loop().call_at(timer.when(), self._too_slow, protocol)
         transport.set_protocol(protocol)

@@ -32,15 +32,15 @@ def check_installed() -> None:
 
 def _proto() -> Any:
     """The package's modules of messages: all that these two need, too."""
-    import tensorboard.compat.proto.config_pb2  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    import tensorboard.compat.proto.event_pb2  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    import tensorboard.compat.proto.config_pb2
+    import tensorboard.compat.proto.event_pb2
 
     return tensorboard.compat.proto
 
 
 def file_writer(logdir: str, max_queue: int, flush_secs: float, suffix: str) -> Any:
     """A new event file in that folder, and the writer of it, which has a thread of its own."""
-    import tensorboard.summary.writer.event_file_writer as files  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    import tensorboard.summary.writer.event_file_writer as files
 
     return files.EventFileWriter(logdir, max_queue, flush_secs, suffix)
 

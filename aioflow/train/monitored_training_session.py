@@ -78,21 +78,40 @@ def MonitoredTrainingSession(
     if not is_chief:
         worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
         return MonitoredSession(worker, hooks, stop_grace_period_secs, examples_per_step)
+    folder = _summary_folder(scaffold, checkpoint_dir if summary_dir is None else summary_dir)
     chosen: list[SessionRunHook] = [*(hooks or ()), *(chief_only_hooks or ())]
-    summarized = scaffold.summary_op is not None or bool(get_default_graph().get_collection(GraphKeys.SUMMARIES))
-    folder = (checkpoint_dir if summary_dir is None else summary_dir) if summarized else None
     if log_step_count_steps and (folder is not None or checkpoint_dir is not None):
         chosen.append(StepCounterHook(log_step_count_steps, output_dir=folder))
-    steps, secs = _chosen("summaries", save_summaries_steps, save_summaries_secs, _SUMMARY_STEPS, None)
-    if folder is not None and (steps or secs):
-        chosen.append(SummarySaverHook(steps, secs, folder, scaffold=scaffold))
-    steps, secs = _chosen("checkpoint", save_checkpoint_steps, save_checkpoint_secs, None, _SAVE_SECS)
-    if checkpoint_dir is not None and (steps or secs):
-        chosen.append(CheckpointSaverHook(checkpoint_dir, secs, steps, scaffold=scaffold))
+    summaries = _chosen("summaries", save_summaries_steps, save_summaries_secs, _SUMMARY_STEPS, None)
+    checkpoints = _chosen("checkpoint", save_checkpoint_steps, save_checkpoint_secs, None, _SAVE_SECS)
+    chosen += _savers(scaffold, folder, summaries, checkpoint_dir, checkpoints)
     creator = ChiefSessionCreator(
         scaffold, master, config, checkpoint_dir, max_wait_secs=max_wait_secs, restore=restore
     )
     return MonitoredSession(creator, chosen, stop_grace_period_secs, examples_per_step)
+
+
+Every = tuple[int | None, float | None]
+"""Every how many steps, or seconds; never if neither is told."""
+
+
+def _summary_folder(scaffold: Scaffold, folder: Path | None) -> Path | None:
+    """The folder, if there is anything to summarize."""
+    summarized = scaffold.summary_op is not None or bool(get_default_graph().get_collection(GraphKeys.SUMMARIES))
+    return folder if summarized else None
+
+
+def _savers(
+    scaffold: Scaffold, folder: Path | None, summaries: Every, checkpoint_dir: Path | None, checkpoints: Every
+) -> list[SessionRunHook]:
+    """The hooks that save summaries and checkpoints."""
+    chosen: list[SessionRunHook] = []
+    if folder is not None and any(summaries):
+        chosen.append(SummarySaverHook(*summaries, folder, scaffold=scaffold))
+    if checkpoint_dir is not None and any(checkpoints):
+        steps, secs = checkpoints
+        chosen.append(CheckpointSaverHook(checkpoint_dir, secs, steps, scaffold=scaffold))
+    return chosen
 
 
 def _chosen(
@@ -101,7 +120,7 @@ def _chosen(
     secs: float | _Usual | None,
     usual_steps: int | None,
     usual_secs: float | None,
-) -> tuple[int | None, float | None]:
+) -> Every:
     """Every how many steps, or seconds. ValueError if both are given."""
     if isinstance(steps, _Usual) and isinstance(secs, _Usual):
         return usual_steps, usual_secs

@@ -33,14 +33,14 @@ class SessionCreator(abc.ABC):
     ends_runs: bool = True
     prepared: Preparation = Preparation()
 
-    def finalize(self) -> None:  # noqa: B027
+    def finalize(self) -> None:  # noqa: B027 - not all have something to build
         """The graph, which is the default graph, will not grow any more: what is missing is built now."""
 
     @abc.abstractmethod
     async def create_session(self) -> Session:
         """A session that is ready."""
 
-    def settled(self) -> None:  # noqa: B027
+    def settled(self) -> None:  # noqa: B027 - not all remember losses
         """The session is in use: what is lost from here on is another loss."""
 
     async def is_ready(self, session: Session) -> bool:
