@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import importlib.util
+import itertools
 import os
 
 import pytest
@@ -11,6 +12,8 @@ from aioflow.testing import VirtualTimeLoop, no_leaks, no_pending_tasks
 
 settings.register_profile("aioflow", deadline=None, max_examples=50, derandomize="CI" in os.environ)
 settings.load_profile("aioflow")
+
+_TESTS = itertools.count(1)
 
 
 def pytest_asyncio_loop_factories(config, item):
@@ -29,7 +32,16 @@ def pytest_itemcollected(item):
 
 
 def pytest_collection_finish(session):
-    """A full collection in a test need not look at thirty thousand tests, which takes it 0.4 s."""
+    _freeze_what_lives()
+
+
+def pytest_runtest_logfinish(nodeid, location):
+    if next(_TESTS) % 100 == 0:
+        _freeze_what_lives()
+
+
+def _freeze_what_lives():
+    """A full collection in a test need not look at what pytest keeps of thirty thousand tests: it takes up to 1 s."""
     gc.collect()
     gc.freeze()
 
