@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 
 from aioflow import errors
-from aioflow.dtypes import Array, Spec
+from aioflow.dtypes import Array, Namespace, Spec
 
 _NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
@@ -214,9 +214,26 @@ class VariableState:
         FailedPreconditionError if there is no value.
         """
         self._checked(self._value)
-        if sys.getrefcount(self._value) > _ONLY_OURS or not _COUNTS_ARE_EXACT:
+        if self._is_held():
             self._value = self._value.copy()
         return self._value
+
+    def draft(self, xp: Namespace) -> tuple[Array, Array | None]:
+        """The array to change, after `begin_change`, and what to fill it with first: nothing, if nobody else holds it.
+
+        `settle` makes it the value. Filling and changing it block by block costs less than a change of a copy.
+        FailedPreconditionError if there is no value.
+        """
+        self._checked(self._value)
+        return (xp.empty_like(self._value), self._value) if self._is_held() else (self._value, None)
+
+    def _is_held(self) -> bool:
+        """Whether others may hold the present array, too."""
+        return sys.getrefcount(self._value) > _ONLY_OURS or not _COUNTS_ARE_EXACT
+
+    def settle(self, drafted: Array) -> None:
+        """What `draft` gave, filled and changed, is the value."""
+        self._value = drafted
 
     def change(self, function: Callable[[Array], object]) -> Array:
         """Run function(array), which changes the array in place, atomically. Returns the new value."""

@@ -9,8 +9,10 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.context import Context
+from aioflow.devices.cpu import Cores
 from aioflow.dtypes import DeviceKind, Spec, as_dtype
 from aioflow.kernels import training, training_adaptive, training_ftrl
+from aioflow.kernels.update import LARGE
 from aioflow.op import REGISTRY
 from aioflow.resources import Resources, VariableState
 
@@ -28,6 +30,13 @@ class Step:
 @pytest.fixture
 def step():
     return Step()
+
+
+@pytest.fixture
+def cores():
+    made = Cores("cores", 2)
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -89,6 +98,19 @@ def test_what_nobody_holds_is_changed_in_place_and_what_is_held_is_not(context, 
         assert each.read() is not array
     assert (states[0].read() != before[0]).any()
     assert (grad == 1).all()
+
+
+@pytest.mark.parametrize("name", [name for name in UPDATES if not name.startswith("sparse")])
+def test_large_ones_come_to_the_same_in_place_and_from_what_is_held(step, cores, name):
+    draw = np.random.default_rng(3)
+    value, grad = draw.uniform(0.5, 1.0, [2, 3, LARGE // 5]), draw.normal(size=[2, 3, LARGE // 5])
+    free, shared = states_for(name, value), states_for(name, value)
+    context, held = Context(np, Resources(), step, device=cores), [each.read() for each in shared]
+    for states in (free, shared):
+        call_of(name)(context, *inputs_for(name, states, grad))
+    assert all((array == value).all() for array in held)
+    for one, other in zip(free, shared, strict=True):
+        np.testing.assert_array_equal(one.read(), other.read())
 
 
 @pytest.mark.parametrize("name", UPDATES)

@@ -11,7 +11,7 @@ from aioflow.context import Context
 from aioflow.dtypes import COMPLEX, FLOAT, INTEGER, NUMERIC, Array, Namespace, Spec, TensorShape
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.segments import add_rows
-from aioflow.kernels.update import LARGE, run_dense, update
+from aioflow.kernels.update import LARGE, check_shapes, run_dense, update
 from aioflow.op import Indices, NodeView, T, op
 from aioflow.resources import VariableState
 
@@ -35,11 +35,13 @@ def _(ctx: Context, state: VariableState, alpha: Array, delta: Array) -> None:
     ctx.step.check()
     state.begin_change()
     try:
+        if delta.size > LARGE:
+            run_dense((state,), ctx, _descend, delta, (alpha,))
+            return
         var = state.writable()
-        if var.size > LARGE or var.shape != delta.shape:
-            run_dense((state,), (var,), ctx, _descend, delta, (alpha,))
-        else:
-            ctx.xp.subtract(var, ctx.xp.multiply(delta, alpha), var)
+        if var.shape != delta.shape:
+            check_shapes((state,), (var,), delta.shape)
+        ctx.xp.subtract(var, ctx.xp.multiply(delta, alpha), var)
     finally:
         state.end_change()
 

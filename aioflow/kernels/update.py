@@ -27,6 +27,8 @@ from aioflow.resources import VariableState
 Formula = Callable[..., None]
 """(xp, gradient, [var, *slots], numbers): changes var and slots, in place."""
 States = Sequence[VariableState]
+Draft = tuple[Array, Array | None]
+"""The array to change, and what it has to be filled with first."""
 
 BLOCK: Final = 1 << 16
 """Elements of a large variable that are updated at a time."""
@@ -122,7 +124,7 @@ def _kernel(formula: Formula, places: _Places, attr: str | None, whole: bool) ->
 
 
 def exclusively(states: States, change: Callable[..., None], *arguments: Any) -> None:
-    """Run change(states, arrays, *arguments), which may write to the variables' arrays, and let nobody else do so.
+    """Run change(states, *arguments), which may change the variables, and let nobody else do so.
 
     Raises:
         FailedPreconditionError: a variable has no value.
@@ -130,7 +132,7 @@ def exclusively(states: States, change: Callable[..., None], *arguments: Any) ->
     """
     _acquire(states)
     try:
-        change(states, [state.writable() for state in states], *arguments)
+        change(states, *arguments)
     finally:
         for state in states:
             state.end_change()
@@ -152,42 +154,33 @@ def _acquire_in_order(states: States) -> None:
         state.begin_change()
 
 
-def run_dense(
-    states: States, arrays: Sequence[Array], ctx: Context, formula: Formula, grad: Array, numbers: Sequence[Array]
-) -> None:
-    """Update all elements."""
-    check_shapes(states, arrays, grad.shape)
-    compute(ctx, formula, grad, arrays, numbers)
+def run_dense(states: States, ctx: Context, formula: Formula, grad: Array, numbers: Sequence[Array]) -> None:
+    """Update all elements: what they were before stays, for who holds it."""
+    drafts = [state.draft(ctx.xp) for state in states]
+    check_shapes(states, [array for array, _ in drafts], grad.shape)
+    compute(ctx, formula, grad, drafts, numbers)
+    for state, (array, _) in zip(states, drafts, strict=True):
+        state.settle(array)
 
 
 def run_sparse(
-    states: States,
-    arrays: Sequence[Array],
-    ctx: Context,
-    formula: Formula,
-    grad: Array,
-    numbers: Sequence[Array],
-    indices: Array,
+    states: States, ctx: Context, formula: Formula, grad: Array, numbers: Sequence[Array], indices: Array
 ) -> None:
     """Update the rows `indices`, which are all different."""
+    arrays = [state.writable() for state in states]
     rows = checked_rows(indices, arrays[0], states[0].name)
     parts = [array[rows] for array in arrays]
     check_shapes(states, parts, grad.shape)
-    compute(ctx, formula, grad, parts, numbers)
+    compute(ctx, formula, grad, [(part, None) for part in parts], numbers)
     for array, part in zip(arrays, parts, strict=True):
         array[rows] = part
 
 
 def run_whole(
-    states: States,
-    arrays: Sequence[Array],
-    ctx: Context,
-    formula: Formula,
-    grad: Array,
-    numbers: Sequence[Array],
-    indices: Array,
+    states: States, ctx: Context, formula: Formula, grad: Array, numbers: Sequence[Array], indices: Array
 ) -> None:
     """Update all elements by a gradient that is zero but for the rows `indices`, which are all different."""
+    arrays = [state.writable() for state in states]
     var = arrays[0]
     rows = checked_rows(indices, var, states[0].name)
     if grad.shape != rows.shape + var.shape[1:]:
@@ -209,20 +202,33 @@ def _misfit(state: VariableState, given: tuple[int, ...], needed: tuple[int, ...
     )
 
 
-def compute(ctx: Context, formula: Formula, grad: Array, arrays: Sequence[Array], numbers: Sequence[Array]) -> None:
+def compute(ctx: Context, formula: Formula, grad: Array, drafts: Sequence[Draft], numbers: Sequence[Array]) -> None:
     """Run the formula, on views of some elements at a time and on all cores where there are many; never on rank 0."""
-    var, xp = arrays[0], ctx.xp
-    if (var.ndim and var.size <= LARGE) or xp is not np or not all(array.flags.c_contiguous for array in arrays):
-        formula(xp, grad, arrays, numbers)
+    var, xp = drafts[0][0], ctx.xp
+    contiguous = all(array is None or array.flags.c_contiguous for draft in drafts for array in draft)
+    if (var.ndim and var.size <= LARGE) or xp is not np or not contiguous:
+        formula(xp, grad, [_filled(draft) for draft in drafts], numbers)
         return
-    flat_grad, *flat = [array.reshape(-1) for array in (grad, *arrays)]
+    flat_grad, *flat = grad.reshape(-1), *[_flat(draft) for draft in drafts]
 
     def work(begin: int, end: int) -> None:
         for start in range(begin, end, BLOCK):
             block = slice(start, min(start + BLOCK, end))
-            formula(xp, flat_grad[block], [array[block] for array in flat], numbers)
+            formula(xp, flat_grad[block], [_filled(draft, block) for draft in flat], numbers)
 
     if var.size <= LARGE:
         work(0, var.size)
     else:
         ctx.device.share_out(work, var.size)
+
+
+def _flat(draft: Draft) -> Draft:
+    array, source = draft
+    return array.reshape(-1), None if source is None else source.reshape(-1)
+
+
+def _filled(draft: Draft, block: Any = ...) -> Array:
+    array, source = draft
+    if source is not None:
+        array[block] = source[block]
+    return array if block is ... else array[block]
