@@ -86,8 +86,7 @@ async def _checked(seed, program, spec=None, py_funcs=None, **options):
             if not task.done():
                 raise AssertionError(f"after {LONGEST:g} s it still waits:\n{describe(task)}")
             task.result()
-            await asyncio.sleep(SILENCE * 2.4)  # who dials a host that says nothing gives up after so long
-            run.nothing_held()
+            await run.settled()
     assert not unseen, f"nobody has seen an error: {unseen}"
 
 
@@ -152,11 +151,23 @@ class Run:
                 return int(outcome)
         raise AssertionError("it still fails after 3 times") from outcome
 
+    async def settled(self):
+        """Nothing is left any more, and nothing comes late, when who dials a host that says nothing has given up."""
+        now = asyncio.get_running_loop().time
+        end = now() + SILENCE * 2.4
+        while self._left() and now() < end:
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(1.0)
+        self.nothing_held()
+
     def nothing_held(self):
         """No server that runs has anything left of a step or a session, and no task does anything for one."""
-        lingering = [task.get_name() for task in asyncio.all_tasks() if LINGERING.match(task.get_name())]
-        left = self.cluster.held() + lingering
+        left = self._left()
         assert not left, f"left behind: {left}"
+
+    def _left(self):
+        lingering = [task.get_name() for task in asyncio.all_tasks() if LINGERING.match(task.get_name())]
+        return self.cluster.held() + lingering
 
     async def calm(self):
         """All is well again, and what was lost without a word has been noticed."""
