@@ -150,12 +150,13 @@ class VariableState:
     read that comes while a change is being made waits for its end, which is the time of one kernel.
     """
 
-    __slots__ = ("_changing", "_lock", "_value", "name", "spec")
+    __slots__ = ("_changing", "_lock", "_spare", "_value", "name", "spec")
 
     def __init__(self, name: str, spec: Spec) -> None:
         self.name = name
         self.spec = spec
         self._value: Array = None
+        self._spare: Array = None
         self._lock = threading.Lock()
         self._changing = False
 
@@ -225,14 +226,26 @@ class VariableState:
         FailedPreconditionError if there is no value.
         """
         self._checked(self._value)
-        return (xp.empty_like(self._value), self._value) if self._is_held() else (self._value, None)
+        return (self._room(xp), self._value) if self._is_held() else (self._value, None)
+
+    def _room(self, xp: Namespace) -> Array:
+        spare, self._spare = self._spare, None
+        if spare is None or sys.getrefcount(spare) > _ONLY_OURS or np.shape(spare) != np.shape(self._value):
+            return xp.empty_like(self._value)
+        return spare
 
     def _is_held(self) -> bool:
         """Whether others may hold the present array, too."""
         return sys.getrefcount(self._value) > _ONLY_OURS or not _COUNTS_ARE_EXACT
 
     def settle(self, drafted: Array) -> None:
-        """What `draft` gave, filled and changed, is the value."""
+        """What `draft` gave, filled and changed, is the value.
+
+        The memory of the value before is kept, and used again when whoever holds that is done with it: on many machines
+        new memory costs more than all the rest of an update. A GPU keeps such memory itself.
+        """
+        if drafted is not self._value and isinstance(drafted, np.ndarray):
+            self._spare = self._value
         self._value = drafted
 
     def change(self, function: Callable[[Array], object]) -> Array:
@@ -253,7 +266,7 @@ class VariableState:
 
     def release(self) -> None:
         """Forget the value."""
-        self._value = None
+        self._value = self._spare = None
 
     def __repr__(self) -> str:
         return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"

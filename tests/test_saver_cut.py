@@ -19,8 +19,9 @@ def state(name, count=1000):
     return made
 
 
-def grow(states, arrays):
-    for array in arrays:
+def grow(states):
+    for each in states:
+        array = each.writable()
         array += 1
 
 

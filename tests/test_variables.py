@@ -467,6 +467,28 @@ def test_an_array_is_changed_in_place_only_while_nobody_else_holds_it():
     assert (held.tolist(), view.tolist(), state.read().tolist()) == ([1, 1, 1], [2, 2], [3, 3, 3])
 
 
+def test_the_memory_of_a_value_that_was_held_is_used_again_once_it_is_not():
+    state = VariableState("w", Spec(af.float64, af.TensorShape([3])))
+    state.assign(np.zeros(3))
+    first = state.read()
+
+    def add_one():
+        array, source = state.draft(np)
+        np.add(array if source is None else source, 1.0, out=array)
+        state.settle(array)
+
+    add_one()
+    second = state.read()
+    add_one()  # the first is held still
+    assert [first.tolist(), second.tolist(), state.read().tolist()] == [[0] * 3, [1] * 3, [2] * 3]
+    place, second = id(second), None
+    third = state.read()
+    add_one()
+    assert (id(state.read()), third.tolist(), first.tolist()) == (place, [2] * 3, [0] * 3)
+    state.release()
+    assert state._spare is None
+
+
 @pytest.mark.real
 def test_updates_from_many_threads_are_all_counted_and_no_read_is_torn(context):
     state = VariableState("w", Spec(af.float64, af.TensorShape([20_000])))
