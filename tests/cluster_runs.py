@@ -153,10 +153,10 @@ class Run:
 
     async def settled(self):
         """Nothing is left any more, and nothing comes late, when who dials a host that says nothing has given up."""
-        now = asyncio.get_running_loop().time
-        end = now() + SILENCE * 2.4
-        while self._left() and now() < end:
-            await asyncio.sleep(0.5)
+        for _ in range(int(SILENCE * 2.4)):
+            await asyncio.sleep(1.0)
+            if not self._left():
+                break
         await asyncio.sleep(1.0)
         self.nothing_held()
 
