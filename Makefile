@@ -3,6 +3,9 @@
 
 VERSIONS := 3.11 3.12 3.13 3.14
 
+# Tests start hundreds of processes: to compile everything anew takes each of them longer than all else they do.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first interpreter of version $(1) that runs: one on the PATH may be a shim of pyenv's that does not.
 interpreter = $(shell for python in python$(1) $(wildcard $(HOME)/.pyenv/versions/$(1).*/bin/python$(1)); do \
 	"$$python" -c "import venv" 2>/dev/null && echo "$$python" && break; done)

@@ -151,6 +151,10 @@ async def run(job: Job, tasks: Tasks, options: argparse.Namespace) -> None:
     say(f"test accuracy {accuracy:.3f}")
 
 
+NOT_YET = (af.errors.UnavailableError, af.errors.AbortedError, af.errors.FailedPreconditionError)
+"""What a step ends with while a task is gone, or its variables have no values again."""
+
+
 async def reached(job: Job, step: int) -> int:
     """Return when that many steps are done; how many that are."""
     graph = af.Graph()
@@ -158,7 +162,7 @@ async def reached(job: Job, step: int) -> int:
         done = global_step(job)
     async with af.Session(job.target, graph=graph, config=job.config(f"/job:{job.home}/task:0")) as session:
         while True:
-            with contextlib.suppress(af.errors.UnavailableError, af.errors.FailedPreconditionError):  # not yet
+            with contextlib.suppress(*NOT_YET):
                 now = int(await session.run(done))
                 if now >= step:
                     return now

@@ -260,6 +260,21 @@ async def test_a_worker_started_anew_is_used_again_without_what_it_held(session,
     assert await session.run(state) == 1
 
 
+async def test_what_a_task_held_is_said_to_be_gone_once_if_it_was_started_anew_between_two_steps(session, cluster):
+    with af.device(SECOND):
+        queue = af.FIFOQueue(2, af.float32, [[]])
+        put, size = queue.enqueue(1.0), queue.size()
+    await session.run(put)
+    for _ in range(2):
+        await cluster.crash("worker", 1)
+        await cluster.start("worker", 1)
+        with pytest.raises(errors.AbortedError, match="/job:worker/replica:0/task:1 was started anew since the last step"):
+            await session.run(size)
+        assert await session.run(size) == 0
+        await session.run(put)
+        assert await session.run(size) == 1
+
+
 async def test_a_client_that_dies_leaves_no_step_on_any_task(graph, cluster):
     with af.device(PS):
         never = af.FIFOQueue(1, af.float32).dequeue()

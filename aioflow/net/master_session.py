@@ -120,6 +120,10 @@ class MasterSession:
         self._cleaning: asyncio.TimerHandle | None = None
         self.stale = False
         """Whether a task was lost, and may have been started anew since."""
+        self._holding: Final[set[str]] = set()
+        """The tasks that may have variables, queues or the like of this session."""
+        self._told = ""
+        """What the errors said of lost tasks that steps have ended with since the session was made anew."""
         self._renewing: Final = asyncio.Lock()
 
     # Plans
@@ -158,6 +162,7 @@ class MasterSession:
             return {task: registration(self.number, share, plan.counted) for task, share in shares.items()}
 
         answers = await self.ask_all(await self.work(write))
+        self._holding.update(task for task, share in shares.items() if share.holds)
         return Shared(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()})
 
     async def deregister(self, shared: Shared) -> None:
@@ -227,12 +232,24 @@ class MasterSession:
             limit = limit if deadline is None else min(limit, deadline)
             statuses = await statuses_of(self.tasks, self.peers, limit)
             now = {device.name: attributes(device) for device in devices_in(statuses)}
+            lost = self._lost_with(now)
+            there = [task for task, found in statuses.items() if isinstance(found, Status)]
+            await self.begin(there, deadline)
             self.devices = [now.get(device.name, device) for device in self.devices]
             self.placer.use(self.devices)
             self._shared.clear()
-            there = [task for task, found in statuses.items() if isinstance(found, Status)]
-            await self.begin(there, deadline)
-            self.stale = False
+            self.stale, self._told = False, ""
+            self._holding.difference_update(lost)
+        if lost:
+            raise errors.AbortedError(
+                f"{' and '.join(lost)} was started anew since the last step: what it held for this session, such as "
+                "variables and queues, is gone. The next step runs; initialize or restore what it needs first"
+            )
+
+    def _lost_with(self, now: Mapping[str, DeviceAttributes]) -> list[str]:
+        """The tasks that held something and were started anew, of which no step has been told."""
+        anew = {task_of(device.name) for device in self.devices if now.get(device.name, device) != device}
+        return [task for task in self.tasks if task in anew & self._holding and task not in self._told]
 
     async def begin(self, tasks: Sequence[str], deadline: float | None) -> None:
         """Make the session on these tasks."""
@@ -299,7 +316,9 @@ class MasterSession:
 
     def ended_by(self, error: BaseException | None) -> None:
         """A step has ended. If its error tells of a lost task, the next one looks for what has become of it."""
-        self.stale = self.stale or isinstance(error, errors.AbortedError | errors.UnavailableError)
+        if isinstance(error, errors.AbortedError | errors.UnavailableError):
+            self.stale = True
+            self._told += str(error)
 
     async def _run(
         self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,

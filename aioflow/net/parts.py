@@ -39,6 +39,12 @@ class Share:
         """Whether other tasks ask for something of it, maybe after it has run."""
         return sends_elsewhere(self.parts)
 
+    @property
+    def holds(self) -> bool:
+        """Whether it has to do with what outlives a step, such as variables and queues."""
+        nodes = [each for part in self.parts for node in part.flow.nodes for each in node.everything()]
+        return any(node.definition.handle for node in nodes)
+
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
     """Whether any of these parts, all of one task, has something that another task will ask for."""
