@@ -217,19 +217,29 @@ class Residual:
     """What `top_k` has left out so far of one edge. Safe to use from any thread.
 
     A step takes all of it and gives back what it leaves out itself. Steps at the same time take it once, and what they
-    leave out adds up: whatever was left out is sent once. It is dropped when a value of another shape is sent.
+    leave out adds up: whatever was left out is sent once. It is dropped when a value of another shape is sent. What a
+    step sent in vain is left out again, without the value that was the step's own.
     """
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
         self._rest: Array | None = None
+        self._vain: list[tuple[Array, Array | None]] = []
+        """What steps gave and had taken that were in vain, while others went on with what they gave."""
         self._lock: Final = threading.Lock()
 
     def take(self, shape: tuple[int, ...]) -> Array | None:
         """What was left out, for whoever adds it to a value of that shape; nothing is kept until it is given back."""
         with self._lock:
             rest, self._rest = self._rest, None
-        return rest if rest is not None and rest.shape == shape else None
+            vain, self._vain = self._vain, []
+        if rest is not None and rest.shape != shape:
+            return None
+        for given, carried in vain:
+            if given.shape == shape:
+                amends = -given if carried is None else carried - given
+                rest = amends if rest is None else rest + amends
+        return rest
 
     def give(self, rest: Array | None) -> None:
         """Keep that, too."""
@@ -239,9 +249,18 @@ class Residual:
             same = self._rest is not None and self._rest.shape == rest.shape
             self._rest = self._rest + rest if same else rest
 
+    def undo(self, given: Array, carried: Array | None) -> None:
+        """A step that took `carried` and gave what it left out itself was in vain: it is as if it had not been."""
+        with self._lock:
+            if self._rest is given:
+                self._rest = carried
+            elif self._rest is None or self._rest.shape == given.shape:
+                self._vain.append((given, carried))
+
     def release(self) -> None:
         """Forget it."""
-        self._rest = None
+        with self._lock:
+            self._rest, self._vain = None, []
 
     def __repr__(self) -> str:
         return f"<Residual {self.name!r} {'empty' if self._rest is None else list(self._rest.shape)}>"

@@ -1,5 +1,6 @@
 """All that one kernel call may see besides its inputs."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
@@ -10,6 +11,33 @@ from aioflow.resources import Resources
 from aioflow.tracing import Trace
 
 C = TypeVar("C")
+
+
+class Undo:
+    """What takes back the changes that a step has made on this task, if it fails, here or elsewhere: one of `common`.
+
+    May be used on any thread.
+    """
+
+    def __init__(self) -> None:
+        self._left: Final[deque[Callable[[], object]]] = deque()
+        self._failed = False
+
+    def add(self, change: Callable[[], object]) -> None:
+        """This is called once if the step fails, at once if it has."""
+        self._left.append(change)
+        if self._failed:
+            self.now()
+
+    def now(self) -> None:
+        """All is taken back, and whatever is still to come."""
+        self._failed = True
+        while True:
+            try:
+                change = self._left.pop()
+            except IndexError:  # another thread may have taken the last one
+                return
+            change()
 
 
 class StepView(Protocol):

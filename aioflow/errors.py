@@ -90,7 +90,8 @@ class OpError(Exception):
         if self.op is not None:
             kind = f" ({self.op_type})" if self.op_type else ""
             device = self.device or ""
-            where = device if self.task is None or "/task:" in device else self.task + device
+            whole = self.task is None or "/task:" in device or "/job:" in device
+            where = device if whole else f"{self.task}{device}"
             lines.append(f"  op: {self.op!r}{kind}" + (f" on {where}" if where else ""))
         if self.shapes:
             lines.append("  inputs: " + ", ".join(self.shapes))

@@ -19,7 +19,7 @@ Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+(?=://)")  # a single letter is a drive
 _MAGIC: Final = re.compile(r"[*?[]")
-_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
 
 class Files:
@@ -203,6 +203,8 @@ def named(name: str) -> Iterator[None]:
         yield
     except IsADirectoryError as error:
         raise errors.FailedPreconditionError(f"{name!r} is a folder, not a file") from error
+    except NotADirectoryError as error:
+        raise errors.FailedPreconditionError(f"{name!r}: what is above it is a file, not a folder") from error
     except FileNotFoundError as error:
         raise errors.NotFoundError(f"there is no file {name!r}") from error
     except PermissionError as error:

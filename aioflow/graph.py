@@ -221,9 +221,9 @@ class Graph:
             except BaseException:
                 for undo in reversed(journal):
                     undo()
-                self._journals.pop()
                 raise
-            self._journals.pop()
+            finally:
+                self._journals.pop()
             if self._journals:
                 self._journals[-1].extend(journal)
 

@@ -130,6 +130,19 @@ class Queue(Waitable):
         attempt.result()
         return done
 
+    def give_back(self, items: Iterable[Item]) -> None:
+        """More elements at once, by whoever took them and must not wait: even if it is full, or closed.
+
+        They are as the queue keeps them, and come out after those that it has, if it is of that kind.
+        """
+        with self._lock:
+            if self._gone is not None:
+                raise self._gone()
+            for item in items:
+                self._add(item)
+            served = self._serve()
+        wake(served)
+
     def feed(
         self, source: Source, map: Map | None = None, workers: int = 1, ordered: bool = True, close: bool = True
     ) -> Feed:

@@ -91,9 +91,13 @@ class Resources:
     """The containers one session can reach: its own default one, and the process's by name.
 
     Those of a cluster's task are all its own, for a process may run several: `shared` is False.
+
+    Attributes:
+        drops: how often something was dropped: whoever looked things up before has to do so again.
     """
 
     def __init__(self, shared: bool = True) -> None:
+        self.drops = 0
         self._own = Container()
         self._used: dict[str, Container] = {}
         self._shared: Final = shared
@@ -114,6 +118,7 @@ class Resources:
         for name, container in {"": self._own, **self._used}.items():
             if name in wanted or not wanted:
                 container.clear()
+        self.drops += 1  # last: who looks meanwhile, on another thread, looks again
 
     def forget(self, name: str) -> None:
         """Release what the task has in this container, of which it will not hear again."""
@@ -229,10 +234,10 @@ class VariableState:
         return (self._room(xp), self._value) if self._is_held() else (self._value, None)
 
     def _room(self, xp: Namespace) -> Array:
+        # The count is that of an attribute: what a local variable counts depends on the version of Python.
+        free = _COUNTS_ARE_EXACT and self._spare is not None and sys.getrefcount(self._spare) == _ONLY_OURS
         spare, self._spare = self._spare, None
-        if spare is None or sys.getrefcount(spare) > _ONLY_OURS or np.shape(spare) != np.shape(self._value):
-            return xp.empty_like(self._value)
-        return spare
+        return spare if free and spare.shape == self._value.shape else xp.empty_like(self._value)
 
     def _is_held(self) -> bool:
         """Whether others may hold the present array, too."""

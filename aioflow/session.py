@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aioflow import errors, scopes
+from aioflow.boundary import Boundary, Handles, changed_by
 from aioflow.calls import copied
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions, expect
@@ -28,7 +29,7 @@ from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT
 from aioflow.resources import Container, drop_shared
 from aioflow.streaming import stream
-from aioflow.structure import parse_fetches
+from aioflow.structure import Fetches, parse_fetches
 from aioflow.tracing import RunMetadata
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class Session:
             await session.run(init)
             value = await session.run(loss, {x: batch})
 
+    Attributes:
+        graph: what it runs.
+        config: how it works.
+        boundary: the moments between its steps, for who takes the values of many variables, as a Saver does.
+
     Args:
         target: the address of a cluster's master, as "ws://host:2222"; empty for this process.
         graph: the graph to run; the default graph by default.
@@ -63,6 +69,8 @@ class Session:
         self._engine: Final = _engine_at(target, self.graph, self.config) if target else LocalEngine(self.config)
         if isinstance(self._engine, LocalEngine):
             self._engine.local.on_stall = functools.partial(_report_stall, weakref.ref(self))
+        self.boundary: Final = Boundary()
+        self._changed_by: Final = functools.lru_cache(self.config.plan_cache_size)(changed_by)
         self._calls: dict[Any, AnyCall] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -130,7 +138,7 @@ class Session:
         check_distinct(keys)
         flat = [tensor for key in keys for tensor in key.tensors]
         ordered = in_order(flat)
-        call = self._engine.call(parse_fetches(self.graph, fetches), ordered)
+        call = self._made(parse_fetches(self.graph, fetches), ordered)
         arrange = _arrangement(keys, [flat.index(tensor) for tensor in ordered])
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
@@ -149,12 +157,18 @@ class Session:
         key = _key(fetches), feeds
         found = self._calls.get(key) if key[0] is not None else None
         if found is None:
-            found = self._engine.call(parse_fetches(self.graph, fetches), feeds)
+            found = self._made(parse_fetches(self.graph, fetches), feeds)
             if key[0] is not None:
                 if len(self._calls) >= self.config.plan_cache_size:
                     self._calls.pop(next(iter(self._calls)))
                 self._calls[key] = found
         return found
+
+    def _made(self, fetches: Fetches, feeds: Sequence[Tensor]) -> AnyCall:
+        call = self._engine.call(fetches, feeds)
+        targets = (*fetches.operations, *[tensor.op for tensor in fetches.tensors])
+        changed = self._changed_by(targets, tuple(feeds))
+        return _Changing(call, changed, self.boundary) if changed else call
 
     async def partial_run_setup(
         self, fetches: Any, feeds: Iterable[Any] = (), options: RunOptions | None = None
@@ -231,6 +245,7 @@ class Session:
         self._check()
         self._closed = True
         self._calls.clear()
+        self._changed_by.cache_clear()
         await self._engine.close()
 
     @property
@@ -377,6 +392,17 @@ class Session:
         return f"<af.Session of {self.graph!r}, {state}>"
 
 
+class _Changing:
+    """A call that changes variables."""
+
+    def __init__(self, call: AnyCall, changed: Handles, boundary: Boundary) -> None:
+        self._call, self._changed, self._boundary = call, changed, boundary
+
+    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+        """What the call gives, when the variables may be changed."""
+        return await self._boundary.run(self._changed, lambda: self._call.run(values, options, metadata))
+
+
 def _report_stall(session: "weakref.ref[Session]") -> None:
     """Say in the log why a session does not go on."""
     found = session()
@@ -437,7 +463,7 @@ async def reset(
 
     A later session that names one of them finds it empty. Sessions of other loops are closed there. With a target it is
     the containers of all tasks of that cluster, their default ones, too, if none are named; the sessions of that master
-    end.
+    end, and those of others find the containers empty.
 
     Args:
         containers: their names.

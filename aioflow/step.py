@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from aioflow import errors
 from aioflow.blame import located, reraise
 from aioflow.config import RunOptions
-from aioflow.context import Context
+from aioflow.context import Context, Undo
 from aioflow.devices.device import HERE, AnyDevice
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.executor import Execution, Outputs, Unit, note_waiting, places
@@ -198,6 +198,8 @@ class Step:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """It is over. If `abort` ended it, that error is raised."""
         self.ended = True
+        if error is not None:
+            self.common(Undo).now()
         self._local.ended(self)
         self._executions = self._lanes = ()
         del self.context  # both lead back here: whatever they hold is gone at once, not when the collector comes

@@ -45,16 +45,7 @@ NAMED = {
 
 def every_seed(test):
     """Run the test with blocks of seeds."""
-    return _with_seeds(test, BLOCK)
-
-
-def every_fourth_seed(test):
-    """The same with a quarter of so many: each run of the test is a whole training."""
-    return _with_seeds(test, BLOCK // 4)
-
-
-def _with_seeds(test, count):
-    blocks = [range(FIRST + start, FIRST + min(start + count, COUNT)) for start in range(0, COUNT, BLOCK)]
+    blocks = [range(FIRST + start, FIRST + min(start + BLOCK, COUNT)) for start in range(0, COUNT, BLOCK)]
     each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
     return pytest.mark.slow(pytest.mark.timeout(120)(each(test)))
 

@@ -194,8 +194,8 @@ def _put(entries, name, what):
 
 def _status(item):
     if isinstance(item, Folder):
-        return SimpleNamespace(st_mode=stat.S_IFDIR, st_size=0)
-    return SimpleNamespace(st_mode=stat.S_IFREG, st_size=len(item.data))
+        return SimpleNamespace(st_mode=stat.S_IFDIR, st_size=0, st_ctime=0.0)
+    return SimpleNamespace(st_mode=stat.S_IFREG, st_size=len(item.data), st_ctime=0.0)
 
 
 def _survived(item, changes, random):

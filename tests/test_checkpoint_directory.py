@@ -15,6 +15,7 @@ from aioflow.checkpoint import (
     Retention,
     delete_checkpoint,
     import_safetensors,
+    last_checkpoints,
     latest_checkpoint,
     list_checkpoints,
     storage,
@@ -89,6 +90,34 @@ def test_the_pointer_names_the_last_ones_for_people(tmp_path):
     ]
 
 
+def test_the_pointer_goes_on_naming_those_of_others_that_are_there(tmp_path):
+    for name in ("best-3", "m-1", "m-2", "m-3"):
+        save(tmp_path / name, STATE)
+    write_pointer(tmp_path, ["best-2", "best-3"])
+    write_pointer(tmp_path, ["m-1", "m-2"])
+    write_pointer(tmp_path, ["m-2", "m-3"])
+    lines = ['model_checkpoint_path: "m-3"', *(f'all_model_checkpoint_paths: "{n}"' for n in ("best-3", "m-2", "m-3"))]
+    assert (tmp_path / "checkpoint").read_text().splitlines() == lines
+    assert {found.path.rpartition("/")[2] for found in last_checkpoints(tmp_path)} == {"best-3", "m-2", "m-3"}
+
+
+def test_one_that_was_saved_before_it_could_be_named_is_one_of_the_last(tmp_path):
+    for created, name in enumerate(["m-1", "m-2", "m-3", "best-4", "m-5"]):
+        save(tmp_path / name, STATE, created=float(created))
+    write_pointer(tmp_path, ["m-2", "m-3"])
+    assert [found.path.rpartition("/")[2] for found in last_checkpoints(tmp_path)] == ["m-2", "m-3", "m-5"]
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b'all_model_checkpoint_paths: "\\"', b'model_checkpoint_path: "m-1"'])
+def test_what_no_pointer_names_is_none_of_the_last(tmp_path, text):
+    save(tmp_path / "m-1", STATE)
+    assert last_checkpoints(tmp_path) == []
+    (tmp_path / "checkpoint").write_bytes(text)
+    assert last_checkpoints(tmp_path) == []
+    write_pointer(tmp_path, ["m-1"])
+    assert [found.path for found in last_checkpoints(tmp_path)] == [str(tmp_path / "m-1")]
+
+
 def test_a_deleted_checkpoint_leaves_nothing_but_what_is_not_its_own(tmp_path):
     for name in ("c-1", "c-2"):
         save(tmp_path / name, STATE)
@@ -119,6 +148,46 @@ def test_drafts_that_were_given_up_are_swept_and_those_being_written_stay(tmp_pa
     sweep(tmp_path)
     assert sorted(os.listdir(tmp_path)) == [".hidden", "d", "model.0123abcd.part"]
     assert len(os.listdir(tmp_path / "d")) == 4
+
+
+def test_drafts_of_others_are_swept_only_if_they_rest_and_only_those_of_that_name(tmp_path):
+    for name, token in (("m-1", "me-1"), ("m-1", "me-live"), ("m-2", "you"), ("best-2", "me-2"), ("best-2", "you")):
+        Draft(tmp_path / name, token).write_shard(0, 1, STATE)
+    (tmp_path / "checkpoint.0123abcd.part").touch()
+    now = os.stat(tmp_path / "checkpoint.0123abcd.part").st_ctime
+    sweep(tmp_path, ["me-live"], name="m", owner="me-", before=now - 3600)
+    others = [".best-2.you.draft", ".m-1.me-live.draft", ".m-2.you.draft", "checkpoint.0123abcd.part"]
+    assert sorted(os.listdir(tmp_path)) == others
+    sweep(tmp_path, ["me-live"], name="m", owner="me-", before=now + 3600)
+    assert sorted(os.listdir(tmp_path)) == others[:2]
+
+
+def test_what_lies_behind_links_and_hidden_folders_of_others_are_not_swept(tmp_path):
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    for folder in (outside, outside / "c", outside / ".c.t.draft", inside, inside / ".c.mine.draft", inside / "data"):
+        folder.mkdir()
+    strays = ["manifest.json.01234567.part", "model-00001-of-00001.saved-abc.safetensors"]
+    for stray in strays:
+        (outside / "c" / stray).touch()
+        (outside / ".c.t.draft" / stray).touch()
+        (inside / "data" / stray).mkdir()
+    (inside / ".c.mine.draft" / "thesis.txt").touch()
+    for link in ("c", ".c.t.draft"):
+        (inside / link).symlink_to(outside / link)
+    Draft(inside / "d", "dead").write_shard(0, 1, STATE)
+    sweep(inside)
+    assert sorted(os.listdir(inside)) == [".c.mine.draft", ".c.t.draft", "c", "data"]
+    assert sorted(os.listdir(outside / "c")) == sorted(os.listdir(outside / ".c.t.draft")) == strays
+    assert sorted(os.listdir(inside / "data")) == strays
+    assert os.listdir(inside / ".c.mine.draft") == ["thesis.txt"]
+
+
+def test_a_folder_that_is_called_like_a_file_of_a_checkpoint_stays_when_that_is_deleted(tmp_path):
+    save(tmp_path / "c", STATE)
+    (tmp_path / "c" / "manifest.json.01234567.part").mkdir()
+    delete_checkpoint(tmp_path / "c")
+    assert os.listdir(tmp_path) == ["c"]
+    assert os.listdir(tmp_path / "c") == ["manifest.json.01234567.part"]
 
 
 def test_shards_beside_a_manifest_that_cannot_be_read_are_not_swept(tmp_path):
@@ -179,6 +248,22 @@ def test_those_of_an_earlier_process_are_taken_up():
     retention = Retention(max_to_keep=2)
     retention.recover([("a", 1), ("b", 2), ("c", 3)])
     assert retention.saved("d", 4) == ["a", "b"]
+
+
+def test_of_those_that_were_found_only_those_count_that_are_called_like_the_first_saved():
+    retention = Retention(max_to_keep=2)
+    retention.find([("d/best-1", 1), ("d/m-1", 2), ("other/m-1", 3), ("d/m", 4), ("d/m-2", 5)])
+    assert retention.last == []
+    assert retention.saved("d/m-3", 6) == ["d/m-1", "d/m"]
+    assert retention.last == [("d/m-2", 5), ("d/m-3", 6)]
+    assert retention.saved("d/best-2", 7) == ["d/m-2"]
+
+
+@pytest.mark.parametrize("path", ["./run/m-1", "run//m-1/", "{here}/run/m-1", "file://{here}/run/m-1"])
+def test_a_path_is_the_same_however_it_is_spelled(path):
+    retention, path = Retention(max_to_keep=1), path.format(here=os.getcwd())
+    assert retention.saved("run/m-1", 0) == retention.saved(path, 1) == []
+    assert retention.last == [(path, 1)]
 
 
 @pytest.mark.parametrize("wrong", [{"max_to_keep": -1}, {"keep_checkpoint_every_n_hours": 0}])

@@ -118,11 +118,16 @@ BAD = {
     "have one address": (json.dumps({"ps": ["a:1"], "worker": ["a:1"]}), []),
     "there is no job 'worker'": (json.dumps({"ps": ["127.0.0.1:1"]}), []),
     "has no task 3": (json.dumps(ONE), ["--task", "3"]),
+    "there is no job ''": (json.dumps(ONE), ["--job", ""]),
     "No module named 'nonesuch'": (json.dumps(ONE), ["--py-funcs", "nonesuch"]),
     "the module has no functions": (json.dumps(ONE), ["--py-funcs", "antigravity_of_ours"]),
     "token file nowhere cannot be read": (json.dumps(ONE), ["--token-file", "nowhere"]),
     "certificates in nowhere cannot be used": (json.dumps(ONE), ["--tls", "nowhere"]),
     "no credential is asked for": (json.dumps(ONE), ["--host", "0.0.0.0"]),
+    "'..x' is no name of a module": (json.dumps(ONE), ["--py-funcs", "..x"]),
+    "'' is no name of a module": (json.dumps(ONE), ["--py-funcs", ""]),
+    "the token file short: a token has at least": (json.dumps(ONE), ["--token-file", "short"]),
+    "--file-root nowhere: there is no such folder": (json.dumps(ONE), ["--file-root", "nowhere"]),
     "is no address": (json.dumps({"worker": ["nohost"]}), []),
     "cannot be bound": (json.dumps({"worker": ["192.0.2.1:2222"]}), ["--token-file", "token"]),
 }
@@ -136,6 +141,7 @@ def test_a_worker_that_cannot_be_says_why_and_ends_with_1(text, tmp_path, monkey
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "cluster.json").write_text(content)
     (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "short").write_text("short")
     (tmp_path / "antigravity_of_ours.py").write_text("x = 1\n")
     assert cli.main(["worker", "--cluster", "cluster.json", "--job", "worker", *options]) == 1
     out, err = capsys.readouterr()
@@ -181,6 +187,22 @@ def test_without_a_file_the_environment_tells_which_task_it_is(monkeypatch, caps
     monkeypatch.setenv("TF_CONFIG", json.dumps(spec))
     assert cli.main(["worker", "--host", "192.0.2.2"]) == 1
     assert "192.0.2.2 can be reached from other machines" in capsys.readouterr().err
+
+
+def test_a_worker_without_a_certificate_of_its_own_says_what_is_missing(one, tmp_path, capsys):
+    pytest.importorskip("cryptography", reason="the package cryptography is not installed")
+    assert cli.main(["ca", "init", str(tmp_path / "ca")]) == 0
+    (tmp_path / "ca" / "node.pem").unlink()
+    assert cli.main(["worker", "--cluster", str(one), "--tls", str(tmp_path / "ca")]) == 1
+    assert f"aioflow: {tmp_path / 'ca'} has no node.pem, which a task shows to others" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--job", "ps"], ["--task", "0"], ["--job", "worker", "--task", "7"]])
+def test_which_task_of_a_file_it_is_needs_the_file(options, monkeypatch, capsys):
+    spec = {"cluster": {"worker": ["192.0.2.1:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(spec))
+    assert cli.main(["worker", *options]) == 1
+    assert "aioflow: --job and --task say which task of --cluster FILE it is" in capsys.readouterr().err
 
 
 def test_a_cluster_whose_file_is_missing_is_named(capsys):
@@ -261,6 +283,21 @@ def test_a_cluster_has_certificates_functions_and_files(tmp_path, capsys):
 def test_a_cluster_without_workers_is_refused(capsys):
     assert cli.main(["cluster", "up", "-n", "0"]) == 1
     assert "0 workers and 0 ps cannot be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--py-funcs", "..x"], "aioflow: '..x' is no name of a module"),
+        (["--file-root", "nowhere"], "aioflow: --file-root nowhere: there is no such folder"),
+        (["--token-file", "short"], "aioflow: the token file short: a token has at least 16"),
+    ],
+)
+def test_a_cluster_is_refused_before_any_task_is_started(options, text, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short").write_text("short")
+    assert cli.main(["cluster", "up", *options]) == 1
+    assert capsys.readouterr().err.startswith(text)
 
 
 def test_tasks_that_cannot_be_asked_to_stop_are_named(tmp_path, capsys):

@@ -268,7 +268,7 @@ async def test_what_a_task_held_is_said_to_be_gone_once_if_it_was_started_anew_b
     for _ in range(2):
         await cluster.crash("worker", 1)
         await cluster.start("worker", 1)
-        with pytest.raises(errors.AbortedError, match="/job:worker/replica:0/task:1 was started anew since the last step"):
+        with pytest.raises(errors.AbortedError, match="task:1 was started anew since the last step"):
             await session.run(size)
         assert await session.run(size) == 0
         await session.run(put)
@@ -346,3 +346,63 @@ async def test_a_master_that_does_not_come_is_named_when_the_time_is_over(graph)
             with pytest.raises(errors.DeadlineExceededError, match="whose master is at worker0"):
                 await session.run(af.constant(1.0))
             assert asyncio.get_running_loop().time() - began == pytest.approx(2.0)
+
+
+async def test_a_run_whose_time_is_over_does_not_end_others_that_open_the_session_with_it(graph):
+    async with SimulatedCluster({"worker": 1}) as cluster:
+        await cluster.crash("worker", 0)
+        one, many = af.constant(1.0), [af.RunOptions(timeout=seconds) for seconds in (0.3, 0.7, 10.0)]
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            first, second, third = [asyncio.ensure_future(session.run(one, options=options)) for options in many]
+            for task, seconds in ((first, 0.3), (second, 0.7)):
+                with pytest.raises(errors.DeadlineExceededError, match=r"the last answer: .*worker0"):
+                    await task
+                assert asyncio.get_running_loop().time() == pytest.approx(seconds)
+            await cluster.start("worker", 0)
+            assert await third == 1.0
+
+
+async def test_who_waits_for_nobody_does_not_share_the_end_of_one_that_waited_too_short(graph):
+    async with SimulatedCluster({"worker": 1}, latency=0.1) as cluster:
+        one = af.constant(1.0)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            short = asyncio.ensure_future(session.run(one, options=af.RunOptions(timeout=0.3)))
+            await asyncio.sleep(0.1)
+            assert await session.run(one) == 1.0
+            with pytest.raises(errors.DeadlineExceededError):
+                await short
+
+
+async def test_an_opening_goes_on_to_its_limit_and_then_says_who_is_absent_and_why(graph):
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        await cluster.crash("worker", 1)
+        limit, loop = af.RunOptions(timeout=10.0), asyncio.get_running_loop()
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            one, began = af.constant(1.0), loop.time()
+            with pytest.raises(errors.UnavailableError, match="task:1 at worker1: nobody listens") as caught:
+                await session.run(one, options=limit)
+            assert caught.value.task == "/job:worker/replica:0/task:1"
+            assert loop.time() - began > 9.4
+            running = asyncio.ensure_future(session.run(one, options=limit))
+            await asyncio.sleep(9.35)
+            report = await session.explain()
+            assert "opening a session at worker0 for 9.3" in str(report)
+            await cluster.start("worker", 1)
+            assert await running == 1.0
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e20])
+async def test_an_endless_time_limit_is_none(graph, cluster, seconds):
+    x = af.placeholder(af.float32, [])
+    with af.device(SECOND):
+        y = x + 1.0
+    limit = af.RunOptions(timeout=seconds)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        assert await session.run(y, {x: 1.0}, options=limit) == 2.0
+    config = af.Config(operation_timeout=seconds)
+    async with af.Session(cluster.target("worker", 0, "another"), graph=graph, config=config) as session:
+        handle = await session.partial_run_setup([y], [x])
+        assert await session.partial_run(handle, y, {x: 1.0}) == 2.0
+        assert await session.run(y, {x: 1.0}) == 2.0
+        assert "no step is running" in str(await session.explain())
+    await settled()

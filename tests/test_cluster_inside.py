@@ -9,6 +9,8 @@ from test_cluster import FIRST, PS, SECOND, cluster, graph, model, session, sett
 
 import aioflow as af
 from aioflow import errors
+from aioflow.net.identity import Settings
+from aioflow.net.limits import Limits
 from aioflow.net.reports import unpack_trace
 from aioflow.net.worker_verbs import Trace
 from aioflow.testing.simulated_cluster import SimulatedCluster
@@ -348,6 +350,29 @@ async def test_a_reset_drops_state_on_all_tasks_and_ends_sessions(graph, cluster
             await session.run(dropped)
 
 
+async def test_after_a_reset_the_sessions_of_other_masters_use_what_is_there_then(graph, cluster):  # noqa: F811
+    with af.device(PS):
+        count = af.Variable(1, name="count")
+        queue = af.FIFOQueue(3, [af.float32], [[]], name="waiting")
+    add, put, size = count.assign_add(1), queue.enqueue(2.0), queue.size()
+    async with (
+        af.Session(cluster.target("worker", 1), graph=graph) as known,
+        af.Session(cluster.target("worker", 1), graph=graph) as other,
+    ):
+        live = known.queue(queue)
+        await known.run([count.initializer, put])
+        assert await known.run([add, size]) == [2, 1]
+        assert (await live.statistics()).size == 1
+        await af.reset(target=cluster.target("worker", 0, "another"))
+        with pytest.raises(errors.FailedPreconditionError, match="not initialized"):
+            await known.run(add)
+        await known.run([count.initializer, put])
+        await known.run(add)
+        assert await known.run([count, size]) == await other.run([count, size]) == [2, 1]
+        assert (await live.statistics()).size == 1
+        assert await live.take() == (2.0,)
+
+
 # What is large
 
 
@@ -361,6 +386,27 @@ async def test_large_constants_and_graphs_get_there(session):  # noqa: F811
     for _ in range(3000):
         y = y + 1.0
     assert await session.run(y, {x: 1.0}) == 3001.0
+
+
+async def test_a_constant_or_feed_that_the_master_does_not_accept_is_named(graph):  # noqa: F811
+    settings = Settings(limits=Limits(tensor=1 << 20, message=3 << 19))
+    x, y = [af.placeholder(af.float32, [None], name=name) for name in ("little", "much")]
+    both, half = x[0] + y[0], np.ones(200_000, np.float32)
+    async with (
+        SimulatedCluster({"worker": 1}, settings=settings) as cluster,  # noqa: F811
+        af.Session(cluster.target("worker", 0), graph=graph) as session,  # noqa: F811
+    ):
+        for options in (None, af.RunOptions(trace=True)):
+            for feed, text in (
+                ({x: [1.0], y: np.ones(1 << 19)}, "'much:0' has a value of 2097152 bytes, more than the 1048576"),
+                ({x: half, y: np.ones(250_000)}, "2 values of 1800000 bytes, of which 'much:0' has 1000000"),
+            ):
+                with pytest.raises(errors.ResourceExhaustedError, match=text):
+                    await session.run(both, feed, options=options)
+            assert await session.run(both, {x: half, y: [2.0]}, options=options) == 3.0
+        large = af.constant(np.ones(1 << 19, np.float32), name="large")
+        with pytest.raises(errors.ResourceExhaustedError, match="'large' has a value of 2097152 bytes"):
+            await session.run(large[0])
 
 
 # Settings, calls, and the log of a task

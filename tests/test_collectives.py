@@ -94,6 +94,23 @@ async def test_each_reduction_has_the_name_that_tensorflow_gives_it(name):
         np.testing.assert_array_equal(value, REFERENCES[name.removeprefix("all_")](arrays, axis=0))
 
 
+@pytest.mark.parametrize("in_task_order", [False, True])
+async def test_a_mean_of_narrow_floats_is_not_infinite_if_their_sum_is(in_task_order):
+    tensors, feeds = on_devices([np.full(4, 40000, np.float16)] * 3)
+    found = await run(af.collectives.all_reduce(tensors, "mean", in_task_order=in_task_order), feeds, 3)
+    assert [(each.dtype, each.tolist()) for each in found] == [(np.float16, [40000] * 4)] * 3
+
+
+async def test_a_mean_of_narrow_floats_takes_as_many_bytes_as_their_sum():
+    sent = []
+    for op in ("sum", "mean"):
+        tensors, feeds = on_devices([np.ones(300, np.float16)] * 3)
+        metadata = af.RunMetadata()
+        await run(af.collectives.all_reduce(tensors, op), feeds, 3, metadata)
+        sent.append(sum(transfer.bytes for transfer in metadata.transfers))
+    assert sent[0] == sent[1]
+
+
 async def test_a_complex_mean_is_one():
     tensors, feeds = on_devices([np.array([1 + 1j]), np.array([3 - 3j])])
     for value in await run(af.collectives.all_reduce(tensors, "mean"), feeds, 2):

@@ -212,6 +212,48 @@ def test_what_no_tower_has_a_gradient_for_stays_without():
     assert [pairs[3][1].op.name for pairs in several.reduced] == [f"tower{number}/unused" for number in range(WORKERS)]
 
 
+def towers_of(*gradients):
+    """For each of two devices these gradients, functions that build one."""
+    towers = []
+    for number in range(2):
+        with af.device(f"/cpu:{number}"):
+            towers.append([(build(number), af.Variable(np.zeros(2))) for build in gradients])
+    return towers
+
+
+async def values_of(towers):
+    async with af.Session(graph=towers[0][0][0].graph, config=af.Config(device_count={"CPU": 2})) as session:
+        return await session.run([[gradient for gradient, _ in pairs] for pairs in towers])
+
+
+async def test_shapes_that_only_some_towers_know_go_alone():
+    def known(number):
+        return af.constant([1.0, 2.0], af.float64)
+
+    def partly_known(number):
+        value = np.array([3.0, 5.0]) + number
+        return af.placeholder_with_default(value, None) if number else af.constant(value)
+
+    with af.Graph().as_default():
+        reduced = af.train.all_reduce_gradients(towers_of(known, partly_known, known))
+    for found in await values_of(reduced):
+        assert [each.tolist() for each in found] == [[1, 2], [3.5, 5.5], [1, 2]]
+
+
+@pytest.mark.parametrize("codec", ["int8", "top_k:0.01"])
+async def test_gradients_that_have_no_lossy_form_go_as_they_are(codec):
+    with af.Graph().as_default():
+        gradients = [
+            lambda number: af.constant([126.0, 63.0], af.float32),
+            lambda number: af.constant([1.5, 2.5], af.float16),
+            lambda number: af.IndexedSlices(af.constant([[0.5]], af.float16), af.constant([number])),
+        ]
+        reduced = af.train.all_reduce_gradients(towers_of(*gradients), codec=codec)
+    for _, narrow, rows in await values_of(reduced):
+        assert (narrow.dtype, narrow.tolist()) == (np.float16, [1.5, 2.5])
+        assert (rows.values.tolist(), rows.indices.tolist()) == ([[0.25], [0.25]], [0, 1])
+
+
 # Bad input
 
 

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 import aioflow as af
 from aioflow import compression, dtypes, errors
 from aioflow.compression import NAMES, Codec, Residual, Saving, Savings
-from aioflow.context import Context
+from aioflow.context import Context, Undo
 from aioflow.dtypes import DeviceKind, TensorShape
 from aioflow.kernels import control_flow
 from aioflow.kernels.compression import lossy, lossy_encode, savings_of
@@ -44,6 +44,11 @@ class Step:
 
     def __init__(self):
         self.ended = False
+        self.undo = Undo()
+
+    def common(self, kind):
+        assert kind is Undo
+        return self.undo
 
     def check(self):
         if self.ended:
@@ -233,6 +238,29 @@ def test_a_step_that_ends_while_it_is_encoded_changes_nothing():
     assert pair(np.zeros(4, np.float32)).tolist() == [0, 3, 0, 0]
 
 
+def test_of_a_step_that_fails_after_it_has_sent_nothing_is_kept():
+    pair = Pair((4,), "top_k:0.25")
+    pair(np.array([4.0, 3.0, 2.0, 1.0], np.float32))
+    pair.step.undo = Undo()
+    assert pair(np.zeros(4, np.float32)).tolist() == [0, 3, 0, 0]
+    pair.step.undo.now()
+    pair.step.undo.now()
+    pair.step.undo = Undo()
+    assert pair(np.zeros(4, np.float32)).tolist() == [0, 3, 0, 0]
+
+
+def test_a_change_of_a_step_that_has_failed_is_taken_back_at_once():
+    undo, found = Undo(), []
+    undo.add(lambda: found.append(1))
+    undo.add(lambda: found.append(2))
+    assert found == []
+    undo.now()
+    assert found == [2, 1]
+    undo.add(lambda: found.append(3))
+    undo.now()
+    assert found == [2, 1, 3]
+
+
 def test_a_value_of_another_shape_begins_anew():
     residual = Residual("edge")
     residual.give(np.ones(3))
@@ -240,7 +268,10 @@ def test_a_value_of_another_shape_begins_anew():
     assert residual.take((3,)) is None
     residual.give(np.ones(3))
     residual.give(np.zeros(4))
+    residual.undo(np.ones(3), None)
     assert residual.take((4,)).tolist() == [0, 0, 0, 0]
+    residual.undo(np.ones(3), None)
+    assert residual.take((4,)) is None
 
 
 def test_what_is_left_out_is_kept_by_edge_and_device_from_plan_to_plan():
@@ -260,29 +291,38 @@ def test_it_is_forgotten_with_its_session():
     assert repr(residual) == "<Residual 'edge' empty>"
 
 
-STEPS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30)
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["done", "cancelled", "in vain"])), max_size=30)
 
 
 @given(STEPS)
 def test_steps_at_the_same_time_send_what_is_left_out_once(moves):
-    """Four steps take, and later give back or are cancelled, in any order."""
+    """Four steps take, and later give back or are cancelled, or turn out to be in vain still later, in any order."""
     residual = Residual("edge")
     under_way, given_in, sent = {}, 0.0, 0.0
-    for step, cancelled in moves:
+    vain = {}
+    for step, how in moves:
         x = np.array([8.0, 4.0, 2.0, 1.0]) * (step + 1)
+        if step in vain:
+            residual.undo(*vain.pop(step))
+            continue
         if step not in under_way:
             under_way[step] = residual.take(x.shape)
             continue
         carried = under_way.pop(step)
-        if cancelled:
+        if how == "cancelled":
             residual.give(carried)
             continue
         wire, rest = compression.to_top_k(np, x, 0.25, carried)
         residual.give(rest)
+        if how == "in vain":
+            vain[step] = rest, carried
+            continue
         given_in = given_in + x
         sent = sent + compression.from_top_k(np, wire, x.dtype, TensorShape([4]))
     for carried in under_way.values():
         residual.give(carried)
+    for given_back in vain.values():
+        residual.undo(*given_back)
     left = residual.take((4,))
     np.testing.assert_array_equal(sent + (0 if left is None else left), given_in)
 

@@ -415,3 +415,20 @@ async def test_a_run_that_waits_costs_at_most_4_kilobytes(graph):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert waiting(session, queue) == (0, 0)
+
+
+async def test_what_was_taken_is_given_back_to_a_full_and_to_a_closed_queue(graph, session):
+    queue = af.FIFOQueue(2, [af.int32, af.string], [[], []])
+    puts, taken = queue.enqueue_many(([1, 2], ["a", "b"])), queue.dequeue()
+    one, more = queue.give_back((3, "c")), queue.give_back_many(([4, 5], ["d", "e"]))
+    close, size = queue.close(), queue.size()
+    await session.run(puts)
+    await session.run(one)
+    await session.run(close)
+    await session.run(more)
+    assert await session.run(size) == 5
+    assert [tuple(await session.run(taken)) for _ in range(5)] == list(enumerate([b"a", b"b", b"c", b"d", b"e"], 1))
+    with pytest.raises(af.errors.OutOfRangeError):
+        await session.run(taken)
+    with pytest.raises(ValueError, match="1 components were given"):
+        queue.give_back((3,))

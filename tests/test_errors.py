@@ -48,6 +48,8 @@ def test_an_error_names_the_task_unless_the_device_does():
     assert "op: 'recv' on /job:ps/task:0" in str(error)
     error.device = "/job:ps/task:0/device:CPU:0"
     assert str(error).count("/job:ps") == 1
+    error.device = "/job:another"
+    assert str(error).endswith("on /job:another")
 
 
 def test_a_passed_deadline_is_a_timeout_error_too():

@@ -130,7 +130,7 @@ def test_the_loss_of_the_readme_costs_what_it_says(tmp_path):
 
 @pytest.mark.real
 async def test_a_task_that_fails_is_named_and_the_others_end(monkeypatch):
-    nowhere = {"ps": ["nowhere", "no:where"], "worker": ["now:here", "here"]}
+    nowhere = {job: [f"203.0.113.1:{port}", f"203.0.113.2:{port}"] for job, port in (("ps", 7000), ("worker", 7001))}
     monkeypatch.setattr(replicas, "free_addresses", lambda sizes: nowhere)
     with pytest.raises(SystemExit, match=r"(ps|worker) [01] failed"):
         await replicas.launch(replicas.parse(["--workers", "2"]))

@@ -1,5 +1,6 @@
 """Files: names of this machine and URLs, errors that name the file, and nothing half written."""
 
+import errno
 import os
 import sys
 
@@ -40,6 +41,13 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=errno.errorcode.get)
+def test_a_file_for_which_there_is_no_room_exhausts_resources(tmp_path, number, monkeypatch):
+    monkeypatch.setattr(os, "replace", lambda *names: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
+    with pytest.raises(errors.ResourceExhaustedError, match=os.strerror(number)):
+        FILES.write(tmp_path / "a", b"new")
+
+
 def test_patterns_give_names_in_order_hidden_ones_too(tmp_path):
     for name in ("b1", "a1", "c2", ".h1"):
         (tmp_path / name).touch()
@@ -54,10 +62,12 @@ def test_patterns_give_names_in_order_hidden_ones_too(tmp_path):
     [
         ("nowhere/a", errors.NotFoundError, "there is no file"),
         (".", errors.FailedPreconditionError, "is a folder"),
+        ("file/a", errors.FailedPreconditionError, "what is above it is a file"),
         ("a\0b", errors.InvalidArgumentError, "null"),
     ],
 )
 def test_errors_name_the_file(tmp_path, name, error, says):
+    (tmp_path / "file").touch()
     with pytest.raises(error, match=says) as raised:
         FILES.read(f"{tmp_path}/{name}")
     assert str(tmp_path) in raised.value.message

@@ -196,6 +196,136 @@ async def test_replicas_that_train_in_step_send_their_gradients_so():
             np.testing.assert_array_equal(found, -(rounded[0] + rounded[1]) / 2)
 
 
+# What steps in vain leave
+
+
+def failing(devices):
+    """A gradient goes to the first device from the second; there the step fails, if that is wanted."""
+    server, worker = devices
+    with af.Graph().as_default() as graph:
+        with af.device(server):
+            weights = af.get_variable("weights", [4], initializer=af.zeros_initializer())
+        with af.device(worker):
+            fed = af.placeholder(af.float32, [4])
+            gradient = -fed
+        fine = af.placeholder(af.bool, [])
+        ((sent, _),) = af.train.compress_gradients([(gradient, weights)], "top_k:0.25", smallest=0)
+        with af.device(server):
+            arrived = af.identity(sent)
+            with af.control_dependencies([arrived]):
+                checked = af.Assert(fine, ["it fails"])
+            with af.control_dependencies([checked]):
+                applied = weights.assign_sub(arrived)
+        return SimpleNamespace(
+            graph=graph, fed=fed, fine=fine, train=applied.op, weights=weights, init=af.global_variables_initializer()
+        )
+
+
+async def weights_after_a_failure(session, model):
+    async def step(values, fine=True):
+        await session.run(model.train, {model.fed: values, model.fine: fine})
+
+    await session.run(model.init)
+    await step([4, 3, 0, 0])
+    for values in ([0, 0, 1, 0], [0, 0, 9, 0]):
+        with pytest.raises(af.errors.InvalidArgumentError, match="it fails"):
+            await step(values, fine=False)
+    for _ in range(3):
+        await step([0, 0, 0, 0])
+    return (await session.run(model.weights)).tolist()
+
+
+async def test_what_a_step_has_sent_that_fails_on_another_device_is_sent_again():
+    model = failing(LOCAL[:2])
+    async with af.Session(graph=model.graph, config=af.Config(device_count={"CPU": 2})) as session:
+        assert await weights_after_a_failure(session, model) == [4, 3, 0, 0]
+
+
+async def test_what_a_step_has_sent_that_fails_on_another_task_is_sent_again():
+    model = failing(["/job:ps/task:0", "/job:worker/task:0"])
+    async with (
+        cluster({"ps": 1, "worker": 1}) as simulated,
+        af.Session(simulated.target("worker", 0), graph=model.graph) as session,
+    ):
+        assert await weights_after_a_failure(session, model) == [4, 3, 0, 0]
+
+
+async def test_what_a_run_has_sent_that_is_cancelled_before_it_ends_elsewhere_is_sent_again():
+    with af.Graph().as_default() as graph:
+        with af.device("/job:ps/task:0"):
+            weights = af.get_variable("weights", [4], initializer=af.zeros_initializer())
+            queue = af.FIFOQueue(9, [af.bool], [[]])
+            go_on, arrivals = queue.enqueue(True), af.Variable(0)
+        with af.device("/job:worker/task:0"):
+            fed = af.placeholder(af.float32, [4])
+            ((sent, _),) = af.train.compress_gradients([(-fed, weights)], "top_k:0.25", smallest=0)
+        with af.device("/job:ps/task:0"):
+            with af.control_dependencies([sent]):
+                counted = arrivals.assign_add(1)
+            with af.control_dependencies([counted]):
+                waited = queue.dequeue()
+            with af.control_dependencies([waited]):
+                train = weights.assign_sub(sent).op
+        init = af.global_variables_initializer()
+    async with (
+        cluster({"ps": 1, "worker": 1}) as simulated,
+        af.Session(simulated.target("worker", 0), graph=graph) as session,
+    ):
+        await session.run(init)
+        await session.run([go_on, train], {fed: [4, 3, 0, 0]})
+        run = asyncio.ensure_future(session.run(train, {fed: [0, 0, 1, 0]}))
+        while await session.run(arrivals) < 2:
+            pass
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        for _ in range(3):
+            await session.run([go_on, train], {fed: [0, 0, 0, 0]})
+        assert (await session.run(weights)).tolist() == [4, 3, 0, 0]
+
+
+def backup(number):
+    """The graph of one of two replicas, of which the first to come makes a step: the gradient is minus what is fed."""
+    with af.Graph().as_default() as graph, af.container("backup"):
+        with af.device("/cpu:0"):
+            step = af.train.create_global_step()
+            weights = af.get_variable("weights", [4], initializer=af.zeros_initializer())
+        with af.device("/cpu:1"):
+            fed = af.placeholder(af.float32, [4])
+            pairs = af.train.compress_gradients([(-fed, weights)], "top_k:0.25", smallest=0)
+        optimizer = af.train.SyncReplicasOptimizer(af.train.GradientDescentOptimizer(1.0), 1, 2, task_index=number)
+        train = optimizer.apply_gradients(pairs, step)
+        return SimpleNamespace(
+            graph=graph, fed=fed, weights=weights, train=train, optimizer=optimizer,
+            init=af.global_variables_initializer(),
+        )  # fmt: skip
+
+
+async def test_what_a_gradient_has_sent_that_was_dropped_is_sent_again():
+    fast, slow = backup(0), backup(1)
+    config = af.Config(device_count={"CPU": 2})
+    async with (
+        af.Session(graph=fast.graph, config=config) as first,
+        af.Session(graph=slow.graph, config=config) as second,
+        af.train.Coordinator() as coord,
+    ):
+
+        async def step(values):
+            return (await second.run([slow.optimizer.accepted, slow.train], {slow.fed: values}))[0]
+
+        await first.run(fast.init)
+        await fast.optimizer.start(first, coord, is_chief=True)
+        await slow.optimizer.start(second, coord)
+        assert await step([4, 3, 0, 0])
+        for _ in range(2):
+            await first.run(fast.train, {fast.fed: [0, 0, 0, 0]})
+        assert not await step([0, 0, 1, 0])
+        for _ in range(3):
+            assert await step([0, 0, 0, 0])
+        assert (await second.run(slow.weights)).tolist() == [4, 3, 0, 0]
+        coord.request_stop()
+
+
 # What is marked
 
 

@@ -663,3 +663,20 @@ def test_a_graph_is_freed_with_its_last_reference():
     del graph
     gc.collect()
     assert freed() is None
+
+
+def test_an_undo_that_fails_does_not_end_up_in_later_transactions():
+    graph, undone = af.Graph(), []
+
+    def fail(undo):
+        with graph.transaction():
+            graph.on_failure(undo)
+            raise OSError("not built")
+
+    with pytest.raises(ZeroDivisionError):
+        fail(lambda: 1 / 0)
+    with pytest.raises(OSError, match="not built"):
+        fail(lambda: undone.append(1))
+    graph.on_failure(lambda: undone.append(2))
+    assert undone == [1]
+    assert not graph._journals

@@ -5,6 +5,8 @@ import contextlib
 import dataclasses
 import json
 import logging
+import re
+import socket
 import ssl
 
 import pytest
@@ -200,6 +202,7 @@ async def test_a_launch_is_entered_once():
         ({"worker": 0}, None, ValueError, "0 tasks of the job 'worker'"),
         ({"ps": -1, "worker": 1}, None, ValueError, "-1 tasks of the job 'ps'"),
         ({"worker": 1}, Config(ssl="certificates"), errors.FailedPreconditionError, "certificates in certificates"),
+        ({"worker": 1}, Config(token_file="nowhere"), errors.NotFoundError, "token file nowhere cannot be read"),
         ({"worker": 1}, Config(ssl=ssl.create_default_context()), TypeError, "ssl cannot be handed"),
         ({"worker": 1}, Config(cost_model=af.CostModel()), TypeError, "cost_model cannot be handed"),
     ],
@@ -212,6 +215,15 @@ def test_what_cannot_be_launched_is_refused_at_once(jobs, config, error, text):
 # Real processes
 
 
+def _has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
 @pytest.mark.real
 @pytest.mark.slow
 async def test_an_agent_has_a_task_that_ends_when_it_is_told_or_killed():
@@ -221,6 +233,30 @@ async def test_an_agent_has_a_task_that_ends_when_it_is_told_or_killed():
     assert await agent.stop() == ""
     assert await agent.watch() == "its process ended with status 0"
     assert await agent.stop() == ""
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+async def test_a_task_listens_at_an_address_of_ipv6_as_at_any_other():
+    agent = Agent()
+    address = await agent.reserve("::1")
+    assert re.fullmatch(r"\[::1\]:\d+", address)
+    order = Order({"worker": [address]}, "worker", 0, {}, "0123456789abcdef")
+    assert await agent.start(order) == "serving"
+    assert await agent.stop() == ""
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_a_task_that_may_not_be_says_so_in_one_line(capfd):
+    agent = Agent()
+    address = await agent.reserve("127.0.0.1")
+    order = Order({"worker": [address]}, "worker", 0, {}, "0123456789abcdef", "..x")
+    assert "'..x' is no name of a module" in await agent.start(order)
+    assert await agent.watch() == "its process ended with status 1"
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("aioflow: '..x' is no name of a module")
 
 
 @pytest.mark.real

@@ -51,6 +51,9 @@ FOUND = {
     "torchrun with parameter servers, and a port": (
         TORCHRUN | {"RANK": "0", "LOCAL_RANK": "0", "AIOFLOW_PS": "1", "AIOFLOW_PORT": "7000"},
         {"ps": ["a:7000"], "worker": ["a:7001", "b:7000", "b:7001"]}, "ps", 0),
+    "torchrun on hosts of which addresses are known": (
+        TORCHRUN | {"AIOFLOW_HOSTS": "fe80::1,[fe80::2]", "MASTER_ADDR": "fe80::1"},
+        {"worker": ["[fe80::1]:29501", "[fe80::1]:29502", "[fe80::2]:29501", "[fe80::2]:29502"]}, "worker", 3),
     "Open MPI": (OPENMPI, {"worker": ["a:2222", "a:2223", "b:2222", "b:2223"]}, "worker", 2),
     "Open MPI on one host": (
         {**OPENMPI, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
@@ -87,11 +90,29 @@ WRONG = {
     "no JSON": (EXPLICIT | {"AIOFLOW_CLUSTER": "{"}, "AIOFLOW_CLUSTER: it is not JSON"),
     "no cluster": (EXPLICIT | {"AIOFLOW_CLUSTER": "[]"}, "AIOFLOW_CLUSTER: a cluster is an object"),
     "one address twice": (EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x:1", "x:1"]}'}, "AIOFLOW_CLUSTER: .*one address"),
+    "no port in an address": (EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x"]}'}, "AIOFLOW_CLUSTER: .*'x' is no address"),
+    "a job twice": (
+        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x:1"], "a": ["y:1"]}'}, "AIOFLOW_CLUSTER: 'a' is there twice"),
+    "a task twice": (
+        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": {"1": "x:1", "1": "y:1"}}'}, "AIOFLOW_CLUSTER: '1' is there twice"),
+    "a task twice, spelled differently": (
+        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": {"1": "x:1", "01": "y:1"}}'}, "AIOFLOW_CLUSTER: 1 is there twice"),
     "no job": (EXPLICIT | {"AIOFLOW_JOB": ""}, "AIOFLOW_JOB is not set"),
     "another job": (EXPLICIT | {"AIOFLOW_JOB": "x"}, "AIOFLOW_JOB: there is no job 'x'; there are ps, worker"),
     "no task": (EXPLICIT | {"AIOFLOW_TASK": ""}, "AIOFLOW_TASK is not set"),
     "no number": (EXPLICIT | {"AIOFLOW_TASK": "-1"}, "AIOFLOW_TASK: it is a whole number, not '-1'"),
     "another task": (EXPLICIT | {"AIOFLOW_TASK": "2"}, "AIOFLOW_TASK: job 'worker' has no task 2; it has 0, 1"),
+    "a number of many digits": (
+        EXPLICIT | {"AIOFLOW_TASK": "9" * 5000}, r"AIOFLOW_TASK: it is a whole number, not '9{50,60}\.\.\."),
+    "TF_CONFIG with two tasks": (
+        {"TF_CONFIG": '{"cluster": {"a": ["x:1"]}, "task": {"type": "a", "index": 0}, "task": {}}'},
+        "TF_CONFIG: 'task' is there twice"),
+    "TF_CONFIG with an index of many digits": (
+        {"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": {"type": "ps", "index": "9" * 5000}})},
+        r"TF_CONFIG: its task has index '9{50,60}\.\.\.; job 'ps' has no such task"),
+    "TF_CONFIG with a number of many digits": (
+        {"TF_CONFIG": '{"cluster": {"a": ["x:1"]}, "task": {"type": "a", "index": ' + "9" * 5000 + "}}"},
+        "TF_CONFIG: .*digits"),
     "TF_CONFIG is no object": ({"TF_CONFIG": "1"}, "TF_CONFIG: it is not an object"),
     "TF_CONFIG without a task": ({"TF_CONFIG": json.dumps({"cluster": CLUSTER})}, "TF_CONFIG: it has no object 'task'"),
     "TF_CONFIG of an evaluator": (
@@ -104,6 +125,11 @@ WRONG = {
     "torchrun without its hosts": (TORCHRUN | {"AIOFLOW_HOSTS": ""}, "AIOFLOW_HOSTS: it is not set; .* the 2 hosts"),
     "torchrun with too few hosts": (TORCHRUN | {"AIOFLOW_HOSTS": "a"}, "it lists 1 hosts, and there are 2"),
     "torchrun with one host twice": (TORCHRUN | {"AIOFLOW_HOSTS": "a,a"}, "torchrun: .* have one address, a:29501"),
+    "torchrun with a host that is missing": (TORCHRUN | {"AIOFLOW_HOSTS": "a,"}, "AIOFLOW_HOSTS: '' is no host"),
+    "torchrun with a host that is none": (TORCHRUN | {"AIOFLOW_HOSTS": "a b,c"}, "AIOFLOW_HOSTS: 'a b' is no host"),
+    "torchrun with a first host that is none": (
+        TORCHRUN | {"AIOFLOW_HOSTS": "", "LOCAL_WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "a b"},
+        "torchrun: .*'a b:29501' is no address"),
     "torchrun, rank too high": (TORCHRUN | {"RANK": "4"}, "RANK: it is one of the numbers below 4, not '4'"),
     "torchrun, hosts that differ": (TORCHRUN | {"WORLD_SIZE": "5"}, "LOCAL_RANK: .*hosts must have as many"),
     "torchrun, no processes": (TORCHRUN | {"LOCAL_WORLD_SIZE": "0"}, "LOCAL_RANK: .*not '1'"),
@@ -111,15 +137,24 @@ WRONG = {
     "Open MPI, round robin": (OPENMPI | {"OMPI_COMM_WORLD_LOCAL_RANK": "1"}, "LOCAL_RANK: .*--map-by ppr:N:node"),
     "only parameter servers": (OPENMPI | {"AIOFLOW_PS": "4"}, "AIOFLOW_PS: it is one of the numbers below 4"),
     "no port": (OPENMPI | {"AIOFLOW_PORT": "65536"}, "AIOFLOW_PORT: it is one of the numbers below 65536"),
+    "a port that nobody can know": (OPENMPI | {"AIOFLOW_PORT": "0"}, "AIOFLOW_PORT: it is one of the numbers from 1"),
     "ports that end": (OPENMPI | {"AIOFLOW_PORT": "65535"}, "AIOFLOW_PORT: 65535 .* 2 processes"),
     "not by srun": (SLURM | {"SLURM_STEP_ID": ""}, "SLURM_STEP_ID: .*not started by srun"),
     "SLURM, no hosts": (SLURM | {"SLURM_STEP_NODELIST": ""}, "SLURM_STEP_NODELIST or SLURM_JOB_NODELIST .*not set"),
     "SLURM, bad hosts": (SLURM | {"SLURM_STEP_NODELIST": "a[1-"}, "SLURM_STEP_NODELIST: .*no list of hosts"),
     "SLURM, other counts": (SLURM | {"SLURM_STEP_NODELIST": "a"}, "SLURM_STEP_TASKS_PER_NODE: it is of 4 hosts"),
     "SLURM, bad counts": (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "2(x"}, "SLURM_STEP_TASKS_PER_NODE: '2.x' is no"),
+    "SLURM, counts that nobody has": (
+        SLURM | {"SLURM_STEP_TASKS_PER_NODE": "9" * 5000 + "(x1)"}, "SLURM_STEP_TASKS_PER_NODE: '9+' is no count"),
+    "SLURM, a step of many hosts": (
+        SLURM | {"SLURM_STEP_NODELIST": "a[1-99999][1-99999][1-99999]"}, "SLURM_STEP_NODELIST: .*more than 100000"),
+    "SLURM, numbers of many digits": (
+        SLURM | {"SLURM_STEP_NODELIST": "a[" + "9" * 5000 + "]"}, "SLURM_STEP_NODELIST: '9+' is no range of numbers$"),
     "SLURM, cyclic": (SLURM | {"SLURM_PROCID": "1"}, "SLURM_PROCID: .*--distribution=block"),
     "a Job without its size": (JOB | {"AIOFLOW_TASKS": ""}, "Indexed Job: the variable AIOFLOW_TASKS is not set"),
     "a Job with too few": (JOB | {"AIOFLOW_TASKS": "2"}, "JOB_COMPLETION_INDEX: it is 2, and AIOFLOW_TASKS says"),
+    "a Job with more than there can be": (JOB | {"AIOFLOW_TASKS": "9" * 12}, "AIOFLOW_TASKS: .*below 1000000"),
+    "a JobSet with more than there can be": (JOBSET | {"AIOFLOW_ROLES": "ps=" + "9" * 5000}, "AIOFLOW_ROLES: .*'ps=9"),
     "a Job with another name": (JOB | {"HOSTNAME": "pod-abc"}, "HOSTNAME: 'pod-abc' does not end in -2"),
     "a JobSet without roles": (JOBSET | {"AIOFLOW_ROLES": ""}, "JobSet: the variable AIOFLOW_ROLES is not set"),
     "a JobSet with bad roles": (JOBSET | {"AIOFLOW_ROLES": "ps=1,ps=2"}, "AIOFLOW_ROLES: .*'ps=2' is no part"),
@@ -147,6 +182,12 @@ def test_what_is_wrong_is_said_of_the_variable_by_name(variables, text):
 )
 def test_a_list_of_hosts_is_written_out(text, hosts):
     assert expand(text) == hosts
+
+
+def test_a_list_of_too_many_hosts_is_refused_before_it_is_written_out():
+    for text in ("a[1-99999],b[1-2]", "a[1-999][1-999]", "a[" + ",".join(["1-99999"] * 20_000) + "]"):
+        with pytest.raises(ValueError, match="more than 100000 hosts"):
+            expand(text)
 
 
 @pytest.mark.parametrize("text", ["", ",", "a,", "a,,b", "a[", "a]", "a[]", "a[x]", "a[2-1]", "a[1-9999999]", "a[[1]]"])

@@ -176,6 +176,19 @@ async def test_an_error_of_a_hook_when_the_session_is_made_leaves_nothing_open()
             pass
 
 
+async def test_a_session_is_entered_once():
+    _, _, _, train = counter()
+    hook = Told()
+    session = af.train.MonitoredSession(hooks=[hook])
+    async with session:
+        with pytest.raises(RuntimeError, match="entered once"):
+            await session.__aenter__()
+        await session.run(train)
+    with pytest.raises(RuntimeError, match="entered once"):
+        await session.__aenter__()
+    assert hook.calls == ["begin", "create", "before", "after", "end"]
+
+
 async def test_cancelling_a_run_leaves_the_session_usable():
     _, _, failing, train = counter()
     async with af.train.MonitoredSession() as session:

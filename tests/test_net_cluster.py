@@ -4,6 +4,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.net.cluster import ClusterSpec, Member, filtered
+from aioflow.net.server import Server
 
 PS, FIRST, SECOND = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:2"
 SPEC = ClusterSpec({"worker": {2: "c:3", 0: "b:2"}, "ps": ["a:1"]})
@@ -44,6 +45,21 @@ def test_equal_clusters_have_one_digest_whoever_writes_them_down():
 def test_what_is_no_cluster_is_refused(told, error, text):
     with pytest.raises(error, match=text):
         ClusterSpec(told)
+
+
+@pytest.mark.parametrize("index", [True, 0.0, "0", 1, -1, None])
+def test_a_task_that_is_none_of_the_clusters_has_no_address(index):
+    with pytest.raises(ValueError, match=f"job 'worker' has no task {index!r}; it has 0, 2"):
+        SPEC.task_address("worker", index)
+
+
+@pytest.mark.parametrize("address", ["a", "a:", ":1", "a b:1", "fe80::1:29501", "ws://a:1", "a:65536", "a:1/x"])
+def test_what_describes_a_real_cluster_has_a_host_and_a_port_for_each_task(address):
+    with pytest.raises(ValueError, match=r"task:1: .* is no address; write host:port"):
+        ClusterSpec.from_plain({"ps": {"0": "[fe80::1]:29501", "1": address}})
+    with pytest.raises(ValueError, match=r"task:1: .* is no address; write host:port"):
+        Server({"ps": ["b:1", address]}, "ps", 0)
+    assert ClusterSpec({"ps": [address]}).task_address("ps", 0) == address
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Tokens, what may be bound without one, and certificate authorities."""
 
 import copy
+import errno
+import os
 import pickle
 import stat
 
@@ -31,9 +33,14 @@ def test_a_token_is_read_from_a_file_or_from_the_environment(tmp_path):
 def test_what_is_no_token_is_refused_and_not_shown(tmp_path, secret):
     file = tmp_path / "token"
     file.write_text(secret)
-    with pytest.raises(errors.InvalidArgumentError, match="a token has at least 16 printable") as caught:
+    with pytest.raises(errors.InvalidArgumentError, match=f"{file}: a token has at least 16 printable") as caught:
         load_token(file, {})
     assert not secret or secret not in str(caught.value)
+
+
+def test_a_variable_that_holds_no_token_is_named():
+    with pytest.raises(errors.InvalidArgumentError, match=r"AIOFLOW_TOKEN: a token has at least 16 .* one has 5"):
+        load_token(None, {"AIOFLOW_TOKEN": "short"})
 
 
 def test_a_token_file_that_is_missing_is_named(tmp_path):
@@ -117,8 +124,57 @@ def test_names_are_names_of_files(folder, name, hosts):
 
 def test_a_certificate_without_an_authority_is_not_made(folder):
     folder.mkdir()
-    with pytest.raises(errors.NotFoundError, match="has no authority; make one by `aioflow ca init`"):
+    with pytest.raises(errors.NotFoundError, match=r"no authority, for ca\.pem is not there; make one by `aioflow"):
         issue(folder, "node", ["x"])
+    init(folder)
+    (folder / "ca.key").unlink()
+    with pytest.raises(errors.NotFoundError, match=r"no authority, for ca\.key is not there"):
+        issue(folder, "gpu", ["x"])
+
+
+@pytest.mark.parametrize("host", ["münchen", "", "a b", "-a", "a/b", "fe80::1::2"])
+def test_a_host_that_is_none_leaves_nothing_behind(folder, host):
+    with pytest.raises(errors.InvalidArgumentError, match="is no host: write a name in ASCII"):
+        init(folder, ["fine", host])
+    assert not folder.exists()
+    init(folder)
+    with pytest.raises(errors.InvalidArgumentError, match="is no host: write a name in ASCII"):
+        issue(folder, "gpu", [host])
+    assert sorted(file.name for file in folder.iterdir()) == ["ca.key", "ca.pem", "node.key", "node.pem"]
+
+
+@pytest.mark.parametrize("there", ["ca.key", "ca.pem", "node.key", "node.pem"])
+def test_an_authority_is_not_made_around_a_file_that_is_there(folder, there):
+    folder.mkdir()
+    (folder / there).write_text("it")
+    with pytest.raises(errors.AlreadyExistsError, match=f"{there} exists, and is left as it is"):
+        init(folder)
+    assert [(file.name, file.read_text()) for file in folder.iterdir()] == [(there, "it")]
+
+
+def test_an_authority_that_cannot_be_written_whole_is_removed_again(folder, monkeypatch):
+    def full(path, *arguments):
+        if path.name == "node.pem":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, *arguments)
+
+    opened = os.open
+    monkeypatch.setattr("aioflow.net.authority.os.open", full)
+    with pytest.raises(OSError, match="No space left"):
+        init(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_an_authority_whose_key_is_of_another_signs_nothing(folder, tmp_path):
+    init(folder)
+    init(tmp_path / "other")
+    (folder / "ca.key").write_bytes((tmp_path / "other" / "ca.key").read_bytes())
+    with pytest.raises(errors.InvalidArgumentError, match=r"ca\.key is not the key of ca\.pem"):
+        issue(folder, "gpu", ["x"])
+    (folder / "ca.key").write_text("no key")
+    with pytest.raises(errors.InvalidArgumentError, match=r"the authority in .* cannot be used"):
+        issue(folder, "gpu", ["x"])
+    assert not (folder / "gpu.key").exists()
 
 
 def test_certificates_that_are_missing_are_named(tmp_path):

@@ -61,10 +61,17 @@ async def test_whoever_shows_the_token_is_let_in():
         assert await works(network, listener.address)
 
 
-@pytest.mark.parametrize("token", [None, Token("another-horse-battery"), Token(SECRET + "x")])
-async def test_whoever_does_not_is_not(token):
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        (None, r"asks for a token, and none is set: AIOFLOW_TOKEN or Config\(token_file=\)"),
+        (Token("another-horse-battery"), "does not accept the token"),
+        (Token(SECRET + "x"), "does not accept the token"),
+    ],
+)
+async def test_whoever_does_not_is_not(token, text):
     async with serving(WebSocketNetwork(Token(SECRET))) as (listener, acceptor):
-        with pytest.raises(errors.UnauthenticatedError, match=f"{listener.address} does not accept the token"):
+        with pytest.raises(errors.UnauthenticatedError, match=f"{listener.address} {text}"):
             await WebSocketNetwork(token).dial(listener.address)
         assert acceptor.peers == {}
 

@@ -324,7 +324,10 @@ def nothing(value):
         ({"micro_batches": 0}, "micro_batches is a number of at least 1"),
         ({"micro_batches": 11}, "10 examples cannot be divided into 11 micro-batches"),
         ({"inputs": []}, "the first stage needs an input"),
-        ({"inputs": np.float64(1)}, "0 examples cannot be divided"),
+        ({"inputs": np.float64(1)}, "is a single number: inputs and labels have a row for each example"),
+        ({"labels": 3}, "is a single number: inputs and labels have a row for each example"),
+        ({"labels": LABELS[:9]}, "there are 10 inputs, and 9 labels: each has a row for each example"),
+        ({"inputs": [IMAGES, IMAGES[:9]]}, "there are 10 inputs, and 9 inputs: each has"),
         ({"loss": lambda outputs, labels: outputs}, r"the loss is a single number.*and not of shape"),
         ({}, "no stage uses a variable that is trained"),
     ],
@@ -337,6 +340,26 @@ def test_what_is_no_pipeline_is_refused_and_leaves_nothing(graph, changes, said)
     with pytest.raises(ValueError, match=said):
         af.train.pipeline(**given)
     assert graph.get_operations() == []
+
+
+async def test_labels_that_are_not_as_many_as_the_inputs_are_an_error_of_the_step():
+    model = pipelined(LOCAL, 4)
+    async with af.Session(graph=model.graph, config=THREE) as session:
+        await session.run(model.init)
+        with pytest.raises(errors.InvalidArgumentError, match="inputs and labels have a row for each example"):
+            await session.run(model.loss, {model.images: IMAGES, model.labels: LABELS[:9]})
+
+
+async def test_a_loss_may_need_no_labels():
+    def loss(outputs):
+        return af.reduce_mean(af.square(outputs))
+
+    several = af.train.pipeline([(place, layer(number)) for number, place in enumerate(LOCAL)], IMAGES, None, loss, 4)
+    whole = loss(several.outputs[0])
+    async with af.Session(config=THREE) as session:
+        await session.run(af.global_variables_initializer())
+        found, expected = await session.run([several.loss, whole])
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 async def test_fewer_examples_than_micro_batches_are_an_error_of_the_step():

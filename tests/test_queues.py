@@ -585,3 +585,35 @@ def test_a_shuffled_store_takes_each_as_often():
         store.put_back([taken])
     chi_squared = ((counts - 2000) ** 2 / 2000).sum()
     assert chi_squared < 40
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_what_is_given_back_is_in_a_full_and_in_a_closed_queue_at_once(kind):
+    queue = queue_of(kind, capacity=1, capacity_bytes=8)
+    await queue.put(np.int64(1))
+    waiting = asyncio.ensure_future(queue.put(np.int64(2)))
+    await turns()
+    queue.give_back([(np.int64(1),), (np.int64(1),)])
+    assert queue.size == 3
+    assert [await queue.take() for _ in range(2)] == [(1,)] * 2
+    await turns()
+    assert not waiting.done()
+    assert await queue.take() == (1,)
+    await waiting
+    queue.close_nowait()
+    assert await queue.take() == (2,)
+    queue.give_back([(np.int64(2),)])
+    assert await queue.take() == (2,)
+    with pytest.raises(errors.OutOfRangeError):
+        await queue.take()
+    queue.release()
+    with pytest.raises(errors.CancelledError, match="is gone"):
+        queue.give_back([(np.int64(2),)])
+
+
+async def test_who_waits_to_take_is_served_of_what_is_given_back():
+    queue = queue_of(capacity=1)
+    taking = asyncio.ensure_future(queue.take_many(2))
+    await turns()
+    queue.give_back([(1,), (2,)])
+    assert await taking == [(1,), (2,)]

@@ -50,6 +50,7 @@ NEEDS_SESSION = {
     "*run_counts": "it tells or changes how often operations ran in a session",
     "barrier*": "it puts together what several steps insert",
     "lossy_encode_top_k": "it keeps from step to step what it leaves out",
+    "lossy_keep": "it decides what is kept from step to step",
     "lossy_residual": "it keeps from step to step what is left out",
     "map_*stag*": "it keeps what a step puts for another",
     "map_clear": "it keeps what a step puts for another",

@@ -209,6 +209,34 @@ def test_a_step_that_was_applied_in_part_is_not_applied_again_and_training_does_
     assert quorum.admit(0) == 0
 
 
+def test_who_waits_for_a_step_that_nobody_is_there_to_apply_is_told_why():
+    quorum = opened(2, 2)
+    ticket, _ = announced(quorum, 0, 1)
+    quorum.lead(1)
+    quorum.fail(0, "it does not lead")
+    quorum.fail(1, "no disk")
+    quorum.lose(1)
+    assert quorum.settle(ticket) is None
+    quorum.leave(0)
+    with pytest.raises(errors.AbortedError, match=r"step 0 is not applied, for no replica is there any more \(no disk"):
+        quorum.settle(ticket)
+    quorum.admit(0)
+    quorum.join(0)
+    assert quorum.settle(ticket) is None
+    with pytest.raises(errors.AbortedError, match=r"did not finish \(no disk\): restore"):
+        quorum.confirm(0, 1)
+
+
+def test_a_leader_that_leaves_in_good_order_may_wait_for_the_step_that_it_applies():
+    quorum = opened(1, 1)
+    (ticket,) = announced(quorum, 0)
+    quorum.lead(0)
+    quorum.leave(0)
+    assert quorum.settle(ticket) is None
+    quorum.finish(0)
+    assert quorum.settle(ticket) is True
+
+
 def test_a_global_step_that_somebody_else_changes_is_an_error():
     quorum = opened(1, 1)
     announced(quorum, 0)
@@ -475,3 +503,28 @@ def test_what_is_not_there_is_not_taken_and_nothing_is_taken_twice():
     assert shares.take(2, [ticket]) == [np.float32(1)]
     with pytest.raises(errors.AbortedError, match="taken before"):
         shares.take(2, [ticket])
+
+
+@pytest.mark.parametrize(
+    ("shares", "gradient", "what"),
+    [
+        (DenseShares("tested", spec(dtypes.float32, 3)), np.zeros(4), r"shape \[3\], not \[4\]"),
+        (DenseShares("tested", spec(dtypes.float32, 3)), np.zeros(()), r"shape \[3\], not \[\]"),
+        (DenseShares("tested", spec(dtypes.float32, 3)), np.zeros((1, 3)), r"shape \[3\], not \[1, 3\]"),
+        (RowShares("tested", spec(dtypes.float32, 4, 2)), Rows(np.array([1, 4]), np.zeros((2, 2))), "index 4 is out"),
+        (RowShares("tested", spec(dtypes.float32, 4, 2)), Rows(np.array([-1]), np.zeros((1, 2))), "index -1 is out"),
+        (RowShares("tested", spec(dtypes.float32, None, 2)), Rows(np.array([-9]), np.zeros((1, 2))), "index -9 is out"),
+        (RowShares("tested", spec(dtypes.float32, 4, 2)), Rows(np.array([1]), np.zeros((2, 2))), r"1 rows .* \[1, 2\]"),
+    ],
+)
+def test_a_gradient_that_does_not_fit_the_variable_is_not_stored(shares, gradient, what):
+    with pytest.raises(errors.InvalidArgumentError, match=what):
+        shares.put(Ticket(0, 0, 1), lambda: gradient)
+    assert shares.stored == []
+
+
+def test_a_gradient_fits_a_variable_of_which_less_is_known():
+    dense, rows = DenseShares("tested", Spec(dtypes.float32)), RowShares("tested", spec(dtypes.float32, None, None))
+    dense.put(Ticket(0, 0, 1), lambda: np.zeros(4))
+    rows.put(Ticket(0, 0, 1), lambda: Rows(np.array([1 << 40]), np.zeros((1, 2))))
+    assert dense.stored == rows.stored == [Ticket(0, 0, 1)]

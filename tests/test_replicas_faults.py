@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from cluster_runs import every_fourth_seed, survives, together
+from cluster_runs import every_seed, survives, together
 
 import aioflow as af
 from aioflow import errors
@@ -18,9 +18,11 @@ REPLICAS = 3
 CLIENTS = tuple(f"client{index}" for index in range(REPLICAS))
 SPEC = {"ps": 2, "worker": REPLICAS}
 CLUSTER = {job: [f"{job}{index}" for index in range(count)] for job, count in SPEC.items()}
-WEATHER = Chaos(seconds=1.5, lasting=(0.05, 1.0), spared=("ps0", "ps1", *CLIENTS))
+WEATHER = Chaos(seconds=1.0, lasting=(0.05, 1.0), spared=("ps0", "ps1", *CLIENTS))
 STEPS = 1
 """So many steps each replica takes after all is well again."""
+PAUSE = 0.5
+"""Seconds after which a replica that lost its session opens another."""
 
 
 class Model:
@@ -166,7 +168,7 @@ class Job:
                 taken = await self.session(replica, taken)
             except errors.OpError as error:
                 self.damaged |= "restore the variables" in str(error)
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(PAUSE)
 
     async def session(self, replica, taken):
         """One session, as long as nobody is lost."""
@@ -220,12 +222,12 @@ async def trains(run, required):
         np.testing.assert_array_equal(one, other)
 
 
-@every_fourth_seed
+@every_seed
 def test_replicas_in_step_come_to_the_last_bit_to_what_one_process_does_whoever_is_lost(seeds):
     survives(seeds, functools.partial(trains, required=REPLICAS), spec=SPEC, chaos=WEATHER, clients=CLIENTS)
 
 
-@every_fourth_seed
+@every_seed
 def test_with_backup_workers_each_step_is_of_the_first_gradients_and_of_no_others(seeds):
     survives(seeds, functools.partial(trains, required=REPLICAS - 1), spec=SPEC, chaos=WEATHER, clients=CLIENTS)
 
@@ -284,7 +286,7 @@ class Race:
             try:
                 taken = await self.session(run, replica, taken)
             except errors.OpError:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(PAUSE)
 
     async def session(self, run, replica, taken):
         limit = af.RunOptions(timeout=10.0)
@@ -313,7 +315,7 @@ async def races(run, bound, race):
     assert max(race.measured) <= bound
 
 
-@every_fourth_seed
+@every_seed
 def test_no_gradient_is_staler_than_the_bound_and_nobody_waits_for_who_is_lost(seeds):
     for seed in seeds:
         bound = seed % 4

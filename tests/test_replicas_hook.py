@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.replication.quorum import Reason
+from aioflow.replication.quorum import Dropped, Reason
 from aioflow.testing import Gate, cluster
+from aioflow.train.replicas_hook import ReplicasHook
 
 REPLICAS = 3
 SPEC = {"ps": 1, "worker": REPLICAS}
@@ -71,6 +72,70 @@ async def test_replicas_with_more_and_less_data_train_to_the_end_of_theirs(make)
     async with simulated_cluster() as simulated:
         seen = await asyncio.gather(*[each.work(simulated, 2 + 2 * each.index) for each in replicas])
     assert seen[-1] >= 5
+
+
+class Scripted:
+    """A replica of which there is a list of drops."""
+
+    task_index, next_step = 0, None
+
+    def __init__(self, *drops):
+        self.drops = list(drops)
+        self.number = af.placeholder(af.int64, [])
+        self.asked = self.number * 1
+
+    async def start(self, session, coord, is_chief):
+        return None
+
+    def dropped_args(self, since):
+        return af.train.SessionRunArgs(self.asked, {self.number: since})
+
+    def dropped_of(self, found):
+        return [drop for drop in self.drops if drop.number > int(found)]
+
+
+async def test_a_drop_is_reported_once_however_often_training_recovers_and_of_this_training_alone():
+    def drop(number, step):
+        return Dropped(number, 0, step, 1, Reason.LATE)
+
+    lost = []
+
+    class Losing(af.train.SessionRunHook):
+        def before_run(self, run_context):
+            if lost:
+                raise lost.pop()
+
+    with af.Graph().as_default():
+        train = af.no_op()
+        told, replica = [], Scripted(drop(1, 5))
+        hook = ReplicasHook(replica, is_chief=True, on_dropped=told.append)
+        async with af.train.MonitoredSession(hooks=[hook, Losing()]) as session:
+            await session.run(train)
+            assert told == [], "it was dropped before"
+            replica.drops.append(drop(2, 9))
+            await session.run(train)
+            lost.append(af.errors.UnavailableError("gone"))
+            replica.drops.append(drop(3, 11))
+            await session.run(train)
+            assert told == [drop(2, 9), drop(3, 11)]
+            lost.append(af.errors.UnavailableError("gone, and with it who counts"))
+            replica.drops = [drop(1, 6), drop(2, 7), drop(3, 8)]
+            await session.run(train)
+        assert told == [drop(2, 9), drop(3, 11), drop(1, 6), drop(2, 7), drop(3, 8)]
+        assert len(session.recoveries) == 2
+
+
+async def test_a_replica_waits_for_its_chief_to_open_training_no_longer_than_for_the_session():
+    chief, worker = Replica(0, in_step(2)), Replica(1, in_step(2))
+    async with simulated_cluster() as simulated:
+        with chief.graph.as_default():
+            without_hook = af.train.MonitoredTrainingSession(simulated.target("worker", 0, "client0"))
+        async with without_hook:
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(af.errors.DeadlineExceededError, match="ReplicasHook was not done") as caught:
+                await worker.work(simulated, 1)
+            assert 30 <= asyncio.get_running_loop().time() - began < 31.5
+    assert "waits to admit replica 1" in str(caught.value)
 
 
 async def test_a_worker_that_dies_is_not_waited_for_longer_than_it_takes_to_notice():

@@ -147,6 +147,42 @@ async def test_a_step_does_not_wait_for_a_backup_worker_whose_gradient_is_report
         assert again == [1]
 
 
+@pytest.mark.parametrize("closed", [False, True], ids=["full", "closed"])
+async def test_examples_of_a_dropped_gradient_are_given_back_to_a_queue_that_is_full_or_closed(closed):
+    computing = Gate()
+
+    async def slowly(x):
+        await computing.wait()
+        return x
+
+    first, second = Replica(0, 2, 3), Replica(1, 2, 3)
+    with af.Graph().as_default() as graph, af.container("models"):
+        model = Model()
+        queue = af.FIFOQueue(1, [af.float32], [[3]])
+        put, taken, close = queue.enqueue(np.arange(3, dtype=np.float32)), queue.dequeue(), queue.close()
+        opt = af.train.SyncReplicasOptimizer(adam(), 2, 3, task_index=2)
+        gradients = opt.compute_gradients(af.reduce_sum(waiting(taken, slowly) * model.weights), [model.weights])
+        train = opt.apply_gradients(gradients, model.step, requeue=lambda: queue.give_back(taken))
+        size = queue.size()
+    async with (
+        first.part() as one,
+        second.part() as two,
+        af.Session(graph=graph) as three,
+        af.train.Coordinator() as coord,
+    ):
+        await opt.start(three, coord)
+        await three.run(put)
+        late = asyncio.create_task(three.run([opt.accepted, train]))
+        await computing.arrived()
+        await three.run(close if closed else put)
+        await asyncio.gather(one.run(first.train, first.fed(0)), two.run(second.train, second.fed(0)))
+        computing.open()
+        assert not (await late)[0]
+        for _ in range(1 if closed else 2):
+            np.testing.assert_array_equal(await three.run(taken), [0, 1, 2])
+        assert await three.run(size) == 0
+
+
 async def test_replicas_run_out_of_data_one_after_the_other_and_nobody_waits_for_who_has_none():
     replicas = [Replica(index, None, 3) for index in range(3)]
 
@@ -324,6 +360,28 @@ async def test_without_a_bound_staleness_is_measured_and_nobody_waits():
     assert max(found) == 8
 
 
+async def test_of_several_runs_of_a_replica_at_once_one_is_applied_and_the_others_say_why_not():
+    computing = Gate()
+
+    async def slowly(loss):
+        await computing.wait()
+        return loss
+
+    replica = Free(0, 0, slowly)
+    async with af.Session(graph=replica.graph) as session, af.train.Coordinator() as coord:
+        await session.run(replica.init)
+        await replica.opt.start(session, coord)
+        first = asyncio.create_task(session.run([replica.opt.staleness, replica.train], replica.fed(0)))
+        await computing.arrived()
+        with pytest.raises(af.errors.FailedPreconditionError, match="one step at a time"):
+            await session.run(replica.train, replica.fed(1))
+        computing.open()
+        assert (await first)[0] == 0
+        assert await session.run(replica.model.step) == 1
+        await session.run(replica.train, replica.fed(1))
+        assert await session.run(replica.model.step) == 2
+
+
 # In one graph, and in several runs
 
 
@@ -353,6 +411,52 @@ async def test_gradients_of_micro_batches_come_to_the_last_bit_to_what_one_run_d
                                        for key, value in zip(pair, batch, strict=True)})  # fmt: skip
         same(await session.run(model.variables), await reference.run(other.variables))
         assert await session.run(model.step) == 4
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+async def test_a_run_that_fails_to_apply_what_was_added_up_can_be_run_again(sparse):
+    class Fails(af.train.GradientDescentOptimizer):
+        def apply_gradients(self, grads_and_vars, *args, **kwargs):
+            with af.control_dependencies([gradient for gradient, _ in grads_and_vars]):
+                checked = af.Assert(fine, ["it fails"])
+            with af.control_dependencies([checked]):
+                pairs = [(af.identity(gradient), variable) for gradient, variable in grads_and_vars]
+            return super().apply_gradients(pairs, *args, **kwargs)
+
+    with af.Graph().as_default() as graph:
+        weights, step = af.Variable(np.zeros([3, 1], np.float32)), af.train.get_or_create_global_step()
+        fed, fine = af.placeholder(af.float32, [3, 1]), af.placeholder(af.bool, [])
+        opt = af.train.GradientAccumulationOptimizer(Fails(1.0))
+        gradient = af.IndexedSlices(fed, af.constant([0, 1, 1])) if sparse else af.identity(fed)
+        train = opt.apply_gradients([(gradient, weights)], step)
+        init = [af.global_variables_initializer(), af.local_variables_initializer()]
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        for _ in range(2):
+            await session.run(opt.accumulate_op, {fed: [[1], [2], [3]]})
+            for _ in range(2):
+                with pytest.raises(af.errors.InvalidArgumentError, match="it fails"):
+                    await session.run(train, {fed: [[5], [6], [7]], fine: False})
+            await session.run(train, {fed: [[5], [6], [7]], fine: True})
+        expected = [-6, -18, 0] if sparse else [-6, -8, -10]
+        assert np.ravel(await session.run(weights)).tolist() == expected
+
+
+async def test_narrow_gradients_are_added_up_as_float32():
+    with af.Graph().as_default() as graph:
+        weights, rows = (af.Variable(np.zeros([2, 1], np.float16)) for _ in range(2))
+        fed = af.placeholder(af.float16, [2, 1])
+        opt = af.train.GradientAccumulationOptimizer(af.train.GradientDescentOptimizer(1.0))
+        pairs = [(af.identity(fed), weights), (af.IndexedSlices(fed, af.constant([1, 0])), rows)]
+        train = opt.apply_gradients(pairs, af.train.get_or_create_global_step())
+        init = [af.global_variables_initializer(), af.local_variables_initializer()]
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        for _ in range(2):
+            await session.run(opt.accumulate_op, {fed: [[40000], [1]]})
+        await session.run(train, {fed: [[40000], [4]]})
+        found = await session.run([weights, rows])
+        assert [np.ravel(each).tolist() for each in found] == [[-40000, -2], [-2, -40000]]
 
 
 async def test_each_replica_may_give_several_gradients_to_a_step():
@@ -464,3 +568,94 @@ async def test_no_step_is_applied_while_a_step_boundary_is_held(tmp_path):
         assert await session.run(replica.model.step) == 1
         path = await saver.save(session, tmp_path / "model.ckpt")
         assert af.train.load_variable(path, "global_step") == 1
+
+
+class Given:
+    """A replica whose gradients are of rows that are fed; the rate may be, too."""
+
+    def __init__(self, index, total, rate_is_fed=False, times=1):
+        with af.Graph().as_default() as self.graph, af.container("models"):
+            self.step = af.train.get_or_create_global_step()
+            self.table = af.Variable(np.zeros((4, 2), np.float32), name="table")
+            self.rows = af.placeholder(af.int32, [None])
+            rate = af.placeholder(af.float32, [], name="rate") if rate_is_fed else 1.0
+            sgd = af.train.GradientDescentOptimizer(rate)
+            self.opt = af.train.SyncReplicasOptimizer(sgd, total, total, task_index=index)
+            pairs = [(af.IndexedSlices(af.ones([1, 2]), self.rows), self.table)] * times
+            self.train = self.opt.apply_gradients(pairs, self.step)
+            self.init = af.global_variables_initializer()
+        self.index = index
+
+    async def begin(self, session, coord):
+        """It takes part; 0 is the chief."""
+        if self.index == 0:
+            await session.run(self.init)
+        await self.opt.start(session, coord, is_chief=self.index == 0)
+
+
+async def test_an_update_that_cannot_be_applied_fails_the_run_of_its_replica_and_no_other():
+    found = []
+
+    async def work(replica, last):
+        async with af.Session(graph=replica.graph) as session, af.train.Coordinator() as coord:
+            await replica.begin(session, coord)
+            for row in (1, 2, last):
+                await session.run(replica.train, {replica.rows: [row]})
+            found.append(await session.run(replica.step))
+
+    first, second = await asyncio.gather(work(Given(0, 2), 3), work(Given(1, 2), 4), return_exceptions=True)
+    assert (first, found) == (None, [3])
+    with pytest.raises(af.errors.InvalidArgumentError, match=r"index 4 is out of range for a gradient of .*table"):
+        raise second
+
+
+async def test_a_replica_alone_whose_step_cannot_be_applied_ends_with_the_reason():
+    alone, training = Given(0, 1, rate_is_fed=True), []
+
+    async def work(session):
+        async with af.train.Coordinator() as coord:
+            await alone.begin(session, coord)
+            training.append(asyncio.create_task(session.run(alone.train, {alone.rows: [1]})))
+            await coord.wait_for_stop()
+
+    async with af.Session(graph=alone.graph) as session:
+        with pytest.raises(af.errors.InvalidArgumentError, match="rate"):
+            await work(session)
+        with pytest.raises(af.errors.AbortedError, match=r"no replica is there any more .*rate"):
+            await training[0]
+
+
+async def test_gradients_of_one_variable_that_come_in_two_pairs_are_both_applied():
+    replica = Given(0, 1, times=2)
+    async with af.Session(graph=replica.graph) as session, af.train.Coordinator() as coord:
+        await replica.begin(session, coord)
+        await session.run(replica.train, {replica.rows: [3]})
+        np.testing.assert_array_equal((await session.run(replica.table))[:, 0], [0, 0, 0, -2])
+
+
+def test_gradients_that_could_not_be_applied_leave_the_graph_and_the_error_as_they_are():
+    def broken():
+        raise OSError("no queue")
+
+    def then_fails(graph, build):
+        with graph.transaction():
+            build()
+            broken()
+
+    with af.Graph().as_default() as graph:
+        model = Model()
+        loss, _ = model.tower()
+        gradients = [(loss, af.Variable(0.0))]
+        sgd = af.train.GradientDescentOptimizer(0.1)
+        sync = af.train.SyncReplicasOptimizer(sgd, 1)
+        several = af.train.GradientAccumulationOptimizer(af.train.SyncReplicasOptimizer(sgd, 1))
+        before = graph.as_graph_def(), graph.get_all_collection_keys()
+        for opt in (sync, several, sync, several):
+            with pytest.raises(OSError, match="no queue"):
+                opt.apply_gradients(gradients, model.step, requeue=broken)
+            assert (graph.as_graph_def(), graph.get_all_collection_keys()) == before
+        with pytest.raises(OSError, match="no queue"):
+            then_fails(graph, lambda: af.train.AsyncReplicasOptimizer(sgd).apply_gradients(gradients, model.step))
+        assert (graph.as_graph_def(), graph.get_all_collection_keys()) == before
+        train = sync.apply_gradients(gradients, model.step)
+        assert graph.get_collection(af.GraphKeys.TRAIN_OP) == [train]

@@ -28,6 +28,8 @@ class Race:
         self.states = dict.fromkeys(range(replicas), "reading")
         self.applied = 0
         self.sees = {}
+        self.tickets = {}
+        self.numbers = {}
         self.stale = {}
         self.largest = 0
 
@@ -38,17 +40,20 @@ class Race:
                 if self.turns.read(replica) is None:
                     return False
                 self.sees[replica] = self.applied
+                self.tickets[replica] = self.turns.begin(replica)
                 self.states[replica] = "computing"
             case "computing":
-                if self.turns.apply(replica) is None:
+                number = self.turns.apply(replica, self.tickets[replica])
+                if number is None:
                     return False
+                self.numbers[replica] = number
                 self.states[replica] = "allowed"
             case "allowed":
                 self.stale[replica] = self.applied - self.sees[replica]
                 self.applied += 1
                 self.states[replica] = "updated"
             case "updated":
-                measured = self.turns.finish(replica)
+                measured = self.turns.finish(replica, self.numbers[replica])
                 assert measured >= self.stale[replica]
                 self.largest = max(self.largest, measured)
                 self.states[replica] = "reading"
@@ -90,9 +95,39 @@ def test_whoever_is_too_far_ahead_waits_for_the_slowest():
     assert race.advance(0)
 
 
-def test_who_has_not_read_cannot_update():
-    with pytest.raises(errors.FailedPreconditionError, match="replica 3 has not begun"):
-        Turns(1).apply(3)
+def test_who_has_not_read_cannot_begin():
+    with pytest.raises(errors.FailedPreconditionError, match=r"replica 3 cannot begin .* local_step_init_op"):
+        Turns(1).begin(3)
+
+
+def test_what_a_replica_has_read_is_good_for_one_gradient():
+    turns = Turns(0)
+    turns.read(0)
+    ticket = turns.begin(0)
+    with pytest.raises(errors.FailedPreconditionError, match="one step at a time"):
+        turns.begin(0)
+    number = turns.apply(0, ticket)
+    with pytest.raises(errors.FailedPreconditionError, match="one step at a time"):
+        turns.begin(0)
+    assert turns.finish(0, number) == 0
+    turns.read(0)
+    assert turns.begin(0) > ticket
+
+
+def test_a_run_that_is_still_there_when_its_replica_begins_anew_updates_nothing():
+    turns = Turns(0)
+    turns.read(0)
+    ticket = turns.begin(0)
+    turns.read(0)
+    again = turns.begin(0)
+    with pytest.raises(errors.AbortedError, match="begun anew"):
+        turns.apply(0, ticket)
+    number = turns.apply(0, again)
+    turns.read(0)
+    later = turns.apply(0, turns.begin(0))
+    with pytest.raises(errors.AbortedError, match="begun anew"):
+        turns.finish(0, number)
+    assert turns.finish(0, later) == 0
 
 
 async def test_who_is_too_far_ahead_goes_on_when_the_slow_one_is_gone():
@@ -102,7 +137,7 @@ async def test_who_is_too_far_ahead_goes_on_when_the_slow_one_is_gone():
     ahead = await waits(live.read(1))
     slow.cancel()
     assert await ahead == 0
-    assert await live.apply(1) == 0
-    assert live.turns.finish(1) == 0
+    assert await live.apply(1, live.turns.begin(1)) == 0
+    assert live.turns.finish(1, 0) == 0
     with pytest.raises(errors.AbortedError, match="replica 1 was taken for lost"):
-        live.turns.finish(1)
+        live.turns.finish(1, 0)

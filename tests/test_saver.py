@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from saver_model import Model, entries, saved_step
 
 import aioflow as af
-from aioflow.checkpoint import Checkpoint
+from aioflow.checkpoint import Checkpoint, Draft
 
 SAFE = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
 
@@ -28,7 +29,8 @@ async def test_what_was_saved_is_restored_by_a_session_that_initialized_nothing(
         path = await model.saver.save(session, tmp_path / "model.ckpt", model.steps)
         await session.run(model.train)
     assert path == str(tmp_path / "model.ckpt-1")
-    assert Checkpoint.open(path).facts == {"mode": mode, "global_step": 1}
+    moment = {"step_boundary": True} if mode == "consistent" else {}
+    assert Checkpoint.open(path).facts == {"mode": mode, "global_step": 1, **moment}
     async with model.session() as session:
         await model.saver.restore(session, path)
         assert await model.at(session) == 1
@@ -118,11 +120,11 @@ async def test_variables_are_saved_and_restored_under_the_names_that_are_given(t
     assert [value.tolist() for value in values] == [[0.0, 0.0], [3.0]]
 
 
-def rows(*counts):
+def rows(*counts, **options):
     """A table that lies in parts of so many rows, all zero, and what saves it."""
     with af.Graph().as_default() as graph:
         parts = [af.Variable(np.zeros((count, 2), np.float32), name=f"part_{i}") for i, count in enumerate(counts)]
-        saver = af.train.Saver({"table": parts})
+        saver = af.train.Saver({"table": parts}, **options)
     return graph, parts, saver
 
 
@@ -159,6 +161,27 @@ async def test_a_tensor_of_another_shape_is_restored_only_if_that_is_asked_for(t
     async with af.Session(graph=graph) as session:
         await saver.restore(session, path)
         assert (await session.run(variable)).tolist() == [1.0] * 6
+
+
+async def test_a_tensor_of_another_shape_is_not_restored_into_variables_that_hold_its_rows(tmp_path):
+    with af.Graph().as_default() as graph:
+        flat = af.Variable(np.ones(4, np.float32))
+        saver = af.train.Saver({"table": flat})
+    async with af.Session(graph=graph) as session:
+        await session.run(flat.initializer)
+        path = await saver.save(session, tmp_path / "table")
+    graph, _, saver = rows(1, 1, reshape=True)
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(af.errors.InvalidArgumentError, match=r"nothing was: 'table' has the shape \[4\]"):
+            await saver.restore(session, path)
+
+
+@pytest.mark.parametrize("values", [(["a"], ["b"]), ([1.0], [2])], ids=["texts", "two dtypes"])
+def test_rows_that_no_checkpoint_can_hold_are_refused_when_the_saver_is_built(values):
+    with af.Graph().as_default():
+        parts = [af.Variable(value) for value in values]
+        with pytest.raises(ValueError, match="parts of 'table' are of one dtype and no texts"):
+            af.train.Saver({"table": parts})
 
 
 # Some variables
@@ -333,6 +356,57 @@ async def test_the_last_checkpoints_stay_and_older_ones_go(tmp_path):
         await later.save(session, tmp_path / "model", 5)
     assert entries(tmp_path) == ["model-5"]
     assert not af.train.checkpoint_exists(paths[3])
+
+
+async def test_what_leads_to_a_checkpoint_that_is_kept_is_not_deleted(tmp_path):
+    model = Model(max_to_keep=1)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "runs")
+    async with model.session() as session:
+        await session.run(model.init)
+        for folder in ("runs", "link", "link/../runs"):
+            path = await model.saver.save(session, f"{tmp_path}/{folder}/model", 1)
+            assert saved_step(path) == 0
+        model.saver.recover_last_checkpoints([f"{tmp_path}/link/model-1"])
+        await model.saver.save(session, tmp_path / "runs" / "model", 2)
+    assert entries(tmp_path / "runs") == ["model-2"]
+
+
+async def test_a_draft_of_another_process_is_swept_when_nothing_was_written_in_it_for_an_hour(tmp_path, monkeypatch):
+    model, hidden = Model(), [".model-7.other.draft"]
+    Draft(tmp_path / "model-7", "other").write_shard(0, 1, {"a": np.zeros(2)})
+    async with model.session() as session:
+        await session.run(model.init)
+        await model.saver.save(session, tmp_path / "model", 1)
+        assert entries(tmp_path) == [*hidden, "model-1"]
+        await model.saver.save(session, tmp_path / "best", 1)
+        later = time.time() + 3660
+        monkeypatch.setattr(time, "time", lambda: later)
+        await model.saver.save(session, tmp_path / "best", 2)
+        assert entries(tmp_path) == [*hidden, "best-1", "best-2", "model-1"]
+        await model.saver.save(session, tmp_path / "model", 2)
+    assert entries(tmp_path) == ["best-1", "best-2", "model-1", "model-2"]
+
+
+async def test_a_restart_deletes_neither_what_is_to_stay_for_ever_nor_what_others_have_saved(tmp_path, monkeypatch):
+    async def train(seconds, **options):
+        model = Model(**options)
+        with model.graph.as_default():
+            best, manager = af.train.Saver(max_to_keep=0, name="best"), af.train.SessionManager()
+        async with await manager.prepare_session("", model.init, model.saver, tmp_path) as session:
+            for _ in range(6):
+                await session.run(model.train)
+                now[0] += seconds
+                await model.saver.save(session, tmp_path / "model", model.steps)
+            await best.save(session, tmp_path / "best", model.steps)
+
+    now = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    await train(1200, max_to_keep=2, keep_checkpoint_every_n_hours=1)
+    assert entries(tmp_path) == ["best-6", "model-4", "model-5", "model-6"]
+    now[0] += 3600
+    await train(1, max_to_keep=3)
+    assert entries(tmp_path) == ["best-12", "best-6", "model-10", "model-11", "model-12", "model-4"]
 
 
 @pytest.mark.parametrize(("pad", "name"), [(False, "model-7"), (True, "model-00000007")])

@@ -183,6 +183,21 @@ async def test_random_numbers_go_on_where_they_were(tmp_path):
     assert first != expected[:2]
 
 
+def test_the_log_says_whose_state_checkpoints_do_not_have(caplog):
+    with af.Graph().as_default():
+        af.train.create_global_step()
+        af.FIFOQueue(9, [af.int32], shapes=[[]])
+        af.train.Saver(state=True)
+        assert not caplog.messages
+        af.ConditionalAccumulator(af.float32, shape=[], shared_name="sums")
+        af.train.Saver()
+        assert not caplog.messages
+        af.train.Saver(state=True)
+    (message,) = caplog.messages
+    assert "conditional_accumulator" in message
+    assert "queue" not in message
+
+
 async def test_state_on_several_tasks_is_restored_there_by_another_session(tmp_path):
     with af.Graph().as_default() as graph:
         af.set_random_seed(7)

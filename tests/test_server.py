@@ -62,9 +62,12 @@ async def test_who_shows_the_token_of_a_file_is_let_in_and_nobody_else(token_fil
     async with af.train.Server(ALONE, "worker", config=af.Config(token_file=token_file)) as server:
         async with session(server.target, af.Config(token_file=token_file)) as allowed:
             assert await allowed.run(y) == 6
-        for config in (None, af.Config(token_file=str(other))):
+        for config, text in (
+            (None, "asks for a token, and none is set: AIOFLOW_TOKEN"),
+            (af.Config(token_file=str(other)), "does not accept the token"),
+        ):
             async with session(server.target, config) as refused:
-                with pytest.raises(errors.UnauthenticatedError, match="does not accept the token") as caught:
+                with pytest.raises(errors.UnauthenticatedError, match=text) as caught:
                     await refused.run(y)
                 assert SECRET not in str(caught.value)
         monkeypatch.setenv("AIOFLOW_TOKEN", SECRET)
@@ -266,15 +269,15 @@ async def test_a_session_needs_only_the_tasks_that_its_filters_name():
 
 
 async def test_tasks_start_in_any_order_within_the_limit_of_who_waits_for_them(monkeypatch):
-    asked, statuses_of = asyncio.Event(), statuses.statuses_of
+    asked, status = asyncio.Event(), statuses._status
 
     async def tell(*arguments):
-        try:
-            return await statuses_of(*arguments)
-        finally:
+        found = await status(*arguments)
+        if isinstance(found, errors.UnavailableError):
             asked.set()
+        return found
 
-    monkeypatch.setattr(statuses, "statuses_of", tell)
+    monkeypatch.setattr(statuses, "_status", tell)
     jobs = spec(ps=1, worker=1)
     with af.device("/job:ps"):
         y = af.constant(2.0) * 3.0

@@ -12,7 +12,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import faulty_kernel
-from aioflow.train.recovery import Patience, step_of_checkpoint
+from aioflow.train.recovery import Patience, patiently, step_of_checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -62,10 +62,42 @@ async def test_a_timer_is_due_at_once_and_then_every_so_often():
 def test_patience_waits_longer_and_longer_and_then_gives_up():
     patience = Patience(seconds=10.0, longest=4.0)
     assert [patience.failed(0.0) for _ in range(9)] == [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 4.0]
-    assert patience.failed(6.0) == 4.0
-    assert patience.failed(6.1) is None
+    assert [patience.failed(now) for now in (2.0, 6.0, 9.0, 9.96)] == [4.0, 2.0, 0.5, pytest.approx(0.04)]
+    assert patience.failed(10.0) is None
     patience.succeeded()
     assert patience.failed(100.0) == 0.0
+    assert Patience(10.0, 4.0, began=5.0).failed(15.0) is None
+
+
+@pytest.mark.parametrize("seconds", [1.5, 3.0, 10.0, 100.0])
+async def test_who_is_there_shortly_before_the_time_is_over_is_not_given_up(seconds):
+    now = asyncio.get_running_loop().time
+    began = now()
+
+    def attempt_of(ready):
+        async def attempt():
+            await asyncio.sleep(0.01)
+            if now() - began < ready:
+                raise errors.UnavailableError("not yet")
+            return "there"
+
+        return attempt
+
+    assert await patiently(attempt_of(seconds - 0.2), "it", seconds, longest=30.0) == "there"
+    began = now()
+    with pytest.raises(errors.DeadlineExceededError, match=f"it was not ready in {seconds:g} s: not yet"):
+        await patiently(attempt_of(1e9), "it", seconds, longest=30.0)
+    assert now() - began == pytest.approx(seconds)
+
+
+async def test_a_time_that_is_over_does_not_hide_who_was_missing():
+    found = iter([errors.UnavailableError("the parameter server is gone"), errors.DeadlineExceededError("a run")])
+
+    async def attempt():
+        raise next(found)
+
+    with pytest.raises(errors.DeadlineExceededError, match="parameter server is gone; then: a run"):
+        await patiently(attempt, "it", 10.0, longest=1.0)
 
 
 def test_the_step_of_a_checkpoint_is_in_its_name():
@@ -259,6 +291,32 @@ async def test_the_last_checkpoint_has_to_be_written(tmp_path):
     with faulty_kernel("save_shard", at=2, error=full), pytest.raises(errors.ResourceExhaustedError, match="is full"):
         await train_on()
     assert saved_in(tmp_path) == [0]
+
+
+async def test_if_the_last_checkpoint_cannot_be_written_earlier_failures_are_told_and_listeners_end(tmp_path, caplog):
+    _, train = step_by_step()
+    ended = []
+
+    class Listener(af.train.CheckpointSaverListener):
+        def end(self, session, global_step_value):
+            ended.append(global_step_value)
+
+    hook = af.train.CheckpointSaverHook(tmp_path, save_steps=2, saver=af.train.Saver(), listeners=[Listener()])
+    full = errors.ResourceExhaustedError("the disk is full")
+
+    async def train_on():
+        async with af.train.MonitoredSession(hooks=[hook]) as session:
+            await run_until_stopped(session, train, most=2, pause=1.0)
+            caplog.clear()
+
+    with faulty_kernel("save_shard", error=full), pytest.raises(errors.ResourceExhaustedError, match="is full"):
+        await train_on()
+    assert ended == [2]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    for step, line in zip((0, 2), told, strict=True):
+        assert line.startswith("a checkpoint was not saved")
+        assert f"model.ckpt-{step}: the disk is full" in line
 
 
 async def test_another_process_goes_on_from_the_newest_checkpoint(tmp_path):

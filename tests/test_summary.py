@@ -45,6 +45,26 @@ def test_a_tag_is_the_name_with_the_scopes_around(graph):
     assert [first.op.attrs["tag"], second.op.attrs["tag"]] == ["layer/the_loss", "layer/the_loss_1"]
 
 
+def test_a_name_that_no_tag_can_have_is_refused_as_it_was_given(graph):
+    before = len(graph.get_operations())
+    for name, family, said in [
+        ("é", None, "'é' cannot be the name of a summary: '_' is not a valid scope name.*begin with a letter"),
+        ("x", "_f", "'x' cannot be the name of a summary of the family '_f': '_f/x' is not"),
+        ("", None, "a summary needs a name, which '' is not"),
+        ("//", "f", "a summary needs a name, which '//' is not"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            af.summary.histogram(name, np.zeros(2), family=family)
+    assert len(graph.get_operations()) == before
+    with af.name_scope("layer"):
+        assert af.summary.scalar("é", 1.0).op.attrs["tag"] == "layer/_"
+
+
+@pytest.mark.parametrize("family", ["", "/"])
+def test_a_family_without_a_name_is_none(family):
+    assert af.summary.scalar("loss", 1.0, family=family).op.attrs["tag"] == "loss"
+
+
 def test_a_family_goes_before_the_tag():
     with af.name_scope("layer"):
         value = af.summary.histogram("weights", [1.0], family="all of them")

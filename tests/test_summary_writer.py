@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import importlib.util
+import shutil
 import threading
 
 import numpy as np
@@ -284,6 +285,25 @@ async def test_a_folder_that_cannot_be_made_is_told_at_once_and_at_the_end(tmp_p
     with pytest.raises(errors.OpError, match="file/logs"):
         await writer.close()
     await writer.close()
+    assert caplog.text.count("summaries cannot be written") == 1
+
+
+@needs_tensorboard
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of TensorBoard's own thread
+@pytest.mark.parametrize("flushed", [True, False])
+async def test_what_is_lost_with_its_folder_is_told_when_the_writer_is_closed(tmp_path, caplog, flushed):
+    writer = af.summary.FileWriter(tmp_path / "logs", flush_secs=1000)
+    writer.add_summary(summary_wire.scalar("x", 1.0), 1)
+    await writer.flush()
+    shutil.rmtree(tmp_path / "logs")
+    writer.add_summary(summary_wire.scalar("x", 2.0), 2)
+    if flushed:
+        with pytest.raises(errors.NotFoundError):
+            await writer.flush()
+        writer.add_summary(summary_wire.scalar("x", 2.0), 3)
+    lost = rf"events that are lost: {int(flushed)}, and perhaps 1 before them, which were not flushed"
+    with pytest.raises(errors.NotFoundError, match=lost):
+        await writer.close()
     assert caplog.text.count("summaries cannot be written") == 1
 
 

@@ -158,6 +158,15 @@ async def test_a_worker_waits_for_its_chief_so_long_and_names_what_is_missing(si
     assert 25 < asyncio.get_running_loop().time() <= 31
 
 
+async def test_a_supervisor_waits_for_its_chief_as_long_as_it_is_told_to(simulated):
+    step_by_step(PS)
+    supervisor = af.train.Supervisor(is_chief=False)
+    with pytest.raises(errors.DeadlineExceededError, match="global_step: nobody has given them values"):
+        async with supervisor.managed_session(simulated.target("worker", 1), max_wait_secs=30):
+            pass
+    assert 25 < asyncio.get_running_loop().time() <= 31
+
+
 async def test_a_session_is_waited_for_whoever_starts_first(simulated):
     step, _ = step_by_step(PS)
     await simulated.crash("ps", 0)

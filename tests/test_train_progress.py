@@ -1,7 +1,12 @@
 """How far training is, in one line."""
 
+import errno
+import fcntl
 import io
 import os
+import struct
+import sys
+import termios
 import time
 
 import numpy as np
@@ -122,6 +127,69 @@ def test_a_line_is_no_longer_than_the_terminal_is_wide(clock, monkeypatch):
     stream = Terminal()
     Progress(stream=stream, clock=clock).update(1, loss=0.123456)
     assert stream.getvalue() == f"{ANEW}step 1  l"
+
+
+def test_a_line_fits_into_the_terminal_that_it_is_shown_on(clock):
+    master, slave = os.openpty()
+    try:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+        with open(slave, "w", closefd=False) as stream:
+            Progress(stream=stream, clock=clock).update(1, loss=0.123456, accuracy=0.5)
+        assert os.read(master, 1000).decode() == f"{ANEW}step 1  loss 0.1235"[: len(ANEW) + 19]
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+class Unread(io.StringIO):
+    """A pipe whose other end is closed after some writes."""
+
+    def __init__(self, writes):
+        super().__init__()
+        self.left = writes
+
+    def write(self, text):
+        if not self.left:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        self.left -= 1
+        return super().write(text)
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+def test_training_goes_on_when_nobody_reads_its_progress_any_more(clock, caplog, writes):
+    stream = Unread(writes)
+    with Progress(stream=stream, every=0, clock=clock) as progress:
+        for step in (1, 2, 3):
+            progress.update(step)
+        progress.note("a note")
+    assert stream.getvalue() == "step 1\n" * writes
+    assert caplog.text.count("progress is not shown any more: [Errno 32] Broken pipe") == 1
+
+
+def test_training_goes_on_when_the_stream_is_closed(clock, caplog):
+    stream = Terminal()
+    progress = Progress(stream=stream, every=0, clock=clock)
+    progress.update(1)
+    stream.close()
+    progress.update(2)
+    progress.close()
+    assert "progress is not shown any more: I/O operation on closed file" in caplog.text
+
+
+def test_a_process_without_stderr_shows_nothing(clock, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with Progress(clock=clock) as progress:
+        progress.update(1)
+        progress.note("a note")
+
+
+def test_a_number_may_be_in_an_array_of_its_own(clock):
+    stream = io.StringIO()
+    progress = Progress(stream=stream, clock=clock)
+    with pytest.raises(ValueError, match=r"loss is one number, not an array of shape \[2\]"):
+        progress.update(1, loss=np.zeros(2))
+    progress.update(1, loss=np.array([0.5], np.float32), staleness=np.array([[2]]), accuracy=np.float16(0.25))
+    assert stream.getvalue() == "step 1  loss 0.5  accuracy 0.25  staleness 2\n"
 
 
 def test_a_note_stays_and_the_line_goes_on_below(clock):

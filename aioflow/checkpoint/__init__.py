@@ -13,6 +13,7 @@ and writes blocks, and is called on threads.
 from aioflow.checkpoint.differences import differences
 from aioflow.checkpoint.directory import (
     delete_checkpoint,
+    last_checkpoints,
     latest_checkpoint,
     list_checkpoints,
     sweep,
@@ -20,11 +21,13 @@ from aioflow.checkpoint.directory import (
 )
 from aioflow.checkpoint.draft import Draft, Piece
 from aioflow.checkpoint.importing import import_safetensors
+from aioflow.checkpoint.place import resolved
 from aioflow.checkpoint.reading import Checkpoint, Stored
 from aioflow.checkpoint.records import ShardRecord
-from aioflow.checkpoint.retention import Retention
+from aioflow.checkpoint.retention import Retention, series
 
 __all__ = [
     "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "Stored", "delete_checkpoint", "differences",
-    "import_safetensors", "latest_checkpoint", "list_checkpoints", "sweep", "write_pointer",
+    "import_safetensors", "last_checkpoints", "latest_checkpoint", "list_checkpoints", "resolved", "series", "sweep",
+    "write_pointer",
 ]  # fmt: skip

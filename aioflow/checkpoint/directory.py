@@ -1,9 +1,11 @@
 """A directory with checkpoints: which are there, which is the newest, what is left over of drafts.
 
-What is there is found by looking. The text file `checkpoint`, which TensorFlow's users know, is written for people.
+What is there is found by looking. The text file `checkpoint`, which TensorFlow's users know, is written for people, and
+for a later process: it names those of what is there that may be deleted.
 """
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -12,13 +14,15 @@ from aioflow import errors
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, read_manifest
 from aioflow.checkpoint.place import located
 from aioflow.checkpoint.reading import Checkpoint
+from aioflow.checkpoint.retention import series
 from aioflow.checkpoint.storage import Storage
 from aioflow.files import FILES, Files, Path, as_name
 
 _NAME: Final = r"model-\d{5,}-of-\d{5,}(?:\.saved-([A-Za-z0-9_\-]{1,64}))?\.safetensors"
 _SHARD: Final = re.compile(_NAME)
-_DRAFT: Final = re.compile(r"\..+\.(?:([A-Za-z0-9_\-]{1,64})\.draft|deleted)")
+_DRAFT: Final = re.compile(r"\.(.+)\.(?:([A-Za-z0-9_\-]{1,64})\.draft|deleted)")
 _PART: Final = re.compile(rf"(checkpoint|{_NAME}|{re.escape(MANIFEST)}|{re.escape(INDEX)})\.[0-9a-f]{{8}}\.part")
+_POINTED: Final = re.compile(r'all_model_checkpoint_paths: (".*")')
 _NOT_ONE: Final = (
     errors.NotFoundError, errors.DataLossError, errors.FailedPreconditionError, errors.UnimplementedError,
     errors.PermissionDeniedError, errors.ResourceExhaustedError,
@@ -40,13 +44,24 @@ def latest_checkpoint(directory: Path, files: Files = FILES) -> str | None:
     return found[-1].path if found else None
 
 
+def last_checkpoints(directory: Path, files: Files = FILES) -> list[Checkpoint]:
+    """Those of `list_checkpoints` that were saved last, and are not kept for ever.
+
+    The file `checkpoint` names them; but not one that was saved when a process died, which is newer than those.
+    """
+    pointed = set(_pointed(_storage(directory, files)[1]))
+    found = [(_last_part(each.path), each) for each in list_checkpoints(directory, files)]
+    newest = {series(name): each.created for name, each in found if name in pointed}
+    return [each for name, each in found if name in pointed or each.created > newest.get(series(name), math.inf)]
+
+
 def delete_checkpoint(path: Path, files: Files = FILES) -> None:
     """There is no checkpoint at that path. Files beside it in its folder stay, and so does what was no checkpoint."""
     storage, name = located(as_name(path).rstrip("/"), files)
     entries = storage.entries(name)
     if MANIFEST not in entries:
         return
-    if storage.renames and all(map(_is_own, entries)):
+    if storage.renames and _is_all_own(storage, name):
         storage.remove(_going(name))
         storage.move(name, _going(name))
         storage.remove(_going(name))
@@ -61,31 +76,108 @@ def delete_checkpoint(path: Path, files: Files = FILES) -> None:
 def write_pointer(directory: Path, paths: Sequence[str], files: Files = FILES) -> None:
     """The file `checkpoint` of a directory says, as TensorFlow's does, which checkpoints were saved last, newest last.
 
-    It is for people: nothing here believes it.
+    What it has said of others, which are called otherwise than these, it goes on saying while they are there.
     """
     _, storage = _storage(directory, files)
-    names = [json.dumps(path.rstrip("/").rpartition("/")[2]) for path in paths]
-    lines = [f"model_checkpoint_path: {names[-1]}", *(f"all_model_checkpoint_paths: {name}" for name in names)]
-    storage.write("checkpoint", [memoryview("\n".join([*lines, ""]).encode())])
+    own = [_last_part(path) for path in paths]
+    mine, there = {series(name) for name in own}, set(storage.entries())
+    others = [name for name in _pointed(storage) if name in there and series(name) not in mine]
+    lines = [f"all_model_checkpoint_paths: {json.dumps(name)}" for name in [*others, *own]]
+    text = "\n".join([f"model_checkpoint_path: {json.dumps(own[-1])}", *lines, ""])
+    storage.write("checkpoint", [memoryview(text.encode())])
 
 
-def sweep(directory: Path, live: Collection[str] = (), files: Files = FILES) -> None:
+def _pointed(storage: Storage) -> list[str]:
+    """The names in the file `checkpoint`, as far as it can be read."""
+    try:
+        source = storage.open("checkpoint")
+    except _NOT_ONE:
+        return []
+    try:
+        text = bytearray(source.size)
+        source.read_into(0, memoryview(text))
+        found = [_POINTED.fullmatch(line) for line in text.decode().splitlines()]
+        return [_last_part(json.loads(line[1])) for line in found if line is not None]
+    except (errors.DataLossError, ValueError):
+        return []
+    finally:
+        source.close()
+
+
+def _last_part(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def sweep(
+    directory: Path,
+    live: Collection[str] = (),
+    files: Files = FILES,
+    *,
+    name: str | None = None,
+    owner: str | None = None,
+    before: float = math.inf,
+) -> None:
     """Nothing is left in the directory of drafts that were given up, and of deleting, as when a process died.
 
-    `live` are the tokens of those that are still being written. Nobody may commit one meanwhile, so it is for whoever
-    commits them to call.
+    What lies behind links stays, and so do folders with what is no file of a checkpoint. Nobody may commit a draft
+    meanwhile that is taken for one that was given up, so it is for whoever commits them to call.
+
+    Args:
+        directory: which.
+        live: the tokens of drafts that are still being written.
+        files: what may be removed where.
+        name: of checkpoints, without their steps: of others' drafts only those of these go. By default of all.
+        owner: what tokens begin with that only the caller makes: but for `live` ones, those drafts were given up.
+        before: others were given up if nothing was written in them since then, in seconds since 1970.
     """
     _, storage = _storage(directory, files)
     for entry in storage.entries():
         draft = _DRAFT.fullmatch(entry)
-        if _PART.fullmatch(entry) or (draft is not None and draft[1] not in live):
-            storage.remove(entry)
-        elif not entry.startswith("."):
-            for part in filter(_PART.fullmatch, storage.entries(entry)):
-                storage.remove(f"{entry}/{part}")
-            for file, token in _strays(storage, entry):
-                if token not in live:
-                    storage.remove(f"{entry}/{file}")
+        meant = name in (None, series(entry if draft is None else draft[1])) or _PART.fullmatch(entry) is not None
+        for place, token in _left_over(storage, entry, draft):
+            own = owner is not None and token is not None and token.startswith(owner)
+            if token not in live and (own or (meant and _rests(storage, place, before))):
+                storage.remove(place)
+
+
+def _left_over(storage: Storage, entry: str, draft: re.Match[str] | None) -> Iterator[tuple[str, str | None]]:
+    """What an entry of a directory is, or has in it, that may be left over, and the token of its draft if any."""
+    seen = storage.seen(entry)
+    if seen is None:
+        return
+    if not seen.folder:
+        if _PART.fullmatch(entry):
+            yield entry, None
+    elif draft is not None:
+        if _is_all_own(storage, entry):
+            yield entry, draft[2]
+    elif not entry.startswith("."):
+        yield from _left_over_beside(storage, entry)
+
+
+def _left_over_beside(storage: Storage, folder: str) -> Iterator[tuple[str, str | None]]:
+    for part in filter(_PART.fullmatch, storage.entries(folder)):
+        if _is_file(storage, f"{folder}/{part}"):
+            yield f"{folder}/{part}", None
+    for file, token in _strays(storage, folder):
+        if _is_file(storage, f"{folder}/{file}"):
+            yield f"{folder}/{file}", token
+
+
+def _rests(storage: Storage, place: str, before: float) -> bool:
+    """Whether nothing was written there since then."""
+    found = [storage.seen(each) for each in [place, *(f"{place}/{entry}" for entry in storage.entries(place))]]
+    return all(seen is not None and not seen.changed > before for seen in found)
+
+
+def _is_file(storage: Storage, name: str) -> bool:
+    seen = storage.seen(name)
+    return seen is not None and not seen.folder
+
+
+def _is_all_own(storage: Storage, folder: str) -> bool:
+    """Whether all that the folder has are files of a checkpoint."""
+    return all(_is_own(entry) and _is_file(storage, f"{folder}/{entry}") for entry in storage.entries(folder))
 
 
 def _going(name: str) -> str:
@@ -171,6 +263,6 @@ def _storage(directory: Path, files: Files) -> tuple[str, Storage]:
 
 
 __all__ = [
-    "delete_checkpoint", "draft_name", "is_free", "latest_checkpoint", "list_checkpoints", "shard_name", "sweep",
-    "sweep_draft", "sweep_shards", "write_pointer",
+    "delete_checkpoint", "draft_name", "is_free", "last_checkpoints", "latest_checkpoint", "list_checkpoints",
+    "shard_name", "sweep", "sweep_draft", "sweep_shards", "write_pointer",
 ]  # fmt: skip

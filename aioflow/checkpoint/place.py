@@ -30,4 +30,11 @@ def located(path: Path, files: Files) -> tuple[Storage, str]:
     return storage, base
 
 
-__all__ = ["located"]
+def resolved(path: Path) -> str:
+    """The same for all paths that lead to the same place: of this machine's without links."""
+    name = as_name(path).rstrip("/")
+    local = name.removeprefix("file://")
+    return name if "://" in local else os.path.realpath(local)
+
+
+__all__ = ["located", "resolved"]

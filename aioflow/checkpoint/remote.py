@@ -1,10 +1,12 @@
 """Checkpoints at URLs, as of object stores, through fsspec, which is imported when a URL is first used."""
 
 import contextlib
+import math
 from collections.abc import Iterable
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.checkpoint.storage import Seen
 from aioflow.files import named
 
 
@@ -78,6 +80,20 @@ class FsspecStorage:
             found = [str(path).rstrip("/").rpartition("/") for path in self._system.ls(place, detail=False)]
             return sorted(name for parent, _, name in found if parent.strip("/") == place.strip("/"))
         return []
+
+    def seen(self, name: str) -> Seen | None:
+        """See `Storage.seen`."""
+        place = self._place(name)
+        with named(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            folder = self._system.info(place)["type"] == "directory"
+            return Seen(folder, math.inf if folder else self._changed(place))
+        return None
+
+    def _changed(self, place: str) -> float:
+        try:
+            return float(self._system.modified(place).timestamp())
+        except NotImplementedError:
+            return math.inf
 
     def move(self, folder: str, name: str) -> bool:
         """See `Storage.move`: never done, for it would not take effect at once."""

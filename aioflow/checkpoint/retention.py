@@ -1,8 +1,12 @@
 """Which checkpoints stay: the decision alone, for whoever saves them to carry out."""
 
 import math
+import os
+import re
 from collections.abc import Iterable
 from typing import Final
+
+_NUMBER: Final = re.compile(r"-\d+$")
 
 
 class Retention:
@@ -23,30 +27,58 @@ class Retention:
         self._most: Final = max_to_keep
         self._every: Final = keep_checkpoint_every_n_hours * 3600
         self._next = now + self._every
-        self._last: dict[str, float] = {}
+        self._last: dict[str, tuple[str, float]] = {}
+        self._earlier: list[tuple[str, float]] = []
 
     @property
     def last(self) -> list[tuple[str, float]]:
         """The last checkpoints, those that may go yet, and when they were saved; the newest last."""
-        return [*self._last.items()]
+        return [*self._last.values()]
 
     def recover(self, last: Iterable[tuple[str, float]]) -> None:
         """These are the last checkpoints, and when they were saved, as of a process that was there before."""
-        self._last = dict(last)
+        self._earlier = []
+        self._last = {_place(path): (path, time) for path, time in last}
+
+    def find(self, earlier: Iterable[tuple[str, float]]) -> None:
+        """The same of those that count only if they are of the series of the first that is saved.
+
+        Others of the same folder may be another's.
+        """
+        self._earlier = [*earlier]
 
     def saved(self, path: str, now: float) -> list[str]:
-        """A checkpoint was saved: the paths of those to delete, oldest first. One of the same path was replaced."""
-        self._last.pop(path, None)
-        self._last[path] = now
-        going = [*self._last.items()][: -self._most] if self._most else []
-        return [old for old, time in going if self._goes(old, time)]
+        """A checkpoint was saved: the paths of those to delete, oldest first. One of the same path was replaced.
 
-    def _goes(self, path: str, time: float) -> bool:
-        del self._last[path]
+        Paths are the same if they lead to the same place, however they are spelled.
+        """
+        place = _place(path)
+        self._count_earlier(series(place))
+        self._last.pop(place, None)
+        self._last[place] = path, now
+        going = [*self._last][: -self._most] if self._most else []
+        return [old for old, time in map(self._last.pop, going) if self._goes(time)]
+
+    def _count_earlier(self, wanted: str) -> None:
+        found = {place: (path, time) for path, time in self._earlier if series(place := _place(path)) == wanted}
+        self._last, self._earlier = {**found, **self._last}, []
+
+    def _goes(self, time: float) -> bool:
         if time <= self._next:
             return True
         self._next += self._every
         return False
 
 
-__all__ = ["Retention"]
+def series(path: str) -> str:
+    """What those are called that differ in their steps only: `model.ckpt` of `model.ckpt-7`."""
+    return _NUMBER.sub("", path)
+
+
+def _place(path: str) -> str:
+    """The same for all spellings of a path, as far as that can be told without looking for links."""
+    local = path.removeprefix("file://")
+    return path.rstrip("/") if "://" in local else os.path.abspath(local)
+
+
+__all__ = ["Retention", "series"]

@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aioflow import errors
 from aioflow.files import named
@@ -38,6 +38,18 @@ class Source(Protocol):
         """Nothing of it is held any more."""
 
 
+class Seen(NamedTuple):
+    """What has a name.
+
+    Attributes:
+        folder: whether it is a folder, not a file.
+        changed: when it was last changed, in seconds since 1970; infinite if its system does not say.
+    """
+
+    folder: bool
+    changed: float
+
+
 class Storage(Protocol):
     """What a checkpoint needs of the place it lies in."""
 
@@ -57,6 +69,9 @@ class Storage(Protocol):
 
     def entries(self, folder: str = "") -> list[str]:
         """The names in that folder, sorted; none if there is no such folder."""
+
+    def seen(self, name: str) -> Seen | None:
+        """What has that name; None if nothing has, or a link."""
 
     def move(self, folder: str, name: str) -> bool:
         """The folder has that name, durably, unless there is something of that name: False then."""
@@ -104,6 +119,14 @@ class LocalStorage:
         with named(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return sorted(os.listdir(place))
         return []
+
+    def seen(self, name: str) -> Seen | None:
+        """See `Storage.seen`."""
+        place = self._place(name)
+        with named(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            status = os.lstat(place)
+            return None if stat.S_ISLNK(status.st_mode) else Seen(stat.S_ISDIR(status.st_mode), status.st_ctime)
+        return None
 
     def move(self, folder: str, name: str) -> bool:
         """See `Storage.move`."""
@@ -225,4 +248,4 @@ def _sync(folder: str) -> None:
         os.fsync(file)
 
 
-__all__ = ["LocalSource", "LocalStorage", "Source", "Storage"]
+__all__ = ["LocalSource", "LocalStorage", "Seen", "Source", "Storage"]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aioflow import errors
-from aioflow.cli.worker import loop_factory, read_cluster, stopping_signals
+from aioflow.cli.worker import file_roots, loop_factory, read_cluster, stopping_signals
 from aioflow.config import Config
 
 Run = Callable[[argparse.Namespace], int]
@@ -40,9 +40,8 @@ def _up(options: argparse.Namespace) -> None:
         raise errors.InvalidArgumentError(f"{options.workers} workers and {options.ps} ps cannot be: 1 and 0 at least")
     with tempfile.TemporaryDirectory(prefix="aioflow-") as folder:
         file = options.token_file or _new_token(Path(folder))
-        roots = tuple(map(os.path.abspath, options.file_root))
         with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
-            config = Config(token_file=file, file_roots=roots, ssl=options.tls)
+            config = Config(token_file=file, file_roots=file_roots(options.file_root), ssl=options.tls)
             runner.run(_launch(options.workers, options.ps, config, options.py_funcs))
 
 

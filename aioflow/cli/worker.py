@@ -4,9 +4,10 @@ import argparse
 import asyncio
 import contextlib
 import importlib.util
+import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
@@ -29,8 +30,8 @@ def worker(parser: argparse.ArgumentParser) -> Run:
         "--cluster", metavar="FILE",
         help='as {"ps": ["host:port"], "worker": [...]}; else the environment tells, as TF_CONFIG does',
     )  # fmt: skip
-    parser.add_argument("--job", default="worker", help="the name of its job in FILE (default: %(default)s)")
-    parser.add_argument("--task", type=int, default=0, help="its number in that (default: %(default)s)")
+    parser.add_argument("--job", help="the name of its job in FILE (default: worker)")
+    parser.add_argument("--task", type=int, help="its number in that (default: 0)")
     parser.add_argument("--host", help="the address to listen at, where that is not the one in FILE, as 0.0.0.0")
     parser.add_argument("--token-file", metavar="FILE", help="what others have to show; else AIOFLOW_TOKEN, if set")
     parser.add_argument("--tls", metavar="DIR", help="certificates, as `aioflow ca init DIR` makes them")
@@ -60,7 +61,7 @@ def _server(options: argparse.Namespace) -> "Server":
 
     member = _member(options)
     config = Config(
-        token_file=options.token_file, ssl=options.tls, file_roots=tuple(options.file_root),
+        token_file=options.token_file, ssl=options.tls, file_roots=file_roots(options.file_root),
         heartbeat_timeout=options.heartbeat_timeout,
     )  # fmt: skip
     functions = {} if options.py_funcs is None else functions_of(options.py_funcs)
@@ -69,14 +70,28 @@ def _server(options: argparse.Namespace) -> "Server":
 
 def _member(options: argparse.Namespace) -> Member:
     """Which task of which cluster it is. InvalidArgumentError if there is no such task."""
+    if options.cluster is None and (options.job is not None or options.task is not None):
+        raise errors.InvalidArgumentError(
+            "--job and --task say which task of --cluster FILE it is; without one the environment tells, so leave "
+            "them out, or set AIOFLOW_CLUSTER, AIOFLOW_JOB and AIOFLOW_TASK"
+        )
     if options.cluster is None:
         return resolve()
-    member = Member(read_cluster(options.cluster), options.job, options.task)
+    job = "worker" if options.job is None else options.job
+    member = Member(read_cluster(options.cluster), job, options.task or 0)
     try:
         _ = member.address  # ValueError if it has none
     except ValueError as error:
         raise errors.InvalidArgumentError(f"{options.cluster}: {error}") from None
     return member
+
+
+def file_roots(told: Sequence[str]) -> tuple[str, ...]:
+    """Folders as absolute paths, and URLs. InvalidArgumentError names a folder that is not there."""
+    for root in told:
+        if "://" not in root and not os.path.isdir(root):
+            raise errors.InvalidArgumentError(f"--file-root {root}: there is no such folder")
+    return tuple(root if "://" in root else os.path.abspath(root) for root in told)
 
 
 def seconds(text: str) -> float:

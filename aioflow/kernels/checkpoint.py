@@ -10,6 +10,7 @@ import json
 import math
 import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from aioflow.resources import VariableState
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 STATE: Final = "aioflow.state/"
 """What the names of tensors begin with that hold no variables, but where a run was."""
+_REST: Final = 3600.0
+"""For so many seconds nothing was written in another process's draft that is taken for one that was given up."""
 _TEXT = Spec(dtypes.string, SCALAR)
 _BOOL = frozenset({dtypes.bool_})
 
@@ -153,7 +156,7 @@ def check_checkpoint(
     types: Sequence[DType],
     shapes: Sequence[TensorShape],
     extra: bool,
-    reshape: bool,
+    reshape: Sequence[str],
 ) -> None:
     """The checkpoint holds tensors of those names, dtypes and shapes, and no others unless `extra` lets it.
 
@@ -165,7 +168,7 @@ def check_checkpoint(
         types: the dtype of each.
         shapes: the shape of each, as far as that matters.
         extra: whether it may hold others.
-        reshape: whether it is enough if they have as many elements.
+        reshape: the names of those of which it is enough if they have as many elements.
 
     Raises:
         InvalidArgumentError: in the run: it does not. Each difference is told.
@@ -187,7 +190,7 @@ async def _(
     types: Sequence[DType],
     shapes: Sequence[TensorShape],
     extra: bool,
-    reshape: bool,
+    reshape: Sequence[str],
 ) -> None:
     only, every = {text.decode() for text in chosen.tolist()}, zip(names, types, shapes, strict=True)
     wanted = {name: (dtype, shape) for name, dtype, shape in every if name in only or not only}
@@ -213,12 +216,19 @@ class Opened:
 
 
 def _check(
-    files: Files, opened: Opened, path: bytes, plain: bool, wanted: dict[str, Wanted], extra: bool, reshape: bool
+    files: Files,
+    opened: Opened,
+    path: bytes,
+    plain: bool,
+    wanted: dict[str, Wanted],
+    extra: bool,
+    reshape: Sequence[str],
 ) -> None:
     found = opened.checkpoint(files, path, plain)
     tensors = found.tensors.items()
     beside = {name: (stored.dtype, stored.shape) for name, stored in tensors if extra or name.startswith(STATE)}
-    different = differences(found, {**beside, **{name: _like(found, name, *wanted[name], reshape) for name in wanted}})
+    like = {name: _like(found, name, *wanted[name], name in reshape) for name in wanted}
+    different = differences(found, {**beside, **like})
     if different:
         raise errors.InvalidArgumentError(
             f"{os.fsdecode(path)!r} does not hold what is to be restored, and nothing was: {'; '.join(different)}"
@@ -296,52 +306,64 @@ def _(ctx: Context, state: VariableState, value: Array) -> None:
 
 
 @op(waits=True)
-def tidy_checkpoint(path: Spec, old: Spec, kept: Spec, live: Spec) -> None:
+def tidy_checkpoint(path: Spec, owner: Spec, old: Spec, kept: Spec, live: Spec) -> None:
     """Beside the new checkpoint at that path nothing is left of old ones, nor of drafts that were given up.
 
-    The text file `checkpoint` in the folder names those that are kept, for people.
+    Drafts of other processes are given up if nothing was written in them for an hour; and only those are looked at
+    that are called like this checkpoint, but for the step. The text file `checkpoint` in the folder names those that
+    are kept.
 
     Args:
         path: where it is.
-        old: the paths of those to delete, a vector.
+        owner: what the tokens of drafts begin with that only the caller's process makes.
+        old: the paths of those to delete, a vector. What leads to one that is kept stays.
         kept: the paths of those that are kept, a vector.
         live: the tokens of drafts that are still being written, a vector.
     """
-    _check_texts(path)
+    _check_texts(path, owner)
     for texts in (old, kept, live):
         texts.only(STRING).with_rank(1)
 
 
 @tidy_checkpoint.kernel(CPU, fresh=True)
-async def _(ctx: Context, path: Array, old: Array, kept: Array, live: Array) -> None:
-    await ctx.step.with_files(
-        _tidy, text_of(path), *[[text.decode() for text in x.tolist()] for x in (old, kept, live)]
-    )
+async def _(ctx: Context, path: Array, owner: Array, old: Array, kept: Array, live: Array) -> None:
+    lists = [[text.decode() for text in x.tolist()] for x in (old, kept, live)]
+    await ctx.step.with_files(_tidy, text_of(path), _text(owner), *lists)
 
 
-def _tidy(files: Files, path: bytes, old: list[str], kept: list[str], live: list[str]) -> None:
-    folder = os.path.dirname(path) or b"."
+def _tidy(files: Files, path: bytes, owner: str, old: list[str], kept: list[str], live: list[str]) -> None:
+    folder, name = os.path.dirname(path) or b".", os.path.basename(os.fsdecode(path))
+    staying = {checkpoint.resolved(each) for each in [path, *(kept if old else ())]}
     for gone in old:
-        checkpoint.delete_checkpoint(gone, files)
-    checkpoint.sweep(folder, live, files)
+        if checkpoint.resolved(gone) not in staying:
+            checkpoint.delete_checkpoint(gone, files)
     if kept:
         checkpoint.write_pointer(folder, kept, files)
+    before = time.time() - _REST
+    checkpoint.sweep(folder, live, files, name=checkpoint.series(name), owner=owner, before=before)
 
 
 @op(waits=True)
-def latest_checkpoint(directory: Spec) -> Spec:
-    """The path of the newest checkpoint in a directory that is whole; empty if there is none."""
+def latest_checkpoint(directory: Spec, damaged: Spec) -> Spec:
+    """The path of the newest checkpoint in a directory that is whole; empty if there is none.
+
+    Args:
+        directory: where.
+        damaged: the paths of those that are known not to be whole, a vector.
+    """
     _check_texts(directory)
+    damaged.only(STRING).with_rank(1)
     return _TEXT
 
 
 @latest_checkpoint.kernel(CPU, fresh=True)
-async def _(ctx: Context, directory: Array) -> Array:
-    return _scalar(await ctx.step.with_files(_latest, text_of(directory)))
+async def _(ctx: Context, directory: Array, damaged: Array) -> Array:
+    return _scalar(await ctx.step.with_files(_latest, text_of(directory), damaged.tolist()))
 
 
-def _latest(files: Files, directory: bytes) -> bytes:
-    return os.fsencode(checkpoint.latest_checkpoint(directory, files) or "")
+def _latest(files: Files, directory: bytes, damaged: list[bytes]) -> bytes:
+    found = [os.fsencode(each.path) for each in checkpoint.list_checkpoints(directory, files)]
+    return next((path for path in reversed(found) if path not in damaged), b"")
 
 
 def _scalar(text: bytes) -> Array:

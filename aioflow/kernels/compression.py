@@ -10,7 +10,7 @@ import numpy as np
 
 from aioflow import compression, dtypes
 from aioflow.compression import Codec, Residual, Savings
-from aioflow.context import Context
+from aioflow.context import Context, Undo
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import Array, DType, Namespace, ResourceSpec, Spec, TensorShape
 from aioflow.graph import transactional
@@ -22,6 +22,7 @@ from aioflow.resources import Resources
 
 LOSSY: Final = frozenset({dtypes.float32, dtypes.float64})
 """What can be sent in a lossy form."""
+_TRUTH: Final = frozenset({dtypes.bool_})
 _REASON: Final = "it rounds; take the gradient of what is to be sent, not of what is sent"
 
 
@@ -107,7 +108,10 @@ def _(ctx: Context, *, node: NodeView) -> Residual:
 
 @op(stateful=True)
 def lossy_encode_top_k(input: Spec, residual: Spec, keep: float) -> Spec:
-    """The largest elements of `input` and of what was left out before; the rest is left for the next time."""
+    """The largest elements of `input` and of what was left out before; the rest is left for the next time.
+
+    Of a step that fails, here or on another task, nothing is kept: what it had taken is left for the next one.
+    """
     input.only(LOSSY)
     ResourceSpec.check(residual, 0)
     return Spec(dtypes.uint8, TensorShape.vector(None))
@@ -123,7 +127,24 @@ def _(ctx: Context, x: Array, residual: Residual, *, keep: float) -> Array:
         residual.give(carried)
         raise
     residual.give(rest)
+    ctx.step.common(Undo).add(lambda: residual.undo(rest, carried))
     return wire
+
+
+@op(stateful=True)
+def lossy_keep(accepted: Spec) -> None:
+    """What the step has left out on this task is kept if it was accepted; else it is as if it had sent nothing."""
+    if accepted.only(_TRUTH).rank not in (None, 0):
+        raise ValueError(f"accepted must be one truth value, its shape is {accepted.shape}")
+
+
+lossy_keep.on_host("accepted")
+
+
+@lossy_keep.kernel(CPU, GPU)
+def _(ctx: Context, accepted: Array) -> None:
+    if not accepted:
+        ctx.step.common(Undo).now()
 
 
 @op
@@ -163,7 +184,10 @@ def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
 
 costs(lossy_encode, 6)
 costs(lossy_encode_top_k, 20)
-for _op in (lossy_encode, lossy_residual, lossy_encode_top_k, lossy_decode):
+for _op in (lossy_encode, lossy_residual, lossy_encode_top_k, lossy_decode, lossy_keep):
     _op.no_gradient(_REASON)
 
-__all__ = ["LOSSY", "lossy", "lossy_decode", "lossy_encode", "lossy_encode_top_k", "lossy_residual", "savings_of"]
+__all__ = [
+    "LOSSY", "lossy", "lossy_decode", "lossy_encode", "lossy_encode_top_k", "lossy_keep", "lossy_residual",
+    "savings_of",
+]  # fmt: skip

@@ -77,6 +77,24 @@ async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, atomic: 
     await queue.put_items(await _rows(ctx, _elements(queue), components), atomic, node)
 
 
+@op(waits=True)
+def queue_give_back(handle: Spec, components: Sequence[Spec], many: bool = False) -> None:
+    """One more element, or the rows of the components, are in the queue at once: even if it is full, or closed."""
+    _components_of(handle, components, batch=many)
+
+
+@queue_give_back.kernel(CPU, fresh=True)
+async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, many: bool) -> None:
+    elements = _elements(queue)
+    if many:
+        items = await _rows(ctx, elements, components)
+    elif _is_large(components):
+        items = [await ctx.step.in_thread(elements.item, components)]
+    else:
+        items = [elements.item(components)]
+    queue.give_back(items)
+
+
 async def _rows(ctx: Context, elements: Elements, components: Sequence[Array]) -> list[Item]:
     """The elements of a batch; the loop turns while there are many, and copies many bytes on a thread."""
     count = len(components[0]) if np.ndim(components[0]) else 0
@@ -189,7 +207,7 @@ def queue_is_closed(handle: Spec) -> Spec:
 
 queue_is_closed.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda queue: np.bool_(queue.closed))
 
-for _op in (queue_enqueue, queue_enqueue_many, queue_close):
+for _op in (queue_enqueue, queue_enqueue_many, queue_give_back, queue_close):
     _op.no_gradient("it changes state")
 for _taking in (queue_dequeue, queue_dequeue_many, queue_dequeue_up_to):
     _taking.no_gradient("an element's history ends where it entered the queue")
@@ -198,5 +216,5 @@ for _asking in (queue_size, queue_is_closed):
 
 __all__ = [
     "queue_close", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many",
-    "queue_is_closed", "queue_size",
+    "queue_give_back", "queue_is_closed", "queue_size",
 ]  # fmt: skip

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from aioflow.context import Context
-from aioflow.dtypes import DeviceKind, Spec
+from aioflow.dtypes import Array, DeviceKind, Spec
+from aioflow.kernels import known
+from aioflow.kernels.accumulators import Steps
 from aioflow.kernels.live import opened
 from aioflow.kernels.replicas import NUMBER, TogetherSpec, check_replica
 from aioflow.op import NodeView, op
@@ -50,37 +52,58 @@ async def _(ctx: Context, live: LiveTurns, *, replica: int, node: NodeView) -> A
     return np.int64(await live.read(replica, node))
 
 
+@op(stateful=True)
+def replica_begin_turn(handle: Spec, replica: int) -> Spec:
+    """The replica computes a gradient of what it has read: a ticket, of which there is one at a time."""
+    TurnsSpec.check(handle)
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_begin_turn.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveTurns, *, replica: int) -> Any:
+    ctx.step.check()
+    with live.changing():
+        return np.int64(live.turns.begin(replica))
+
+
 @op(waits=True)
-def replica_apply_turn(handle: Spec, replica: int) -> Spec:
+def replica_apply_turn(handle: Spec, ticket: Steps, replica: int) -> Spec:
     """The replica may update the variables: the number of its update. Who is too far ahead waits."""
     TurnsSpec.check(handle)
+    known.scalar(ticket, "ticket")
     check_replica(replica)
     return NUMBER
 
 
 @replica_apply_turn.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: LiveTurns, *, replica: int, node: NodeView) -> Any:
-    return np.int64(await live.apply(replica, node))
+async def _(ctx: Context, live: LiveTurns, ticket: Array, *, replica: int, node: NodeView) -> Any:
+    return np.int64(await live.apply(replica, int(ticket), node))
 
 
 @op(stateful=True)
-def replica_finish_turn(handle: Spec, replica: int) -> Spec:
-    """The replica's update is done: the staleness that its gradient has at most."""
+def replica_finish_turn(handle: Spec, number: Steps, replica: int) -> Spec:
+    """That update of the replica is done: the staleness that its gradient has at most."""
     TurnsSpec.check(handle)
+    known.scalar(number, "number")
     check_replica(replica)
     return NUMBER
 
 
 @replica_finish_turn.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveTurns, *, replica: int) -> Any:
+def _(ctx: Context, live: LiveTurns, number: Array, *, replica: int) -> Any:
     ctx.step.check()
     with live.changing():
-        return np.int64(live.turns.finish(replica))
+        return np.int64(live.turns.finish(replica, int(number)))
 
 
 replica_turns.no_gradient("a handle has no history")
 replica_finish_turn.no_gradient("numbers of updates have none")
+replica_begin_turn.no_gradient("numbers of tickets have none")
 replica_read_turn.no_gradient("numbers of updates have none")
 replica_apply_turn.no_gradient("numbers of updates have none")
 
-__all__ = ["UNBOUNDED", "replica_apply_turn", "replica_finish_turn", "replica_read_turn", "replica_turns"]
+__all__ = [
+    "UNBOUNDED", "replica_apply_turn", "replica_begin_turn", "replica_finish_turn", "replica_read_turn",
+    "replica_turns",
+]  # fmt: skip

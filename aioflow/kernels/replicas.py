@@ -12,7 +12,7 @@ from aioflow.context import Context
 from aioflow.dtypes import SCALAR, Array, DeviceKind, Spec, TensorShape
 from aioflow.kernels import known
 from aioflow.kernels.accumulators import Steps
-from aioflow.kernels.live import LiveSpec, opened
+from aioflow.kernels.live import LiveSpec, check_component, opened
 from aioflow.op import NodeView, op
 from aioflow.replication.live import LiveQuorum, Together
 from aioflow.replication.quorum import Quorum, Ticket
@@ -21,6 +21,7 @@ CPU = DeviceKind.CPU
 _INT64 = frozenset({dtypes.int64})
 TICKET = Spec(dtypes.int64, TensorShape([3]))
 NUMBER = Spec(dtypes.int64, SCALAR)
+_TEXT = Spec(dtypes.string, SCALAR)
 
 
 class TogetherSpec(LiveSpec):
@@ -254,6 +255,20 @@ def _(ctx: Context, live: LiveQuorum, step: Array) -> None:
         live.quorum.finish(int(step))
 
 
+@op(stateful=True)
+def replica_fail(handle: Spec, why: Spec, replica: int) -> None:
+    """A run by which that replica was to apply a step has failed."""
+    QuorumSpec.check(handle)
+    check_component(why, _TEXT, "why")
+    check_replica(replica)
+
+
+@replica_fail.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, why: Array, *, replica: int) -> None:
+    ctx.step.check()
+    live.fail(replica, why.item().decode())
+
+
 # Between two steps
 
 
@@ -284,8 +299,8 @@ async def _(ctx: Context, live: LiveQuorum, mark: Array, *, node: NodeView) -> N
 replica_quorum.no_gradient("a handle has no history")
 replica_dropped.no_gradient("it tells the state of a quorum")
 for _op in (
-    replica_open, replica_present, replica_leave, replica_announce, replica_confirm, replica_finish, replica_hold,
-    replica_held,
+    replica_open, replica_present, replica_leave, replica_announce, replica_confirm, replica_fail, replica_finish,
+    replica_hold, replica_held,
 ):  # fmt: skip
     _op.no_gradient("it changes state")
 for _counts in (replica_admit, replica_begin, replica_settle, replica_lead, replica_count):
@@ -293,7 +308,7 @@ for _counts in (replica_admit, replica_begin, replica_settle, replica_lead, repl
 
 __all__ = [
     "NUMBER", "TICKET", "QuorumSpec", "TogetherSpec", "check_replica", "check_ticket", "replica_admit",
-    "replica_announce", "replica_begin", "replica_confirm", "replica_count", "replica_dropped", "replica_finish",
-    "replica_held", "replica_hold", "replica_lead", "replica_leave", "replica_open", "replica_present",
-    "replica_quorum", "replica_settle", "ticket_of",
+    "replica_announce", "replica_begin", "replica_confirm", "replica_count", "replica_dropped", "replica_fail",
+    "replica_finish", "replica_held", "replica_hold", "replica_lead", "replica_leave", "replica_open",
+    "replica_present", "replica_quorum", "replica_settle", "ticket_of",
 ]  # fmt: skip

@@ -14,9 +14,11 @@ import socket
 import sys
 from typing import Any
 
+from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.functions import functions_of
 from aioflow.net.access import network_of_server
+from aioflow.net.addresses import join_address
 from aioflow.net.credentials import Token
 from aioflow.net.server import Server
 
@@ -25,23 +27,34 @@ def main() -> None:
     """Be the task."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a graph prints is no answer
-    with answers, contextlib.closing(socket.socket()) as reserved:
+    with answers, contextlib.ExitStack() as stack:
         try:
-            print(_reserve(reserved, json.loads(sys.stdin.readline())["host"]), file=answers, flush=True)
+            host = json.loads(sys.stdin.readline())["host"]
+            reserved = stack.enter_context(_reserve(host))
+            print(join_address(host, reserved.getsockname()[1]), file=answers, flush=True)
             order = json.loads(sys.stdin.readline() or "null")
             if order is not None:
                 with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                     runner.run(_serve(order, answers, reserved))
         except Exception as error:
             print(f"!{type(error).__name__}: {error}".replace("\n", " "), file=answers, flush=True)
+            if isinstance(error, errors.OpError):  # it says all, so nobody needs to see where it was raised
+                sys.exit(f"aioflow: {error}")
             raise
 
 
-def _reserve(reserved: socket.socket, host: str) -> str:
+def _reserve(host: str) -> socket.socket:
     """A free port is bound, so that nobody gets it, and not listened at, so that the server can be there."""
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind((host, 0))
-    return f"{host}:{reserved.getsockname()[1]}"
+    found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    family, *_, where = min(found, key=lambda each: each[0] != socket.AF_INET)  # IPv6 where there is nothing else
+    reserved = socket.socket(family)
+    try:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(where)
+    except BaseException:
+        reserved.close()
+        raise
+    return reserved
 
 
 async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -> None:

@@ -4,10 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
+from aioflow.net.addresses import is_host, join_address
 from aioflow.net.cluster import ClusterSpec, Member
+from aioflow.plain import brief
 
 PORT: Final = 2222
 HOSTS: Final = "AIOFLOW_HOSTS"
+DIGITS: Final = 18
+"""A number of more digits is nobody's."""
 
 
 class Environment:
@@ -36,9 +40,10 @@ class Environment:
     def number(self, *names: str, below: int | None = None) -> int:
         """The first of these that is set. InvalidArgumentError if none is, or it is no number, or not below that."""
         text = self.text(*names)
-        if not (text.isascii() and text.isdecimal()) or (below is not None and int(text) >= below):
+        fits = text.isascii() and text.isdecimal() and len(text) <= DIGITS
+        if not fits or (below is not None and int(text) >= below):
             wanted = "a whole number" if below is None else f"one of the numbers below {below}"
-            raise self.error(next(filter(self.has, names)), f"it is {wanted}, not {text!r}")
+            raise self.error(next(filter(self.has, names)), f"it is {wanted}, not {brief(text)}")
         return int(text)
 
     def number_or(self, default: int, name: str, below: int | None = None) -> int:
@@ -61,11 +66,16 @@ class Environment:
         names = [name.strip() for name in self.text(HOSTS).split(",")]
         if len(names) != count:
             raise self.error(HOSTS, f"it lists {len(names)} hosts, and there are {count}")
+        for name in names:
+            if not is_host(name):
+                raise self.error(HOSTS, f"{brief(name)} is no host: it is a list as host1,host2")
         return names
 
     def ports(self, count: int = 1, default: int = PORT) -> int:
         """The port of the first of so many processes on a host; the others have those that follow."""
         port = self.number_or(default, "AIOFLOW_PORT", below=65536)
+        if port == 0:
+            raise self.error("AIOFLOW_PORT", "it is one of the numbers from 1 on: others have to know the port")
         if port + count > 65536:
             raise self.error("AIOFLOW_PORT", f"{port} leaves no ports for {count} processes on a host")
         return port
@@ -76,6 +86,7 @@ class Environment:
         jobs = {"ps": addresses[:ps], "worker": addresses[ps:]} if ps else {"worker": addresses}
         try:
             cluster = ClusterSpec(jobs)
+            cluster.check_addresses()
         except ValueError as error:
             raise errors.InvalidArgumentError(f"{self._engine}: {error}") from None
         return Member(cluster, "ps", rank) if rank < ps else Member(cluster, "worker", rank - ps)
@@ -84,7 +95,7 @@ class Environment:
 def by_host(hosts: Sequence[str], counts: Sequence[int], port: int) -> list[str]:
     """Addresses of processes, host by host, so many on each."""
     return [
-        f"{host}:{port + local}" for host, count in zip(hosts, counts, strict=True) for local in range(count)
+        join_address(host, port + local) for host, count in zip(hosts, counts, strict=True) for local in range(count)
     ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aioflow.launch.environment import Environment
-from aioflow.net.cluster import ClusterSpec, Member
+from aioflow.net.cluster import ClusterSpec, Member, once
 
 VARIABLE: Final = "AIOFLOW_CLUSTER"
 
@@ -16,7 +16,7 @@ def explicit(variables: Mapping[str, str]) -> Member:
     AIOFLOW_TASK may be missing if the job has one task. InvalidArgumentError names the variable that is wrong.
     """
     environment = Environment(variables, "an explicit cluster")
-    cluster = parse_cluster(environment, VARIABLE, environment.text(VARIABLE))
+    cluster = cluster_of(environment, VARIABLE, parsed(environment, VARIABLE))
     job = environment.text("AIOFLOW_JOB")
     if job not in cluster.jobs:
         raise environment.error("AIOFLOW_JOB", f"there is no job {job!r}; there are {', '.join(cluster.jobs)}")
@@ -27,13 +27,14 @@ def explicit(variables: Mapping[str, str]) -> Member:
     return Member(cluster, job, index)
 
 
-def parse_cluster(environment: Environment, name: str, text: str) -> ClusterSpec:
-    """The cluster that the variable holds as JSON. InvalidArgumentError names the variable."""
+def parsed(environment: Environment, name: str) -> Any:
+    """What the variable holds as JSON. InvalidArgumentError names the variable, and a key that is there twice."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return json.loads(environment.text(name), object_pairs_hook=once)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise environment.error(name, f"it is not JSON: {error}") from None
-    return cluster_of(environment, name, data)
+    except ValueError as error:
+        raise environment.error(name, str(error)) from None
 
 
 def cluster_of(environment: Environment, name: str, data: object) -> ClusterSpec:
@@ -41,22 +42,13 @@ def cluster_of(environment: Environment, name: str, data: object) -> ClusterSpec
     if not isinstance(data, dict):
         raise environment.error(name, "a cluster is an object of jobs, as {'worker': ['host:port']}")
     try:
-        return ClusterSpec({job: _tasks(tasks) for job, tasks in data.items()})
+        return ClusterSpec.from_plain(data)
     except (TypeError, ValueError) as error:
         raise environment.error(name, str(error)) from None
-
-
-def _tasks(tasks: Any) -> Any:
-    if not isinstance(tasks, dict):
-        return tasks
-    found = {int(index) if index.isdecimal() else index: address for index, address in tasks.items()}
-    if len(found) < len(tasks):
-        raise ValueError(f"a task is given twice in {', '.join(map(str, tasks))}")
-    return found
 
 
 def _listed(tasks: list[int]) -> str:
     return ", ".join(map(str, tasks))
 
 
-__all__ = ["VARIABLE", "cluster_of", "explicit", "parse_cluster"]
+__all__ = ["VARIABLE", "cluster_of", "explicit", "parsed"]

@@ -18,6 +18,7 @@ def functions_of(name: str) -> dict[str, Callable[..., Any]]:
 
     InvalidArgumentError if there is no such module, or none in it.
     """
+    check_module(name)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -32,4 +33,10 @@ def functions_of(name: str) -> dict[str, Callable[..., Any]]:
     return found
 
 
-__all__ = ["functions_of"]
+def check_module(name: str) -> None:
+    """InvalidArgumentError if that cannot be the name of a module."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise errors.InvalidArgumentError(f"{name[:200]!r} is no name of a module, as package.module")
+
+
+__all__ = ["check_module", "functions_of"]

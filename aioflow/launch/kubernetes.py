@@ -12,6 +12,8 @@ from aioflow.net.cluster import Member
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
 JOBSET: Final = "JOBSET_NAME"
+_DIGITS: Final = 6
+"""Of the number of pods of a job."""
 
 
 def indexed_job(variables: Mapping[str, str]) -> Member:
@@ -22,7 +24,7 @@ def indexed_job(variables: Mapping[str, str]) -> Member:
     """
     environment = Environment(variables, "a Kubernetes Indexed Job")
     index = environment.number(INDEX)
-    tasks = environment.number("AIOFLOW_TASKS")
+    tasks = environment.number("AIOFLOW_TASKS", below=10**_DIGITS)
     if index >= tasks:
         raise environment.error(INDEX, f"it is {index}, and AIOFLOW_TASKS says that there are {tasks}")
     host = environment.text("HOSTNAME").partition(".")[0]
@@ -56,7 +58,7 @@ def _roles(environment: Environment) -> dict[str, int]:
     roles: dict[str, int] = {}
     for part in environment.text("AIOFLOW_ROLES").split(","):
         job, _, count = (piece.strip() for piece in part.partition("="))
-        if not job or job in roles or not (count.isascii() and count.isdecimal()):
+        if not job or job in roles or not (count.isascii() and count.isdecimal() and len(count) <= _DIGITS):
             raise environment.error("AIOFLOW_ROLES", f"it is a list as ps=1,worker=4; {part[:50]!r} is no part of one")
         roles[job] = int(count)
     return roles

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.agent import STOPPING
+from aioflow.launch.functions import check_module
 from aioflow.launch.order import Order, settings_of
 from aioflow.net.cluster import ClusterSpec, Member
 
@@ -108,7 +109,7 @@ class Launch:
 
         Raises:
             TypeError: something of that cannot be told to other processes.
-            OpError: the session cannot use the token or the certificates.
+            OpError: the session cannot use the token or the certificates, or `py_funcs` is no name of a module.
         """
         for job, count in jobs.items():
             if count < (job == "worker"):
@@ -117,6 +118,8 @@ class Launch:
         self._jobs: Final = {job: count for job, count in jobs.items() if count}
         if py_funcs is not None and not isinstance(py_funcs, str):
             raise TypeError(f"py_funcs is the name of a module, which each task imports, not {py_funcs!r}")
+        if py_funcs is not None:
+            check_module(py_funcs)
         config = config or Config()
         self._settings: Final = settings_of(dataclasses.replace(config, token_file=None))
         self._secret: Final = _secret(config)

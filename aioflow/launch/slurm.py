@@ -1,11 +1,12 @@
 """The variables of SLURM's `srun`, and its lists of hosts, as `node[01-03,7]`."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from aioflow.launch.environment import Environment, by_host
+from aioflow.launch.environment import DIGITS, Environment, by_host
 from aioflow.net.cluster import Member
 
 VARIABLE: Final = "SLURM_JOB_ID"
@@ -14,7 +15,8 @@ _APART: Final = 16
 _JOBS: Final = 1400
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _COUNT: Final = re.compile(r"(\d+)(?:\(x(\d+)\))?", re.ASCII)
-_MOST: Final = 100_000
+_DIGITS: Final = 5
+_MOST: Final = 10**_DIGITS
 
 
 def slurm(variables: Mapping[str, str]) -> Member:
@@ -57,7 +59,7 @@ def _counts(environment: Environment) -> list[int]:
     counts: list[int] = []
     for part in environment.text(name).split(","):
         match = _COUNT.fullmatch(part.strip())
-        if match is None or int(match[2] or 1) > _MOST:
+        if match is None or not max(len(match[1]), len(match[2] or "")) <= _DIGITS:
             raise environment.error(name, f"{part[:50]!r} is no count as 2 or 2(x3)")
         counts += [int(match[1])] * int(match[2] or 1)
     return counts
@@ -67,9 +69,10 @@ def expand(text: str) -> list[str]:
     """The hosts of a list: `a,b[1-2]-x` is a, b1-x, b2-x. Leading zeros are kept. ValueError if it is no list."""
     found: list[str] = []
     for part in _split(text):
-        found += map("".join, itertools.product(*_pieces(part)))
-        if len(found) > _MOST:
+        pieces = list(_pieces(part))
+        if len(found) + math.prod(map(len, pieces)) > _MOST:
             raise ValueError(f"there are more than {_MOST} hosts")
+        found += map("".join, itertools.product(*pieces))
     return found
 
 
@@ -84,12 +87,21 @@ def _split(text: str) -> list[str]:
 def _pieces(part: str) -> Iterator[list[str]]:
     """What stands at each place: a text, or a choice of numbers."""
     for plain, choice in re.findall(r"([^\[\]]+)|\[([^\[\]]*)\]", part):
-        yield [plain] if plain else [number for each in choice.split(",") for number in _range(each)]
+        yield [plain] if plain else _chosen(choice)
+
+
+def _chosen(choice: str) -> list[str]:
+    found: list[str] = []
+    for each in choice.split(","):
+        found += _range(each)
+        if len(found) > _MOST:
+            raise ValueError(f"there are more than {_MOST} hosts")
+    return found
 
 
 def _range(text: str) -> list[str]:
     match = _RANGE.fullmatch(text.strip())
-    if match is None:
+    if match is None or max(len(match[1]), len(match[2] or "")) > DIGITS:
         raise ValueError(f"{text[:50]!r} is no range of numbers")
     first, last = match[1], match[2] or match[1]
     if not 0 <= int(last) - int(first) < _MOST:

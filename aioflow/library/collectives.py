@@ -12,12 +12,14 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.compression import Codec
 from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import COMPLEX, FLOAT, TensorShape
+from aioflow.dtypes import COMPLEX, FLOAT, DType, TensorShape
 from aioflow.graph import transactional
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.arithmetic import add_n, maximum, minimum
 from aioflow.kernels.assertions import assert_equal
+from aioflow.kernels.casting import cast
 from aioflow.kernels.constants import constant, identity
+from aioflow.kernels.families import NARROW
 from aioflow.kernels.joining import concat, split
 from aioflow.kernels.shapes import rank, reshape, shape, size
 from aioflow.library.control import control_dependencies, name_scope
@@ -63,7 +65,7 @@ def all_reduce(
     Args:
         tensors: one for each device, of one dtype and shape. The rows of IndexedSlices are not added up but put one
             after the other.
-        op: `sum`, `mean`, `prod`, `min` or `max`.
+        op: `sum`, `mean`, `prod`, `min` or `max`. For a mean narrow floats are added up as float32, in task order.
         codec: a lossy form, as of `af.lossy`, in which sums and means travel: once on their way to a device that adds
             up a piece, once more from there. With `top_k` what is left out is kept on each device for the next step;
             rows of IndexedSlices, which are others each time, go as they are. Gradients stop there: they are None.
@@ -186,12 +188,14 @@ def _reduced(tensors: Sequence[Tensor], op: str, codec: str | None, in_task_orde
     if len(ring) == 1 or not count:
         return _unchanged(ring, tensors)
     pieces = [_divided(ring, number, tensor, whole, count) for number, tensor in enumerate(_agreeing(ring, tensors))]
-    if in_task_order or codec is not None:
+    if op == "mean" and tensors[0].dtype in NARROW:  # the sum might be infinite
+        reduced = ring.collect_in_order(pieces, _wide_sum, codec)
+    elif in_task_order or codec is not None:
         reduced = ring.collect_in_order(pieces, _OPS[op], codec)
     else:
         reduced = ring.collect(pieces, _OPS[op])
     if op == "mean":
-        reduced = _shares(ring, reduced)
+        reduced = _shares(ring, reduced, tensors[0].dtype)
     return _joined(ring, tensors, ring.spread(reduced, codec), whole)
 
 
@@ -230,11 +234,15 @@ def _divided(ring: Ring, number: int, tensor: Tensor, whole: TensorShape, count:
         return split(flat, (size(flat) + spare) // count, num=count)
 
 
-def _shares(ring: Ring, sums: Sequence[Tensor]) -> list[Tensor]:
+def _wide_sum(values: Sequence[Tensor]) -> Tensor:
+    return add_n([cast(value, dtypes.float32) for value in values])
+
+
+def _shares(ring: Ring, sums: Sequence[Tensor], dtype: DType) -> list[Tensor]:
     shares = []
     for number, total in enumerate(sums):
         with ring.at(number):
-            shares.append(total / constant(len(ring), total.dtype))
+            shares.append(cast(total / constant(len(ring), total.dtype), dtype))
     return shares
 
 
@@ -262,7 +270,7 @@ def _slices(slices: Sequence[IndexedSlices], op: str, codec: str | None) -> list
     rows = _gathered([each.values for each in slices], 0, None if keeps else codec)
     places = _gathered([each.indices for each in slices], 0, None)
     if op == "mean":
-        rows = _shares(ring, rows)
+        rows = _shares(ring, rows, rows[0].dtype)
     return [IndexedSlices(*parts) for parts in zip(rows, places, [each.dense_shape for each in slices], strict=True)]
 
 

@@ -102,6 +102,23 @@ class QueueBase(Handle):
             lambda name: ops.queue_enqueue_many(self._ref, self._tensors(vals), atomic, name),
         )
 
+    def give_back(self, vals: Any, name: str | None = None) -> Operation:
+        """An operation that puts an element that was taken into the queue again, without waiting.
+
+        It is in even if the queue is full, or closed: who has taken it may be the only one who makes room, and the last
+        one who puts. It comes out after those that are there, or as the queue chooses. It fails only if the queue is no
+        more.
+        """
+        return self._build(
+            "give_back", name, lambda name: ops.queue_give_back(self._ref, self._tensors(vals), False, name)
+        )
+
+    def give_back_many(self, vals: Any, name: str | None = None) -> Operation:
+        """The same for several elements: the rows of the components."""
+        return self._build(
+            "give_back_many", name, lambda name: ops.queue_give_back(self._ref, self._tensors(vals), True, name)
+        )
+
     def _tensors(self, vals: Any) -> list[Tensor]:
         given = self._in_order(vals)
         if len(given) != len(self._dtypes):

@@ -5,6 +5,7 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+from aioflow import errors
 from aioflow.config import Config, Tls
 from aioflow.net.credentials import Token, load_token
 from aioflow.net.tls import client_tls, server_tls
@@ -14,11 +15,21 @@ _NODE: Final = "node"
 
 
 def network_of_server(config: Config, token: Token | None = None) -> WebSocketNetwork:
-    """How a task listens, and dials others. TypeError if `Config(ssl=)` says only one of the two.
+    """How a task listens, and dials others.
 
     The token is that of `Config(token_file=)`, unless one is given.
+
+    Raises:
+        TypeError: `Config(ssl=)` says only one of the two.
+        FailedPreconditionError: its directory has no certificate that a task could show.
     """
     listening, dialling = _contexts(config.ssl)
+    if dialling is not None and listening is None and isinstance(config.ssl, (str, os.PathLike)):
+        folder = os.fspath(config.ssl)
+        raise errors.FailedPreconditionError(
+            f"{folder} has no {_NODE}.pem, which a task shows to others: copy it and {_NODE}.key there from where "
+            f"the authority is, by which `aioflow ca issue DIR {_NODE} --host HOST` makes them"
+        )
     if dialling is not None and listening is None:
         raise TypeError("a server listens and dials: ssl is a directory, or a pair of contexts for the two")
     return WebSocketNetwork(token or load_token(config.token_file), server_tls=listening, client_tls=dialling)

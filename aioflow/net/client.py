@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -24,6 +24,7 @@ from aioflow.net.channel import Network
 from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Request
+from aioflow.net.limits import check_sizes
 from aioflow.net.master import SETTINGS
 from aioflow.net.master_verbs import (
     CloseSession,
@@ -59,6 +60,8 @@ _INSPECTED: Final = 10.0
 """Seconds that the tasks have to say what they are at."""
 _AGAIN: Final = 0.1
 """Seconds between two attempts to reach a master that is not there yet."""
+_ENDLESS: Final = 1e18
+"""Seconds: a time limit of so many or more is none."""
 _OWN: Final = frozenset({"close_timeout", "heartbeat_timeout", "ssl", "token_file"})
 """Settings of a session that its master is not told."""
 
@@ -93,6 +96,27 @@ class _Open:
     handles: "weakref.WeakKeyDictionary[RemoteCall, asyncio.Future[int]]"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Opening:
+    """A session that is being opened, for all who need it meanwhile.
+
+    Attributes:
+        deadline: that of whoever began it; None for one who waits for nobody.
+        since: when it began, on the loop's clock.
+        task: what opens it.
+    """
+
+    deadline: float | None
+    since: float
+    task: "asyncio.Task[_Open]"
+
+    def may_succeed_within(self, deadline: float | None) -> bool:
+        """Whether another with that deadline may still open it, when this one could not in its own time."""
+        if deadline is None or self.deadline is None:
+            return deadline is not self.deadline
+        return deadline > self.deadline
+
+
 class RemoteEngine:
     """Runs a graph by the master at an address.
 
@@ -106,7 +130,9 @@ class RemoteEngine:
         self._config: Final = config
         self._settings: Final = _settings(config)
         self._me: Final = Identity()
-        self._opening: asyncio.Task[_Open] | None = None
+        self._opening: _Opening | None = None
+        self._answer = ""
+        """Why the master could not be reached, the last time that this was tried; empty if it could."""
         self._extending: Final = asyncio.Lock()
         self._open: _Open | None = None
         self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
@@ -124,7 +150,7 @@ class RemoteEngine:
     async def begin(self, signature: Signature, limit: float | None) -> "RemotePartialRun":
         """Begin a partial run. `limit` is for each call of it."""
         found = await self.ready(self.deadline())
-        options = {} if limit is None else {"timeout": float(limit)}
+        options = {} if limit is None or limit >= _ENDLESS else {"timeout": float(limit)}
         request = PartialRunSetup(found.session, *_names(signature), options)
         made = await found.peer.request(request, deadline=self.deadline())
         handle = RemotePartialRun(found.peer, found.session, made.handle)
@@ -148,7 +174,15 @@ class RemoteEngine:
         return handle in self._handles
 
     async def explain(self) -> Report:
-        """What is under way on all tasks, and what it waits for; of tasks that do not answer, that they do not."""
+        """What is under way on all tasks, and what it waits for; of tasks that do not answer, that they do not.
+
+        While the session is being opened, that is said, and not waited for.
+        """
+        opening = self._opening
+        if opening is not None and not opening.task.done():
+            seconds = asyncio.get_running_loop().time() - opening.since
+            text = self._with_answer(f"opening a session at {self._address.address} for {seconds:.1f} s")
+            return Report((), (), (), (), (text,))
         return (await self._inspected()).report
 
     async def memory(self) -> dict[str, MemoryUse]:
@@ -218,10 +252,38 @@ class RemoteEngine:
         return found
 
     async def _connected(self, deadline: float | None) -> _Open:
-        if self._opening is None or self._opening.done():
-            self._opening = asyncio.get_running_loop().create_task(self._connect(deadline), name="opening a session")
-            self._opening.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(self._opening)
+        """The session, opened once for all. When the time of whoever began that is over, who has more goes on."""
+        while True:
+            opening = self._opening
+            if opening is None or opening.task.done():
+                opening = self._opening = self._begun(deadline)
+            try:
+                async with self.within(deadline, f"the session {self} was not open in time"):
+                    return await asyncio.shield(opening.task)
+            except (errors.DeadlineExceededError, errors.UnavailableError):
+                if not opening.task.done() or not opening.may_succeed_within(deadline):
+                    raise
+
+    def _begun(self, deadline: float | None) -> _Opening:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._connect(deadline), name="opening a session")
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return _Opening(deadline, loop.time(), task)
+
+    @contextlib.asynccontextmanager
+    async def within(self, deadline: float | None, text: str) -> AsyncIterator[None]:
+        """DeadlineExceededError with that text when it takes longer, and with why the master could not be reached."""
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            raise errors.DeadlineExceededError(self._with_answer(text)) from None
+
+    def _with_answer(self, text: str) -> str:
+        return f"{text}; the last answer: {self._answer}" if self._answer else text
 
     async def _connect(self, deadline: float | None) -> _Open:
         if self._open is not None:
@@ -229,7 +291,7 @@ class RemoteEngine:
         peer = await self._dial(deadline)
         try:
             version = self._graph.version
-            request = CreateSession(self._settings, *await self._added(0))
+            request = CreateSession(self._settings, *await self._added(0, peer))
             made: SessionCreated = await peer.request(request, deadline=deadline)
         except BaseException:
             await peer.close()
@@ -240,50 +302,54 @@ class RemoteEngine:
         return self._open
 
     async def _dial(self, deadline: float | None) -> Peer:
-        limit, where = asyncio.timeout_at(deadline), self._address
+        where = self._address
         settings = where.settings or Settings.of(self._config)
-        try:
-            async with limit:
-                return await self._reached(where, settings, deadline is not None)
-        except TimeoutError as error:
-            if not limit.expired() or isinstance(error, errors.OpError):
-                raise
-            raise errors.DeadlineExceededError(f"the master at {where.address} did not answer in time") from None
+        async with self.within(deadline, f"the master at {where.address} did not answer in time"):
+            return await self._reached(where, settings, deadline is not None)
 
     async def _reached(self, where: Address, settings: Settings, waits: bool) -> Peer:
         """The master. If it is not there yet, and there is a time limit, it is waited for."""
         while True:
             try:
-                return await connect(where.network, where.address, self._me, settings=settings)
-            except errors.UnavailableError:
+                peer = await connect(where.network, where.address, self._me, settings=settings)
+            except errors.UnavailableError as error:
+                self._answer = error.message
                 if not waits:
                     raise
-            await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_AGAIN)
+            else:
+                self._answer = ""
+                return peer
 
     async def _extend(self, found: _Open, deadline: float | None) -> None:
         version = self._graph.version
         if version > found.version:
-            request = ExtendSession(found.session, found.version, *await self._added(found.version))
+            request = ExtendSession(found.session, found.version, *await self._added(found.version, found.peer))
             await found.peer.request(request, deadline=deadline)
             found.version = version
 
-    async def _added(self, version: int) -> tuple[bytes, dict[str, Array]]:
-        """What the graph has more than the master knows; of much it is written down on a thread."""
+    async def _added(self, version: int, peer: Peer) -> tuple[bytes, dict[str, Array]]:
+        """What the graph has more than the master knows; of much it is written down on a thread.
+
+        ResourceExhaustedError names a constant that the master does not accept.
+        """
         write = functools.partial(addition, self._graph, version, self._graph.version)
         long = self._graph.version - version > LONG_PLAN
-        return await asyncio.get_running_loop().run_in_executor(None, write) if long else write()
+        data, constants = await asyncio.get_running_loop().run_in_executor(None, write) if long else write()
+        check_sizes(constants, peer.limits)
+        return data, constants
 
     def deadline(self, options: RunOptions | None = None) -> float | None:
         """When a run that begins now has to be over, on the loop's clock."""
         limit = None if options is None else options.timeout
         limit = self._config.operation_timeout if limit is None else limit
-        return None if limit is None else asyncio.get_running_loop().time() + limit
+        return None if limit is None or limit >= _ENDLESS else asyncio.get_running_loop().time() + limit
 
     async def close(self) -> None:
         """Close the session. A master that is lost is not waited for."""
-        if self._opening is not None and not self._opening.done():
-            self._opening.cancel()
-            await asyncio.wait([self._opening])
+        if self._opening is not None and not self._opening.task.done():
+            self._opening.task.cancel()
+            await asyncio.wait([self._opening.task])
         found, self._open = self._open, None
         if found is None:
             return
@@ -334,22 +400,16 @@ class RemoteCall:
         return self._built(answer.values, given)
 
     async def _ready_in_time(self, given: list[Any], options: RunOptions, deadline: float) -> tuple[_Open, Any]:
-        limit = asyncio.timeout_at(deadline)
-        try:
-            async with limit:
-                return await self._ready(given, options, deadline)
-        except TimeoutError as error:
-            if not limit.expired() or isinstance(error, errors.OpError):
-                raise
-            text = f"a call was not ready in time in the session {self._engine}"
-            raise errors.DeadlineExceededError(text) from None
+        async with self._engine.within(deadline, f"a call was not ready in time in the session {self._engine}"):
+            return await self._ready(given, options, deadline)
 
     async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[_Open, Any]:
         """The session, and the request that runs the call there."""
         found = await self._engine.ready(deadline)
         told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
+        feeds = dict(zip(self._feeds, given, strict=True))
+        check_sizes(feeds, found.peer.limits)
         if told:
-            feeds = dict(zip(self._feeds, given, strict=True))
             return found, RunStep(found.session, feeds, self._names, self._targets, told)
         return found, RunCallable(found.session, await self._handle(found, deadline), tuple(given))
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.device_spec import DeviceSpec
+from aioflow.net.addresses import split_address
 from aioflow.plain import brief
 
 _JOB: Final = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
@@ -53,7 +54,7 @@ class ClusterSpec:
             ValueError: it describes none, or a job or task twice.
         """
         try:
-            data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_once)
+            data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=once)
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{path} is no JSON: {error}") from None
         except ValueError as error:
@@ -61,9 +62,27 @@ class ClusterSpec:
         if not isinstance(data, dict):
             raise ValueError(f"{path}: a cluster is an object of jobs, as {{'worker': ['host:port']}}")
         try:
-            return cls({job: _from_json(tasks) for job, tasks in data.items()})
+            return cls.from_plain(data)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> "ClusterSpec":
+        """The cluster that plain data describe, as JSON has them: numbers of tasks are text, and may be sparse.
+
+        TypeError, ValueError: it describes none, or a task is there twice, or an address is no `host:port`.
+        """
+        spec = cls({job: _by_number(tasks) for job, tasks in data.items()})
+        spec.check_addresses()
+        return spec
+
+    def check_addresses(self) -> None:
+        """ValueError names the first task whose address is no `host:port`, as all are but simulated ones."""
+        for name, address in self:
+            try:
+                split_address(address)
+            except errors.InvalidArgumentError as error:
+                raise ValueError(f"{name}: {error}") from None
 
     @property
     def jobs(self) -> list[str]:
@@ -81,8 +100,8 @@ class ClusterSpec:
     def task_address(self, job_name: str, task_index: int) -> str:
         """The address of a task. ValueError if there is none."""
         tasks = self._of(job_name)
-        if task_index not in tasks:
-            raise ValueError(f"job {job_name!r} has no task {task_index}; it has {', '.join(map(str, tasks))}")
+        if type(task_index) is not int or task_index not in tasks:
+            raise ValueError(f"job {job_name!r} has no task {task_index!r}; it has {', '.join(map(str, tasks))}")
         return tasks[task_index]
 
     def job_tasks(self, job_name: str) -> list[str | None]:
@@ -194,14 +213,14 @@ def _is_list(tasks: Any) -> bool:
     return isinstance(tasks, (list, tuple))
 
 
-def _from_json(tasks: Any) -> Any:
+def _by_number(tasks: Any) -> Any:
     if not isinstance(tasks, dict):
         return tasks
-    return _once([(int(index) if index.isdecimal() else index, address) for index, address in tasks.items()])
+    return once([(int(index) if index.isdecimal() else index, address) for index, address in tasks.items()])
 
 
-def _once(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-    """The pairs as a dict. ValueError if a key is there twice."""
+def once(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The pairs as a dict, for `json.loads(object_pairs_hook=)`. ValueError if a key is there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, _ in pairs if [other for other, _ in pairs].count(key) > 1)
@@ -209,4 +228,4 @@ def _once(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
     return found
 
 
-__all__ = ["ClusterSpec", "Member", "filtered", "task_name"]
+__all__ = ["ClusterSpec", "Member", "filtered", "once", "task_name"]

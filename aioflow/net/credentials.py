@@ -50,17 +50,24 @@ def load_token(path: str | os.PathLike[str] | None = None, environment: Mapping[
 
     Raises:
         NotFoundError: there is no such file.
-        InvalidArgumentError: what is there is no token.
+        InvalidArgumentError: what is there is no token. It names the file, or the variable.
     """
     if path is None:
         secret = environment.get(VARIABLE, "").strip()
-        return Token(secret) if secret else None
+        return _token(secret, VARIABLE) if secret else None
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             secret = file.read(4097).strip()
     except OSError as error:
         raise errors.NotFoundError(f"the token file {os.fspath(path)} cannot be read: {error.strerror}") from None
-    return Token(secret)
+    return _token(secret, f"the token file {os.fspath(path)}")
+
+
+def _token(secret: str, where: str) -> Token:
+    try:
+        return Token(secret)
+    except errors.InvalidArgumentError as error:
+        raise errors.InvalidArgumentError(f"{where}: {error}") from None
 
 
 def check_binding(host: str, token: Token | None, tls: ssl.SSLContext | None) -> None:

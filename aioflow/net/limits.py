@@ -1,8 +1,10 @@
 """What one task accepts of another: sizes that are checked before anything is allocated."""
 
 import dataclasses
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
+from aioflow import errors
 from aioflow.net.kinds import Integer
 
 KIB: Final = 1 << 10
@@ -49,7 +51,22 @@ class Limits:
         return min(nbytes, self.window // 2)
 
 
+def check_sizes(named: Mapping[str, Any], limits: Limits) -> None:
+    """ResourceExhaustedError that names the largest of these values if they cannot be sent within the limits."""
+    sizes = {name: getattr(value, "nbytes", 0) for name, value in named.items()}
+    total = sum(sizes.values())
+    if total <= limits.tensor and total <= limits.message:
+        return
+    name = max(sizes, key=sizes.__getitem__)
+    if sizes[name] > limits.tensor:
+        text = f"{name!r} has a value of {sizes[name]} bytes, more than the {limits.tensor}"
+        raise errors.ResourceExhaustedError(f"{text} that were agreed on with the peer")
+    if total > limits.message:
+        text = f"{len(sizes)} values of {total} bytes, of which {name!r} has {sizes[name]}, are more than the"
+        raise errors.ResourceExhaustedError(f"{text} {limits.message} of a message that were agreed on with the peer")
+
+
 STANDARD: Final = Limits()
 """Where nothing else is said."""
 
-__all__ = ["GIB", "INLINE", "KIB", "MIB", "STANDARD", "Limits"]
+__all__ = ["GIB", "INLINE", "KIB", "MIB", "STANDARD", "Limits", "check_sizes"]

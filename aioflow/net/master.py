@@ -103,8 +103,8 @@ class Master:
         absent = {task: found for task, found in statuses.items() if isinstance(found, errors.OpError)}
         if absent:
             texts = "; ".join(self._told(task, error.message) for task, error in absent.items())
-            first = next(iter(absent.values()))
-            raise type(first)(f"of the cluster's {len(statuses)} tasks {len(absent)} are not there: {texts}")
+            task, first = next(iter(absent.items()))
+            raise type(first)(f"of the cluster's {len(statuses)} tasks {len(absent)} are not there: {texts}", task=task)
         return devices_in(statuses)
 
     def _told(self, task: str, text: str) -> str:

@@ -423,10 +423,9 @@ class MasterSession:
 
     async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
         """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
-        if isinstance(error, asyncio.CancelledError) or error is None:
-            request: Any = CleanupGraph((step,))
-        else:
-            request = CancelStep(step, failure_of(error, ""))
+        if isinstance(error, asyncio.CancelledError):
+            error = errors.CancelledError("the run was cancelled")
+        request: Any = CleanupGraph((step,)) if error is None else CancelStep(step, failure_of(error, ""))
         await self.tell(dict.fromkeys(tasks, request))
 
     def _let_go(self, step: int, tasks: Iterable[str]) -> None:

@@ -102,6 +102,8 @@ class Meetings:
         if meeting.rendezvous.told:  # it may never begin there
             self._begin(self._end_there(step, meeting.rendezvous.told, cause))
         meeting.rendezvous.abort(cause)
+        if error is not None:
+            meeting.undo.now()
         if meeting.step is not None:
             meeting.step.abort(cause)
 

@@ -47,11 +47,14 @@ class Share:
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
-    """Whether any of these parts, all of one task, has something that another task will ask for."""
+    """Whether any of these parts, all of one task, has something that another task will ask for, or may undo."""
     return any(
-        node.definition.name == "send"
-        and not node.attrs["edge"].startswith(PUSHED)
-        and task_of(node.attrs["target"]) != task_of(part.device)
+        node.definition.name == "lossy_encode_top_k"
+        or (
+            node.definition.name == "send"
+            and not node.attrs["edge"].startswith(PUSHED)
+            and task_of(node.attrs["target"]) != task_of(part.device)
+        )
         for part in parts
         for node in part.flow.nodes
     )

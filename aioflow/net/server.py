@@ -16,6 +16,7 @@ from aioflow.local import Local
 from aioflow.net import master as masters
 from aioflow.net import meetings
 from aioflow.net import worker as workers
+from aioflow.net.addresses import join_address
 from aioflow.net.channel import Channel, Listener, Network
 from aioflow.net.cluster import ClusterSpec, Member
 from aioflow.net.control_verbs import Reply
@@ -70,6 +71,8 @@ class Server:
     ) -> None:
         expect("config", config, Config)
         self.member: Final = Member(ClusterSpec(cluster), job_name, task_index)
+        if network is None:
+            self.member.cluster.check_addresses()
         self._address: Final = self.member.address
         self._host: Final = host
         self._config: Final = _confined(config or Config())
@@ -130,8 +133,7 @@ class Server:
     def _listening(self) -> str:
         if self._host is None:
             return self._address
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"{host}:{self._address.rpartition(':')[2]}"
+        return join_address(self._host, self._address.rpartition(":")[2])
 
     async def _end(self) -> None:
         """While who asked can still be told: end what runs."""

@@ -10,12 +10,14 @@ from aioflow.net.fields import Device
 from aioflow.net.peers import Peers
 from aioflow.net.worker_verbs import GetStatus, Status
 
-_SHARE: Final = 0.9
-"""Of the time that is left, for the tasks that are asked."""
+_TOLD: Final = 0.1
+"""Of the time that is left, the share that is kept to tell who was waited for."""
+_LONGEST_TOLD: Final = 0.5
+"""Seconds: as long as that at most."""
 Statuses = Mapping[str, Status | errors.OpError]
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
-"""Seconds after which a task that could not be reached is dialled again."""
+"""Seconds after which a task that could not be reached is dialled again; at last after half of those that are left."""
 
 
 async def statuses_of(tasks: Sequence[str], peers: Peers, deadline: float | None) -> Statuses:
@@ -29,15 +31,19 @@ async def statuses_when_there(tasks: Sequence[str], peers: Peers, deadline: floa
 
     Without a deadline nobody is waited for.
     """
-    found = dict(await statuses_of(tasks, peers, deadline))
+    asked = await asyncio.gather(*[_status_when_there(task, peers, deadline) for task in tasks])
+    return dict(zip(tasks, asked, strict=True))
+
+
+async def _status_when_there(task: str, peers: Peers, deadline: float | None) -> Status | errors.OpError:
+    """The same of one task. Why it could not be reached is told, rather than that it did not answer at last."""
+    found = await _status(task, peers, deadline)
     now, pause = asyncio.get_running_loop().time, _FIRST_PAUSE
-    while deadline is not None and now() + pause < deadline:
-        absent = [task for task in tasks if isinstance(found[task], errors.UnavailableError)]
-        if not absent:
-            break
-        await asyncio.sleep(pause)
+    while isinstance(found, errors.UnavailableError) and deadline is not None and now() + _FIRST_PAUSE < deadline:
+        await asyncio.sleep(min(pause, max(_FIRST_PAUSE, (deadline - now()) / 2)))
         pause = min(2 * pause, _LONGEST_PAUSE)
-        found |= await statuses_of(absent, peers, deadline)
+        again = await _status(task, peers, deadline)
+        found = found if isinstance(again, errors.DeadlineExceededError) else again
     return found
 
 
@@ -66,8 +72,8 @@ def earlier(deadline: float | None) -> float | None:
     """Somewhat before a deadline, so that there is time to tell who was waited for."""
     if deadline is None:
         return None
-    now = asyncio.get_running_loop().time()
-    return now + (deadline - now) * _SHARE
+    left = deadline - asyncio.get_running_loop().time()
+    return deadline - min(left * _TOLD, _LONGEST_TOLD)
 
 
 __all__ = ["Statuses", "attributes", "devices_in", "earlier", "statuses_of", "statuses_when_there"]

@@ -6,7 +6,6 @@ what that would wait for is waited for in `room`, where cancelling has nothing t
 
 import asyncio
 import contextlib
-import re
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
@@ -17,6 +16,7 @@ from aiohttp.http import StreamWriter
 from aiohttp.web import WebSocketResponse
 
 from aioflow import errors
+from aioflow.net.addresses import split_address
 from aioflow.net.channel import DONE, LONGEST_REASON, LOST, NORMAL, SILENT, VIOLATION, Channel, ClosedError, Reason
 from aioflow.net.credentials import Token
 from aioflow.net.framing import Frame
@@ -27,7 +27,6 @@ HEADER: Final = "X-Aioflow"
 """A header that every upgrade request has to have: a page in a browser cannot set it."""
 CLOSING: Final = 0.5
 """Seconds that the other end has to take what was sent and to close, too."""
-_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[\w.-]+):(\d{1,5})", re.ASCII)
 
 
 class WebSocketChannel:
@@ -181,7 +180,7 @@ async def _upgraded(
             timeout=aiohttp.ClientWSTimeout(ws_close=CLOSING),
         )
     except aiohttp.WSServerHandshakeError as error:
-        return _refused(address, error.status)
+        return _refused(address, error.status, token)
     except (aiohttp.ClientSSLError, ssl.SSLError) as error:
         return errors.UnauthenticatedError(f"the TLS of {address} does not come about: {_brief(error)}")
     except (aiohttp.ClientError, OSError) as error:
@@ -190,7 +189,10 @@ async def _upgraded(
     return socket
 
 
-def _refused(address: str, status: int) -> errors.OpError:
+def _refused(address: str, status: int, token: Token | None) -> errors.OpError:
+    if status == 401 and token is None:
+        text = f"{address} asks for a token, and none is set: AIOFLOW_TOKEN or Config(token_file=)"
+        return errors.UnauthenticatedError(text)
     if status == 401:
         return errors.UnauthenticatedError(f"{address} does not accept the token")
     if status == 403:
@@ -205,12 +207,4 @@ def _brief(error: BaseException) -> str:
     return str(text) or type(error).__name__
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port`, an IPv6 address in brackets. InvalidArgumentError if it is something else."""
-    match = _ADDRESS.fullmatch(address)
-    if match is None or int(match[2]) > 65535:
-        raise errors.InvalidArgumentError(f"{address[:200]!r} is no address; write host:port")
-    return match[1].strip("[]"), int(match[2])
-
-
-__all__ = ["CLOSING", "HEADER", "PATH", "WebSocketChannel", "dial", "split_address"]
+__all__ = ["CLOSING", "HEADER", "PATH", "WebSocketChannel", "dial"]

@@ -11,10 +11,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from aioflow import errors
+from aioflow.net.addresses import split_address
 from aioflow.net.channel import Accept, Channel
 from aioflow.net.credentials import Token, check_binding
 from aioflow.net.identity import USUAL, Settings
-from aioflow.net.websocket import CLOSING, HEADER, PATH, WebSocketChannel, dial, split_address
+from aioflow.net.websocket import CLOSING, HEADER, PATH, WebSocketChannel, dial
 
 _log: Final = logging.getLogger(__name__)
 

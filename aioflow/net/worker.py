@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import RunOptions
+from aioflow.context import Undo
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.fitting import check_all_fit, check_options, in_number
@@ -126,7 +127,7 @@ class Worker:
         return Reply()
 
     async def drop_containers(self, call: Call) -> Reply:
-        """Drop state: who waits for it gets an error, which ends its step."""
+        """Drop state: who waits for it gets an error, which ends its step. Later steps look for it anew."""
         message: Any = call.message
         self._local.resources.drop(message.containers)
         return Reply()
@@ -161,7 +162,7 @@ class Worker:
                 raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-        made = Registered(self._local.plans, parts, counted)
+        made = Registered(self._local, parts, counted)
         made.programs(self._local.plans.form(DEFAULT))
         return made
 
@@ -218,6 +219,7 @@ class Worker:
             raise
         finally:
             meeting.step = None
+        meeting.undo = step.common(Undo)
         self.meetings.has_run(message.step, graph.sends)
         for recorder in self._recorders:
             recorder.add_step(message.step, metadata)

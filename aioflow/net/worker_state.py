@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from aioflow.context import Undo
 from aioflow.dtypes import Spec
+from aioflow.local import Local
 from aioflow.net.parts import Senders, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.remote_rendezvous import RemoteRendezvous
 from aioflow.partition import Part
-from aioflow.plan_cache import Form, Plans
+from aioflow.plan_cache import Form
 from aioflow.programs import Programs
 from aioflow.step import Step
 
@@ -18,24 +20,25 @@ from aioflow.step import Step
 class Registered:
     """A graph that can be run."""
 
-    def __init__(self, plans: Plans, parts: Sequence[Part], counted: Sequence[str]) -> None:
-        self._plans: Final = plans
+    def __init__(self, local: Local, parts: Sequence[Part], counted: Sequence[str]) -> None:
+        self._local: Final = local
         self._parts: Final = parts
-        self._programs: Final[dict[Form, Programs]] = {}
+        self._programs: Final[dict[Form, tuple[int, Programs]]] = {}
         self.counted: Final = counted
         self.feeds: Final = _specs(parts)
         """What it is fed, with names for errors, in order."""
         self.senders: Final = senders_to(parts)
         """The tasks that send something unasked."""
         self.sends: Final = sends_elsewhere(parts)
-        """Whether other tasks ask for something of it, so that a step is not over when it has run."""
+        """Whether other tasks ask for something of it, or may undo it, so that a step is not over when it has run."""
 
     def programs(self, form: Form) -> Programs:
-        """Its programs for such runs."""
+        """Its programs for such runs. They hold variables and queues, and are made anew once such were dropped."""
+        drops = self._local.resources.drops
         found = self._programs.get(form)
-        if found is None:
-            found = self._programs[form] = self._plans.assembled(self._parts, form)
-        return found
+        if found is None or found[0] != drops:
+            found = self._programs[form] = drops, self._local.plans.assembled(self._parts, form)
+        return found[1]
 
 
 class WorkerSession:
@@ -53,6 +56,8 @@ class Meeting:
         self.rendezvous: Final = rendezvous
         self.owner: Peer | None = None
         self.step: Step | None = None
+        self.undo = Undo()
+        """What takes back what it has changed here, once it has run."""
         self.senders: Senders = {}
         self.arrived: Final[Counter[str]] = Counter()
         """How many values have come unasked, by who sent them."""

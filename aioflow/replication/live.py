@@ -157,6 +157,11 @@ class LiveQuorum(Together):
         found: Decision = await self._wait("lead as", replica, functools.partial(self.quorum.lead, replica), who)
         return found
 
+    def fail(self, replica: int, why: str) -> None:
+        """A run by which the replica was to apply a step has failed."""
+        with self.changing():
+            self.quorum.fail(replica, why)
+
     async def hold(self, mark: int, who: Any = None) -> None:
         """As long as this waits, no step begins to be applied."""
         with self.changing():
@@ -195,9 +200,9 @@ class LiveTurns(Together):
         seen: int = await self._wait("read as", replica, functools.partial(self.turns.read, replica), who)
         return seen
 
-    async def apply(self, replica: int, who: Any = None) -> int:
+    async def apply(self, replica: int, ticket: int, who: Any = None) -> int:
         """The replica may update the variables: the number of its update."""
-        number: int = await self._wait("apply as", replica, functools.partial(self.turns.apply, replica), who)
+        number: int = await self._wait("apply as", replica, functools.partial(self.turns.apply, replica, ticket), who)
         return number
 
     def __repr__(self) -> str:

@@ -103,6 +103,7 @@ class Quorum:
         self._accepted: Final[dict[int, int]] = {}
         self._decision: Decision | None = None
         self._broken: str | None = None
+        self._failure = ""
         self._applying = False
         self._holds: Final[set[int]] = set()
         self._serials: Final = itertools.count(1)
@@ -126,7 +127,7 @@ class Quorum:
         self._accepted.clear()
         self._tokens.update(dict.fromkeys(self._tokens, NO_STEP))
         self._decision = self._broken = self._leader = None
-        self._applying = False
+        self._applying, self._failure = False, ""
         self.step = step
 
     def lead(self, replica: int) -> Decision | None:
@@ -166,10 +167,15 @@ class Quorum:
             raise errors.AbortedError(f"step {step} was applied too late: training was opened anew meanwhile")
         self._announced.clear()
         self._decision = None
-        self._applying = False
+        self._applying, self._failure = False, ""
         self.step = step + 1
         if self._leader in self._left:
             self._leader = None
+
+    def fail(self, replica: int, why: str) -> None:
+        """A run by which the replica was to apply a step has failed: whoever cannot go on for that is told why."""
+        if self._leader in (None, replica):
+            self._failure = f" ({why})"
 
     def hold(self, mark: int) -> None:
         """Until that mark is released, no step begins to be applied."""
@@ -189,8 +195,8 @@ class Quorum:
 
     def _stop_short(self, step: int) -> errors.AbortedError:
         return errors.AbortedError(
-            f"step {step} was applied in part by a run that did not finish: restore the variables, with the global "
-            "step, and run chief_init_op"
+            f"step {step} was applied in part by a run that did not finish{self._failure}: restore the variables, "
+            "with the global step, and run chief_init_op"
         )
 
     def _check(self) -> None:
@@ -278,9 +284,13 @@ class Quorum:
     def settle(self, ticket: Ticket) -> bool | None:
         """Whether the gradient was the step's, once that is known and the next step has begun; None before.
 
-        The replica may begin that step then.
+        The replica may begin that step then. AbortedError if the step is decided, and nobody is there to apply it.
         """
         self._check()
+        if self._decision is not None and self._leader is None and not self._expected:
+            raise errors.AbortedError(
+                f"step {self._decision.step} is not applied, for no replica is there any more{self._failure}"
+            )
         if ticket.replica in self._announced or self._admit(ticket.replica) is None:
             return None
         return self._accepted.get(ticket.replica) == ticket.serial

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from aioflow import errors
-from aioflow.dtypes import Spec
+from aioflow.dtypes import Spec, TensorShape
 from aioflow.replication.quorum import REPEATED, Ticket
 from aioflow.values import AnyArray
 
@@ -41,11 +41,13 @@ class Shares(Generic[G]):
     def put(self, ticket: Ticket, make: Callable[[], G]) -> None:
         """Keep the gradient until its step is taken, in place of another that the replica stored before.
 
-        One that no step can want any more is not even made.
+        One that no step can want any more is not even made. InvalidArgumentError if it cannot be one of the variable:
+        the step would fail for all replicas.
         """
         if not self._wants(ticket):
             return
         gradient = make()
+        self._check(gradient)
         with self._lock:
             if self._wants(ticket):
                 self._stored[ticket.replica] = ticket, gradient
@@ -54,6 +56,10 @@ class Shares(Generic[G]):
         present = self._stored.get(ticket.replica)
         newer = present is None or present[0].serial < ticket.serial
         return ticket.serial != REPEATED and newer and (self._taken is None or ticket.step > self._taken)
+
+    def _check(self, gradient: G) -> None:
+        """InvalidArgumentError if the gradient does not fit the variable."""
+        raise NotImplementedError
 
     def take(self, step: int, tickets: Sequence[tuple[int, int]]) -> list[G]:
         """The gradients of these replicas and serial numbers, in that order; all of the step and before are forgotten.
@@ -100,6 +106,12 @@ class Shares(Generic[G]):
 class DenseShares(Shares[AnyArray]):
     """Gradients that are arrays."""
 
+    def _check(self, gradient: AnyArray) -> None:
+        if not self.spec.shape.is_compatible_with(gradient.shape):
+            raise errors.InvalidArgumentError(
+                f"a gradient of {self.name!r} must have shape {self.spec.shape}, not {TensorShape(gradient.shape)}"
+            )
+
     def mean(self, gradients: Sequence[AnyArray]) -> AnyArray:
         """Their sum, added in their order, divided by how many they are; narrow floats are added as float32."""
         narrow = self.spec.dtype.is_floating and self.spec.dtype.size < 4
@@ -113,6 +125,22 @@ class DenseShares(Shares[AnyArray]):
 
 class RowShares(Shares[Rows]):
     """Gradients of which only some rows are held."""
+
+    def _check(self, gradient: Rows) -> None:
+        indices, values = gradient
+        whole = self.spec.shape
+        rows = TensorShape([len(indices)]).concatenate(whole[1:])
+        if not rows.is_compatible_with(values.shape):
+            raise errors.InvalidArgumentError(
+                f"{len(indices)} rows of a gradient of {self.name!r} must have shape {rows}, not "
+                f"{TensorShape(values.shape)}"
+            )
+        count = whole.sizes[0] if whole.sizes else None
+        strays = indices[(indices < 0) | (indices > (np.iinfo(np.int64).max if count is None else count - 1))]
+        if strays.size:
+            raise errors.InvalidArgumentError(
+                f"index {strays[0]} is out of range for a gradient of {self.name!r}, of shape {self.spec.shape}"
+            )
 
     def mean(self, gradients: Sequence[Rows]) -> Rows:
         """The sum of each row that one of them has, added in their order, divided by how many gradients there are."""

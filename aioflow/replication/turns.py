@@ -3,7 +3,8 @@
 A gradient's staleness is the number of other updates between the reading of the variables and its own update. Updates
 are numbered as they are allowed. A replica that reads notes which updates it surely sees: all before the first that is
 not finished. Updates that are allowed at the same time may come in any order, so until one is finished all that were
-allowed meanwhile count as before it: what is measured is never less than the truth.
+allowed meanwhile count as before it: what is measured is never less than the truth. What was read is for one gradient:
+a run that computes one begins by taking a ticket, and no other run of that replica can until it has read again.
 
 If `bound` is the largest staleness, a replica's own update must be among the next `bound + 1`: it has a deadline. An
 update is allowed if all others under way can still meet their deadlines after it, one after the other, the earliest
@@ -12,6 +13,7 @@ waits for ever: who is too far ahead waits [stale synchronous parallel: Ho et al
 does.
 """
 
+import itertools
 from typing import Final
 
 from aioflow import errors
@@ -28,6 +30,9 @@ class Turns:
         self.bound: Final = bound
         self._next = 0
         self._read: Final[dict[int, int]] = {}
+        self._out: Final[dict[int, int]] = {}
+        """Of each replica that computes a gradient, or has since it last read, the ticket of that."""
+        self._tickets: Final = itertools.count(1)
         self._updating: Final[dict[int, tuple[int, int]]] = {}
         """Of each replica whose update is allowed and not finished, its number, and what the replica had read."""
 
@@ -47,17 +52,28 @@ class Turns:
         self._read[replica] = self.seen
         return self._read[replica]
 
-    def apply(self, replica: int) -> int | None:
+    def begin(self, replica: int) -> int:
+        """The replica computes a gradient of what it has read: the ticket of that.
+
+        FailedPreconditionError if it has computed one of that before, or has not read: of several runs at once only one
+        can be of what it has read.
+        """
+        if replica not in self._read or replica in self._out:
+            raise errors.FailedPreconditionError(
+                f"replica {replica} cannot begin a gradient: it runs one step at a time. Before its first, and after "
+                "one that failed, run local_step_init_op of its AsyncReplicasOptimizer, or use make_session_run_hook()"
+            )
+        self._out[replica] = next(self._tickets)
+        return self._out[replica]
+
+    def apply(self, replica: int, ticket: int) -> int | None:
         """The replica may update the variables: the number of its update. None as long as it must wait.
 
-        FailedPreconditionError if it has not read since its last update.
+        AbortedError if it was taken for lost, or has begun anew, since it took the ticket.
         """
         read = self._read.get(replica)
-        if read is None:
-            raise errors.FailedPreconditionError(
-                f"replica {replica} has not begun: run local_step_init_op of its AsyncReplicasOptimizer, or use "
-                "make_session_run_hook()"
-            )
+        if read is None or self._out.get(replica) != ticket:
+            raise self._lost(replica)
         others = [stamp for other, stamp in self._read.items() if other != replica]
         if not self._feasible(others, self._next + 1) or not self._spares(self._next):
             return None
@@ -66,20 +82,27 @@ class Turns:
         self._updating[replica] = number, read
         return number
 
-    def finish(self, replica: int) -> int:
-        """The replica's update is done, and whoever reads from now on sees it. The staleness of its gradient, at most.
+    def finish(self, replica: int, number: int) -> int:
+        """That update is done, and whoever reads from now on sees it. The staleness of its gradient, at most.
 
-        AbortedError if the replica was taken for lost meanwhile.
+        AbortedError if the replica was taken for lost, or has begun anew, meanwhile.
         """
-        if replica not in self._updating:
-            raise errors.AbortedError(f"replica {replica} was taken for lost while it updated: let it begin anew")
-        _, read = self._updating.pop(replica)
+        done, read = self._updating.get(replica, (None, 0))
+        if done != number:
+            raise self._lost(replica)
+        del self._updating[replica]
         return self._next - 1 - read
+
+    def _lost(self, replica: int) -> errors.AbortedError:
+        return errors.AbortedError(
+            f"replica {replica} was taken for lost, or begun anew, before its gradient was applied: let it begin anew"
+        )
 
     def leave(self, replica: int) -> None:
         """The replica is gone: nobody waits for it."""
         self._updating.pop(replica, None)
         self._read.pop(replica, None)
+        self._out.pop(replica, None)
 
     lose = leave
 

@@ -22,10 +22,17 @@ Collections = Iterable[str] | None
 def _tagged(name: str, family: str | None, tensor: Tensor) -> Iterator[tuple[str, str]]:
     """The scope that is the operation's name, and its tag: the same, after the family that it is shown with."""
     clean = _NO_TAG.sub("_", name).lstrip("/")
-    group = None if family is None else _NO_TAG.sub("_", family).strip("/")
-    with name_scope(clean if group is None else f"{group}/{clean}", values=[tensor]) as scope:
+    group = _NO_TAG.sub("_", family or "").strip("/")
+    if not clean:
+        raise ValueError(f"a summary needs a name, which {name!r} is not")
+    with contextlib.ExitStack() as stack:
+        try:
+            scope = stack.enter_context(name_scope(f"{group}/{clean}" if group else clean, values=[tensor]))
+        except ValueError as error:
+            told = f"{name!r} cannot be the name of a summary" + (f" of the family {family!r}" if group else "")
+            raise ValueError(f"{told}: {error}; begin with a letter, a digit or a dot") from None
         tag = scope.rstrip("/")
-        yield scope, tag if group is None else f"{group}/{tag}"
+        yield scope, f"{group}/{tag}" if group else tag
 
 
 def _collected(summary: Tensor, collections: Collections) -> Tensor:
@@ -40,10 +47,14 @@ def scalar(name: str, tensor: TensorLike, collections: Collections = None, famil
     """The summary of a number: a point of a curve.
 
     Args:
-        name: its tag, after the names of the scopes around.
+        name: its tag, after the names of the scopes around: other letters than those of ASCII become `_`, with which it
+            can only begin inside a scope.
         tensor: a number of any real dtype.
         collections: what it is added to; `SUMMARIES`, by default, is what `merge_all` merges.
         family: a prefix of the tag: what has the same is shown together.
+
+    Raises:
+        ValueError: there can be no tag of that name.
     """
     value = convert_to_tensor(tensor)
     with _tagged(name, family, value) as (scope, tag):

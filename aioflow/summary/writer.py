@@ -40,7 +40,8 @@ class FileWriter:
 
     What is added is on its way when the method returns, in the order it was added, and none of them waits; `flush` and
     `close` do. What cannot be written, as on a full disk, is told in the log at once, and is the error of the next
-    `flush` or `close`: training goes on, and what is added meanwhile is lost, which the error counts.
+    `flush` or `close`: training goes on, and what is added meanwhile is lost, as may be what was added since the last
+    flush. The error counts both.
 
     It needs `pip install aioflow[tensorboard]`. May be used on any thread.
 
@@ -179,6 +180,8 @@ class _Line:
         self._misfit: errors.OpError | None = None
         """Why the last event that is none was left out, until that is raised."""
         self._lost = 0
+        self._unsure = 0
+        """How many were written since the file was last flushed: they may be lost, too, once something is wrong."""
         self._thread.submit(self._write)
 
     def add(self, make: Callable[[], Any]) -> None:
@@ -191,7 +194,7 @@ class _Line:
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._write, "flush"))
         error, self._misfit = self._broken or self._misfit, None
         if error is not None:
-            raise type(error)(f"{error.message}; events that are lost: {self._lost}")
+            raise self._told(error)
 
     async def close(self) -> None:
         """The same, and the file is closed, and its thread has ended."""
@@ -201,7 +204,11 @@ class _Line:
         finally:
             self._thread.shutdown(wait=closed.done())
         if (error := self._broken or self._misfit) is not None:
-            raise type(error)(f"{error.message}; events that are lost: {self._lost}")
+            raise self._told(error)
+
+    def _told(self, error: errors.OpError) -> errors.OpError:
+        perhaps = f", and perhaps {self._unsure} before them, which were not flushed" if self._unsure else ""
+        return type(error)(f"{error.message}; events that are lost: {self._lost}{perhaps}")
 
     # On the thread
 
@@ -210,13 +217,21 @@ class _Line:
         with self._writing:
             self._do(self._begin)
             while self._waiting:
-                event = self._made(self._waiting.popleft())
-                if event is not None and not self._do(self._file_does("add_event", event)):
-                    self._lost += 1
+                self._add(self._made(self._waiting.popleft()))
+            if then:
+                self._flush()
             if then == "close":
                 self._end()
-            elif then:
-                self._do(self._file_does(then))
+
+    def _add(self, event: Any) -> None:
+        if event is not None and self._do(self._file_does("add_event", event)):
+            self._unsure += 1
+        elif event is not None:
+            self._lost += 1
+
+    def _flush(self) -> None:
+        if self._do(self._file_does("flush")):
+            self._unsure = 0
 
     def _file_does(self, method: str, *arguments: Any) -> Callable[[], object]:
         return lambda: getattr(self._file, method)(*arguments)

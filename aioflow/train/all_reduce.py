@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from aioflow.dtypes import DType
 from aioflow.graph import transactional
 from aioflow.indexed_slices import IndexedSlices
+from aioflow.kernels.compression import LOSSY
 from aioflow.kernels.joining import concat, split
 from aioflow.kernels.shapes import reshape
 from aioflow.library import collectives
@@ -49,7 +50,7 @@ def all_reduce_gradients(
         towers: for each device (gradient, variable) pairs as `compute_gradients` gives them, those of all towers in the
             same order. None, for a variable that the loss does not depend on, is None in all.
         op: `mean`, in which every tower counts the same, or `sum`.
-        codec: a lossy form, as of `af.collectives.all_reduce`.
+        codec: a lossy form, as of `af.collectives.all_reduce`, for gradients of float32 and float64.
         in_task_order: whether the sums are to the last bit those of one device that adds tower after tower.
         bucket_bytes: how large buckets become; a gradient that is larger, or of unknown shape, goes alone.
         name: the name scope.
@@ -62,7 +63,7 @@ def all_reduce_gradients(
     rows = {place: row for place, row in enumerate(_rows(towers)) if row[0] is not None}
     places = list(rows)
     with name_scope(name, "all_reduce_gradients"):
-        for bucket in buckets([_measured(row[0]) for row in rows.values()], bucket_bytes):
+        for bucket in buckets([_measured(row) for row in rows.values()], bucket_bytes):
             reduced = _reduced([rows[places[number]] for number in bucket], op, codec, in_task_order)
             for number, row in zip(bucket, reduced, strict=True):
                 for pairs, gradient in zip(found, row, strict=True):
@@ -112,16 +113,17 @@ def buckets(measures: Sequence[Measure], limit: int) -> list[list[int]]:
     return found
 
 
-def _measured(gradient: Tensor | IndexedSlices) -> Measure:
-    if isinstance(gradient, IndexedSlices) or not gradient.shape.is_fully_defined():
+def _measured(row: Sequence[Tensor | IndexedSlices]) -> Measure:
+    if any(isinstance(gradient, IndexedSlices) or not gradient.shape.is_fully_defined() for gradient in row):
         return None
-    return gradient.dtype, gradient.dtype.size * (gradient.shape.num_elements() or 0)
+    return row[0].dtype, row[0].dtype.size * (row[0].shape.num_elements() or 0)
 
 
 def _reduced(
     rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool
 ) -> Sequence[Sequence[Gradient]]:
     """For each gradient of a bucket that of each tower, reduced."""
+    codec = codec if rows[0][0].dtype in LOSSY else None
     if len(rows) == 1:
         return [collectives.all_reduce(rows[0], op, codec, in_task_order)]
     towers: list[list[Tensor]] = [list(each) for each in zip(*rows, strict=True)]

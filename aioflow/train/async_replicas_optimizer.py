@@ -19,7 +19,7 @@ from aioflow.train.optimizer import Gradient, Optimizer
 from aioflow.train.replicas import Participation, ReplicaOps, beside
 from aioflow.train.replicas_hook import ReplicasHook
 from aioflow.train.session_run_hook import SessionRunArgs
-from aioflow.train.wrapping import WrappingOptimizer, with_gradients
+from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
 
 Pair = tuple[Gradient, Variable]
 
@@ -43,7 +43,8 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
     the variables and its own update [P16 section 4.4]; what is measured is never less than that. A replica that is so
     far ahead that another's gradient could become too stale waits in its train operation, until that one was applied or
     its replica is gone. Each replica has a graph of its own, built alike, and runs one step at a time, in a session
-    where it takes part, by `start` or `make_session_run_hook`.
+    where it takes part, by `start` or `make_session_run_hook`: a second run at the same time is a
+    FailedPreconditionError, as is one after a run that failed and before `local_step_init_op`.
 
     Args:
         opt: the optimizer that applies the gradients.
@@ -100,13 +101,13 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
             present = ops.replica_present(shared, me, name="present")
             leave = ops.replica_leave(shared, me, name="leave")
             there = ops.replica_count(shared, name="count")
+            ticket = turns.replica_begin_turn(shared, me, name="begin")
         with beside(graph, global_step), graph.control_dependencies([_computed(gradient) for gradient, _ in pairs]):
-            turn = turns.replica_apply_turn(shared, me, name="turn")
-        applied = self._opt.apply_gradients([_after(turn, pair) for pair in pairs], global_step)
-        graph.get_collection_ref(GraphKeys.TRAIN_OP).remove(applied)
+            turn = turns.replica_apply_turn(shared, ticket, me, name="turn")
+        applied = part_of_training(self._opt.apply_gradients([_after(turn, pair) for pair in pairs], global_step))
         with beside(graph, global_step):
             with graph.control_dependencies([applied]):
-                staleness = turns.replica_finish_turn(shared, me, name="finish")
+                staleness = turns.replica_finish_turn(shared, turn, me, name="finish")
             with graph.control_dependencies([staleness]):
                 seen = turns.replica_read_turn(shared, me, name="read")
         self._built = _Built(ReplicaOps(admit, present, leave), staleness, seen, there)

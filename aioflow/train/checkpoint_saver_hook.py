@@ -10,7 +10,7 @@ from aioflow.files import Path, as_name
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.hooked_run import finished
-from aioflow.train.recovery import step_of_checkpoint
+from aioflow.train.recovery import LOSSES, step_of_checkpoint
 from aioflow.train.saver import Saver
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
@@ -124,18 +124,25 @@ class CheckpointSaverHook(SessionRunHook):
             run_context.request_stop()
 
     async def end(self, session: Session) -> None:
-        """What is being written is written, and the last step saved. Raises why that cannot be."""
+        """What is being written is written, and the last step saved.
+
+        Raises why that cannot be, after listeners were told of the end, unless a peer is lost: then it is called again.
+        """
         if self._writing is not None:
             await asyncio.wait([self._writing])
-        step = int(await session.run(self._step))
-        if step != self._saved:
-            await self._tell_before(session, step)
-            await self._saver.save(session, self._path, step)
-            await self._tell_after(session, step)
-        for listener in self._listeners:
-            await finished(listener.end(session, step))
-        for failure in self._failed:
-            _log.warning("a checkpoint was not saved: %s", failure)
+        try:
+            step = int(await session.run(self._step))
+            try:
+                await self._save_last(session, step)
+            except LOSSES:
+                raise
+            except Exception:
+                await self._tell_end(session, step)
+                raise
+            await self._tell_end(session, step)
+        finally:
+            while self._failed:
+                _log.warning("a checkpoint was not saved: %s", self._failed.pop(0))
 
     # Saving
 
@@ -154,6 +161,13 @@ class CheckpointSaverHook(SessionRunHook):
             self._begun = False
         self._saved = step
         self._writing = self._coord.create_task(self._written(session, step, writing), name=f"saving {writing.path!r}")
+
+    async def _save_last(self, session: Session, step: int) -> None:
+        """The step is saved."""
+        if step != self._saved:
+            await self._tell_before(session, step)
+            await self._saver.save(session, self._path, step)
+            await self._tell_after(session, step)
 
     async def _written(self, session: Session, step: int, writing: Writing) -> None:
         """The checkpoint is there and the listeners know; or it is known that it could not be written."""
@@ -176,6 +190,10 @@ class CheckpointSaverHook(SessionRunHook):
     async def _tell_after(self, session: Session, step: int) -> None:
         for listener in self._listeners:
             self._stops = bool(await finished(listener.after_save(session, step))) or self._stops
+
+    async def _tell_end(self, session: Session, step: int) -> None:
+        for listener in self._listeners:
+            await finished(listener.end(session, step))
 
 
 __all__ = ["CheckpointSaverHook", "CheckpointSaverListener"]

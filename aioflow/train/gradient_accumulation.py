@@ -5,18 +5,22 @@ from typing import Any
 
 import numpy as np
 
+from aioflow import dtypes
+from aioflow.dtypes import DType
 from aioflow.graph import Graph, building_in
 from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.arithmetic import divide
+from aioflow.kernels.arithmetic import add, divide
 from aioflow.kernels.casting import cast
 from aioflow.kernels.filling import zeros_like
+from aioflow.kernels.scatter import tensor_scatter_add
+from aioflow.kernels.shapes import expand_dims
 from aioflow.library import control
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
 from aioflow.train.optimizer import Gradient, Optimizer
 from aioflow.train.slots import filled
-from aioflow.train.wrapping import WrappingOptimizer, with_gradients
+from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
 
 
 class GradientAccumulationOptimizer(WrappingOptimizer):
@@ -30,8 +34,9 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
         await session.run(train, micro_batches[-1])
 
     `accumulate_op` adds the gradients of its run to what is there. The train operation adds those of its own, hands the
-    mean of all to the optimizer inside, and begins anew. Gradients are added in the order of the runs, to the last bit
-    as one run would that adds those of all micro-batches. What is added up is kept beside the gradients, in local
+    mean of all to the optimizer inside, and begins anew once that has applied it: a run that fails before leaves what
+    was there, and can be run again. Gradients are added in the order of the runs, to the last bit as one run would that
+    adds those of all micro-batches, narrow floats as float32. What is added up is kept beside the gradients, in local
     variables (`af.local_variables_initializer`): nothing is sent to parameter servers until it is applied. Around a
     `SyncReplicasOptimizer` it gives each replica several gradients per step.
 
@@ -75,12 +80,13 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
                 count = _local(graph, np.int32(0), "count")
             sums = [self._sum(graph, gradient, variable) for gradient, variable in pairs]
             added = [_add(graph, total, gradient) for total, (gradient, _) in zip(sums, pairs, strict=True)]
-            counted = count.assign_add(1)
-            self._accumulate = control.group(counted, *added, name="accumulate")
-            means = [_mean(graph, total, counted) for total in added]
+            self._accumulate = control.group(count.assign_add(1), *added, name="accumulate")
+            counted = add(count.value(), 1)
+            wholes = [_with(graph, total, gradient) for total, (gradient, _) in zip(sums, pairs, strict=True)]
+            means = [_mean(graph, whole, counted, v.dtype) for whole, (_, v) in zip(wholes, pairs, strict=True)]
             variables = [variable for _, variable in pairs]
             applied = self._opt.apply_gradients(list(zip(means, variables, strict=True)), global_step, **kwargs)
-            graph.get_collection_ref(GraphKeys.TRAIN_OP).remove(applied)
+            part_of_training(applied)
             done = control.group(*_clear(graph, [count, *sums], applied), name=scope)
             graph.add_to_collection(GraphKeys.TRAIN_OP, done)
             return done
@@ -89,7 +95,7 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
         if not variable.shape.is_fully_defined():
             raise ValueError(f"the shape of {variable.name!r} is not known, and so not what its gradients add up to")
         with graph.colocate_with(_parts(gradient)[0], ignore_existing=True):
-            return _local(graph, filled(variable, 0), f"{variable.op.name}_sum")
+            return _local(graph, filled(variable, 0, _wide(variable.dtype)), f"{variable.op.name}_sum")
 
 
 def _local(graph: Graph, value: Any, name: str) -> Variable:
@@ -101,17 +107,40 @@ def _parts(gradient: Gradient) -> Sequence[Tensor]:
     return [gradient] if isinstance(gradient, Tensor) else [gradient.values, gradient.indices]
 
 
+def _wide(dtype: DType) -> DType:
+    """The dtype of a sum: narrow floats are added up as float32."""
+    return dtypes.float32 if dtype.size < 4 else dtype
+
+
+def _widened(gradient: Gradient) -> Gradient:
+    if isinstance(gradient, IndexedSlices):
+        values = cast(gradient.values, _wide(gradient.values.dtype))
+        return IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return cast(gradient, _wide(gradient.dtype))
+
+
 def _add(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
     """The sum with this gradient, which the variable holds from then on."""
-    if isinstance(gradient, IndexedSlices):
-        return total.scatter_add(gradient)
-    added: Tensor = total.assign_add(gradient)
-    return added
+    with graph.colocate_with(total.handle, ignore_existing=True):
+        more = _widened(gradient)
+        if isinstance(more, IndexedSlices):
+            return total.scatter_add(more)
+        added: Tensor = total.assign_add(more)
+        return added
 
 
-def _mean(graph: Graph, total: Tensor, count: Tensor) -> Tensor:
+def _with(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
+    """The same sum, but the variable holds what it held: the run may fail, and be run again."""
+    with graph.colocate_with(total.handle, ignore_existing=True):
+        more = _widened(gradient)
+        if isinstance(more, IndexedSlices):
+            return tensor_scatter_add(total.value(), expand_dims(more.indices, -1), more.values)
+        return add(total.value(), more)
+
+
+def _mean(graph: Graph, total: Tensor, count: Tensor, dtype: DType) -> Tensor:
     with graph.colocate_with(total, ignore_existing=True):
-        return divide(total, cast(count, total.dtype))
+        return cast(divide(total, cast(count, total.dtype)), dtype)
 
 
 def _clear(graph: Graph, variables: Sequence[Variable], applied: Operation) -> list[Operation]:

@@ -6,8 +6,8 @@ from typing import Any, Final
 from aioflow.compression import Codec
 from aioflow.graph import transactional
 from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.compression import LOSSY, lossy
-from aioflow.node import Tensor
+from aioflow.kernels.compression import LOSSY, lossy, lossy_keep
+from aioflow.node import Operation, Tensor
 
 SMALLEST: Final = 64
 """So many elements are worth an encoding."""
@@ -21,7 +21,7 @@ def compress_gradients(
 
     It belongs between `compute_gradients` and `apply_gradients`. With `top_k` each worker keeps what it left out of a
     gradient, and adds it to that of the next step, so that in the long run nothing is lost [Lin and others 2018,
-    section 3]. What stays on its device loses nothing.
+    section 3]; of a step that fails, or drops the gradient, it keeps nothing. What stays on its device loses nothing.
 
     Args:
         grads_and_vars: (gradient, variable) pairs; gradients may be None, and IndexedSlices, whose rows are sent so.
@@ -36,13 +36,28 @@ def compress_gradients(
     return [(_marked(gradient, parsed, smallest), variable) for gradient, variable in grads_and_vars]
 
 
+def kept_if(accepted: Tensor, gradients: Iterable[Any]) -> list[Operation]:
+    """What makes `top_k` forget, where each of the gradients is, that it has sent it, unless it was accepted."""
+    found = []
+    for gradient in gradients:
+        marked = isinstance(gradient, Tensor) and gradient.op.type == "lossy"
+        if marked and _keeps(Codec.parse(gradient.op.attrs["codec"])):
+            with gradient.graph.colocate_with(gradient.op, ignore_existing=True):
+                found.append(lossy_keep(accepted, name="keep"))
+    return found
+
+
+def _keeps(codec: Codec) -> bool:
+    return codec.name == "top_k"
+
+
 def _marked(gradient: Any, codec: Codec, smallest: int) -> Any:
     values = gradient.values if isinstance(gradient, IndexedSlices) else gradient
     if not isinstance(values, Tensor) or values.dtype not in LOSSY:
         return gradient
     known = values.shape.num_elements()
-    keeps = codec.name == "top_k" and isinstance(gradient, IndexedSlices)
-    return gradient if keeps or (known is not None and known < smallest) else lossy(gradient, str(codec))
+    rows = _keeps(codec) and isinstance(gradient, IndexedSlices)
+    return gradient if rows or (known is not None and known < smallest) else lossy(gradient, str(codec))
 
 
-__all__ = ["compress_gradients"]
+__all__ = ["compress_gradients", "kept_if"]

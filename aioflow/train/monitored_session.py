@@ -103,18 +103,29 @@ class _MonitoredSession:
         self._stop_requested = self._closed = False
 
     async def __aenter__(self) -> Self:
-        """The session is open, ready, and known to the hooks. Cancelling this leaves nothing open."""
+        """The session is open, ready, and known to the hooks. Cancelling this leaves nothing open.
+
+        RuntimeError if it was entered before.
+        """
+        if self._closed or self._life is not None:
+            raise RuntimeError("a monitored session is entered once: make another")
+        deadline = self._deadline()
         life = self._life = Life(await self._creator.create_session())
         try:
-            await self._begin(life)
+            await self._begin(life, deadline)
         except BaseException:
-            await self._finish(self._life, clean=False)
+            life, self._life = self._life, None
+            await self._finish(life, clean=False)
             raise
         return self
 
-    async def _begin(self, life: Life) -> None:
+    def _deadline(self) -> float:
+        """When a session that is made from now on has to be ready, and known to the hooks."""
+        return asyncio.get_running_loop().time() + self._creator.max_wait_secs
+
+    async def _begin(self, life: Life, deadline: float) -> None:
         try:
-            await life.begin(self._hooks)
+            await life.begin(self._hooks, deadline)
         except _SUSPECTS as error:
             if not await self._is_loss(life, error):
                 raise
@@ -228,9 +239,10 @@ class _MonitoredSession:
         self._stop_requested = self._stop_requested or (life.coord.should_stop() and life.error is None)
         with contextlib.suppress(Exception):  # what it comes to is known: a loss
             await life.end(_GRACE)
+        deadline = self._deadline()
         fresh = self._life = Life(await self._creator.recover_session(life.session))
         try:
-            await fresh.begin(self._hooks)
+            await fresh.begin(self._hooks, deadline)
             recovery = await self._told(fresh, error, before, loop.time() - began)
         except _SUSPECTS as again:
             fresh.lose(again)

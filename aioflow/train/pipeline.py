@@ -20,7 +20,7 @@ from aioflow.graph import get_default_graph, transactional
 from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices, dense
 from aioflow.kernels.arithmetic import add_n
-from aioflow.kernels.assertions import assert_greater_equal
+from aioflow.kernels.assertions import assert_equal, assert_greater_equal
 from aioflow.kernels.casting import cast
 from aioflow.kernels.constants import constant, identity
 from aioflow.kernels.joining import concat, split, unstack
@@ -65,7 +65,7 @@ class Pipelined(NamedTuple):
 def pipeline(
     stages: Sequence[Stage | tuple[str, Callable[..., Any]]],
     inputs: TensorLike | Sequence[TensorLike],
-    labels: TensorLike | Sequence[TensorLike],
+    labels: TensorLike | Sequence[TensorLike] | None,
     loss: Callable[..., Tensor],
     micro_batches: int,
     schedule: str = "1f1b",
@@ -83,8 +83,10 @@ def pipeline(
         stages: the parts of the model, in order. What one gives, the next is given.
         inputs: what the first stage is given, a tensor or several, with a row for each example. They are constants to
             the gradients.
-        labels: what the loss is given besides, with a row for each example.
-        loss: from the last stage's outputs and the labels to a single number: a mean over the examples.
+        labels: what the loss is given besides, a tensor or several, with a row for each example; None for nothing.
+        loss: from the last stage's outputs and the labels to a single number: a mean over the examples. The mean of
+            those of the micro-batches is taken, each weighted by how many examples it has: so a sum would not come out
+            as that of the whole batch.
         micro_batches: into how many parts to divide the batch. Some have one example more than others if it cannot be
             divided evenly.
         schedule: `1f1b`, by which a stage keeps what few micro-batches need for their way back, or `gpipe`, by which
@@ -93,8 +95,9 @@ def pipeline(
         name: the name scope.
 
     Raises:
-        ValueError: there are no stages, no such schedule, fewer examples than micro-batches, or no variable is used.
-        InvalidArgumentError: in the step, if there are fewer examples than micro-batches.
+        ValueError: there are no stages, no such schedule, fewer examples than micro-batches, not as many rows of each
+            input and label, or no variable is used.
+        InvalidArgumentError: in the step, if there are fewer examples than micro-batches, or not as many rows of each.
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule is one of {', '.join(SCHEDULES)}, not {schedule!r}")
@@ -104,7 +107,7 @@ def pipeline(
         raise ValueError("at least one stage is needed")
     with name_scope(name, "pipeline"):
         made = _Pipeline([Stage(*stage) for stage in stages], loss, micro_batches, var_list)
-        made.feed(_tensors(inputs), _tensors(labels))
+        made.feed(_tensors(inputs), [] if labels is None else _tensors(labels))
         for stage, turn in in_order(SCHEDULES[schedule](len(stages), micro_batches)):
             made.take(stage, turn)
         return made.finished()
@@ -141,11 +144,12 @@ class _Pipeline:
         """Divide the batch, where its parts are needed."""
         if not inputs:
             raise ValueError("the first stage needs an input")
+        _check_rows(inputs, labels)
         with device(self._stages[0].device):
-            for number, part in enumerate(_divided(inputs, self._count)):
+            for number, part in enumerate(_divided(inputs, self._count, inputs[0])):
                 self._outputs[-1, number] = part
         with device(self._stages[self._last].device):
-            self._labels = _divided(labels, self._count)
+            self._labels = _divided(labels, self._count, inputs[0])
             self._shares = _shares(inputs[0], self._count)
 
     def take(self, stage: int, turn: Turn) -> None:
@@ -233,15 +237,43 @@ def _tensors(values: Any) -> list[Tensor]:
     return [convert_to_tensor(value) for value in (values if several else [values])]
 
 
-def _divided(tensors: Sequence[Tensor], count: int) -> list[list[Tensor]]:
-    """For each micro-batch its rows of each tensor."""
-    columns = [split(tensor, _sizes(tensor, count), 0, num=count) for tensor in tensors]
+def _rows_of(tensor: Tensor) -> int | None:
+    """How many rows it has, if that is known."""
+    if tensor.shape.rank == 0:
+        raise ValueError(f"{tensor.name!r} is a single number: inputs and labels have a row for each example")
+    return None if tensor.shape.rank is None else tensor.shape.as_list()[0]
+
+
+def _check_rows(inputs: Sequence[Tensor], labels: Sequence[Tensor]) -> None:
+    first = _rows_of(inputs[0])
+    for what, tensors in (("inputs", inputs), ("labels", labels)):
+        for tensor in tensors:
+            rows = _rows_of(tensor)
+            if None not in (first, rows) and rows != first:
+                raise ValueError(f"there are {first} inputs, and {rows} {what}: each has a row for each example")
+
+
+def _agreeing(tensor: Tensor, first: Tensor) -> Tensor:
+    """The tensor, once it has been seen that it has as many rows as the first, where that is not known."""
+    if tensor is first or None not in (_rows_of(tensor), _rows_of(first)):
+        return tensor
+    with tensor.graph.colocate_with(first, ignore_existing=True):
+        rows = shape(first)[0]
+    same = assert_equal(shape(tensor)[0], rows, message="inputs and labels have a row for each example")
+    with control_dependencies([same]):
+        return identity(tensor)
+
+
+def _divided(tensors: Sequence[Tensor], count: int, first: Tensor) -> list[list[Tensor]]:
+    """For each micro-batch its rows of each tensor, which has as many as the first."""
+    agreeing = [_agreeing(tensor, first) for tensor in tensors]
+    columns = [split(tensor, _sizes(tensor, count), 0, num=count) for tensor in agreeing]
     return [[column[number] for column in columns] for number in range(count)]
 
 
 def _sizes(tensor: Tensor, count: int) -> Any:
     """How many rows each micro-batch has, as a vector."""
-    known = None if tensor.shape.rank is None else tensor.shape.as_list()[0] if tensor.shape.rank else 0
+    known = _rows_of(tensor)
     if known is not None:
         if known < count:
             raise ValueError(f"{known} examples cannot be divided into {count} micro-batches")

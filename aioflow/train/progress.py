@@ -1,6 +1,9 @@
 """How far training is, in one line of a terminal that is drawn anew, or now and then as a line of a log."""
 
 import asyncio
+import contextlib
+import logging
+import os
 import shutil
 import sys
 import time
@@ -9,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
+import numpy as np
+
 from aioflow.node import Tensor
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
@@ -16,6 +21,7 @@ from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from aioflow.train.step_read import needed_step_read
 
+_log: Final = logging.getLogger(__name__)
 _DRAWN, _PRINTED = 0.2, 10.0
 """Seconds between two looks: on a terminal, and elsewhere."""
 _WINDOW: Final = 10.0
@@ -61,7 +67,8 @@ class Progress:
                 progress.update(step + 1, loss=loss)
 
     On a terminal one line is drawn anew, a few times a second; elsewhere a line is printed every ten seconds. What is
-    shown last, at the end, is always the last that was told.
+    shown last, at the end, is always the last that was told. Once it cannot be written, as when nobody reads it any
+    more, nothing more is shown: training goes on.
 
     Args:
         total_steps: how many there will be, for how much is left.
@@ -81,8 +88,8 @@ class Progress:
     ) -> None:
         self._total: Final = total_steps
         self._examples: Final = examples_per_step
-        self._stream: Final = sys.stderr if stream is None else stream
-        self._terminal: Final = self._stream.isatty()
+        self._stream: TextIO | None = sys.stderr if stream is None else stream  # a process may have no stderr
+        self._terminal: Final = self._stream is not None and self._stream.isatty()
         self._every: Final = (_DRAWN if self._terminal else _PRINTED) if every is None else every
         self._clock: Final = clock or _now
         self._speed: Final = Speed()
@@ -102,7 +109,7 @@ class Progress:
 
         Args:
             step: how many steps were made.
-            loss: the loss, a number.
+            loss: the loss, a number, or an array that holds one.
             workers: how many take part.
             staleness: how many steps old the values are that gradients are computed at.
             **more: further numbers, by what they are called.
@@ -116,7 +123,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """A line of its own, which stays."""
-        self._stream.write(f"{_ANEW if self._terminal else ''}{text}\n")
+        self._write(f"{_ANEW if self._terminal else ''}{text}\n")
         self._shown = ""
         self._show()
 
@@ -124,8 +131,7 @@ class Progress:
         """What was told last is shown, and the line ends. May be called again."""
         self._show()
         if self._terminal and self._shown:
-            self._stream.write("\n")
-            self._stream.flush()
+            self._write("\n")
         self._text = self._shown = ""
 
     def __enter__(self) -> Self:
@@ -139,19 +145,35 @@ class Progress:
     def _show(self) -> None:
         if self._text == self._shown:
             return
-        width = shutil.get_terminal_size().columns - 1
-        self._stream.write(_ANEW + self._text[:width] if self._terminal else self._text + "\n")
-        self._stream.flush()
+        self._write(_ANEW + self._text[: self._width] if self._terminal else self._text + "\n")
         self._shown = self._text
+
+    @property
+    def _width(self) -> int:
+        """How much of a line of the terminal may be used."""
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # it has no number, or is none
+            if self._stream is not None and (columns := os.get_terminal_size(self._stream.fileno()).columns):
+                return columns - 1
+        return shutil.get_terminal_size().columns - 1
+
+    def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError) as error:  # nobody reads it, or it is closed
+            self._stream = None
+            _log.warning("progress is not shown any more: %s", error)
 
     def _line(self, step: int, numbers: Mapping[str, Any], workers: int | None, staleness: float | None) -> str:
         parts = [f"step {step}" if self._total is None else f"step {step}/{self._total}"]
-        parts += [f"{name} {float(value):.4g}" for name, value in numbers.items() if value is not None]
+        parts += [f"{name} {_number(name, value):.4g}" for name, value in numbers.items() if value is not None]
         parts += self._speeds(step)
         if workers is not None:
             parts.append(f"{workers} worker{'' if workers == 1 else 's'}")
         if staleness is not None:
-            parts.append(f"staleness {float(staleness):.3g}")
+            parts.append(f"staleness {_number('staleness', staleness):.3g}")
         return "  ".join(parts)
 
     def _speeds(self, step: int) -> list[str]:
@@ -232,6 +254,12 @@ def _workers(session: Session) -> int | None:
     tasks = {device.name.partition("/device:")[0] for device in session.list_devices()}
     found = [task for task in tasks if task.split("/")[1].removeprefix("job:") not in _NO_WORKERS]
     return len(found) or None
+
+
+def _number(name: str, value: Any) -> float:
+    if np.size(value) != 1:
+        raise ValueError(f"{name} is one number, not an array of shape {list(np.shape(value))}")
+    return float(np.asarray(value).item())
 
 
 def _now() -> float:

@@ -81,26 +81,32 @@ class Patience:
     """How long to wait before each new attempt, and when to give up. Decides; whoever asks has to wait.
 
     Args:
-        seconds: from the first failure after a success on.
+        seconds: so long.
         longest: the longest pause between two attempts, in seconds.
+        began: since when; by default since the first failure after a success.
 
     Attributes:
         failures: how many there were since the last success.
     """
 
-    def __init__(self, seconds: float, longest: float) -> None:
+    def __init__(self, seconds: float, longest: float, began: float | None = None) -> None:
         self.seconds: Final = seconds
         self._longest: Final = longest
+        self._began: Final = began
         self.failures = 0
         self._until = self._pause = 0.0
 
     def failed(self, now: float) -> float | None:
-        """Seconds until the next attempt: none after a first failure, then ever more. None: give up."""
+        """Seconds until the next attempt: none after a first failure, then ever more, and ever less towards the end.
+
+        None: the time is over, give up.
+        """
         if not self.failures:
-            self._until, self._pause = now + self.seconds, 0.0
+            self._until, self._pause = (now if self._began is None else self._began) + self.seconds, 0.0
         self.failures += 1
         pause, self._pause = self._pause, min(max(2 * self._pause, _FIRST_PAUSE), self._longest)
-        return None if now + pause > self._until else pause
+        left = self._until - now
+        return None if left <= 0 else min(pause, max(left / 2, _FIRST_PAUSE), left)
 
     def succeeded(self) -> None:
         """The next failure is a first one again."""
@@ -126,8 +132,8 @@ async def patiently(
     Raises:
         af.errors.DeadlineExceededError: it was not there in time; the error names who was missing last.
     """
-    patience, last = Patience(seconds, longest), None
     now = asyncio.get_running_loop().time
+    patience, last = Patience(seconds, longest, began=now()), None
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
@@ -136,6 +142,11 @@ async def patiently(
                     return await attempt()
                 except retried as error:
                     last = error
+                except errors.DeadlineExceededError as error:
+                    if last is None:
+                        raise
+                    text = f"{what} was not ready in time: {_text(last)}; then: {error.message}"
+                    raise errors.DeadlineExceededError(text) from error
                 pause = patience.failed(now())
                 if pause is None:
                     break
@@ -143,8 +154,12 @@ async def patiently(
     except TimeoutError as error:
         if not limit.expired() or isinstance(error, errors.OpError):
             raise
-    told = "it did not answer" if last is None else getattr(last, "message", str(last))
+    told = "it did not answer" if last is None else _text(last)
     raise errors.DeadlineExceededError(f"{what} was not ready in {seconds:g} s: {told}") from last
+
+
+def _text(error: Exception) -> str:
+    return error.message if isinstance(error, errors.OpError) else str(error)
 
 
 __all__ = ["LOSSES", "Patience", "Recovery", "patiently", "step_of_checkpoint"]

@@ -10,7 +10,7 @@ from aioflow import errors
 from aioflow.device_spec import DeviceSpec
 from aioflow.graph import Graph
 from aioflow.library.variables import Variable
-from aioflow.node import Operation
+from aioflow.node import Operation, Tensor
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 
@@ -39,6 +39,8 @@ class ReplicaOps:
         leave: it has no more data.
         advance: applies one step, once it is decided and no other replica leads; None if there is nothing to lead.
         open: training begins, or goes on after a restore; the chief's.
+        fail: a run of `advance` has failed.
+        why: what for, to be fed.
     """
 
     admit: Operation
@@ -46,6 +48,8 @@ class ReplicaOps:
     leave: Operation
     advance: Operation | None = None
     open: Operation | None = None
+    fail: Operation | None = None
+    why: Tensor | None = None
 
 
 class Participation:
@@ -71,13 +75,25 @@ class Participation:
         self._tasks.append(create(self._ends(self._ops.present), name="replica present"))
         create(self._close(), name="replica leaving")
         if self._ops.advance is not None:
-            self._leading = create(self._ends(self._ops.advance), name="replica leading")
+            self._leading = create(self._lead(self._ops.advance), name="replica leading")
             self._tasks.append(self._leading)
         await self.admit()
 
     async def admit(self) -> None:
         """The replica may begin: at first, and after a run of which it has not heard the end."""
         await self._session.run(self._ops.admit)
+
+    async def _lead(self, advance: Operation) -> None:
+        """Apply steps until the replica has left. Others are told why the run failed."""
+        try:
+            await self._ends(advance)
+        except (errors.AbortedError, errors.UnavailableError):  # others know of it, or cannot be reached
+            raise
+        except errors.OpError as error:
+            if self._ops.fail is not None and self._ops.why is not None:
+                with contextlib.suppress(errors.OpError):
+                    await self._session.run(self._ops.fail, {self._ops.why: error.message})
+            raise
 
     async def _ends(self, op: Operation) -> None:
         """Run the operation again and again until the replica has left. AbortedError if somebody else says it has."""

@@ -40,7 +40,8 @@ class Replica(Protocol):
 class ReplicasHook(SessionRunHook):
     """The replica is present as long as the session lives, leaves at its end, and says what was dropped of it.
 
-    A run that failed may have been in the midst of a step: before the next one the replica is admitted anew.
+    A run that failed may have been in the midst of a step: before the next one the replica is admitted anew. What was
+    dropped is said once, however often training recovers; what was dropped before it began is not said.
 
     Args:
         replica: its optimizer.
@@ -53,8 +54,8 @@ class ReplicasHook(SessionRunHook):
         self._is_chief: Final = is_chief
         self._on_dropped: Final = on_dropped
         self._part: Participation | None = None
-        self._known = 0
-        self._failed = False
+        self._last: Dropped | None = None
+        self._begun = self._failed = False
 
     def begin(self) -> None:
         """ValueError if the optimizer has not applied gradients."""
@@ -62,8 +63,26 @@ class ReplicasHook(SessionRunHook):
 
     async def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """The replica is there and may begin, once the chief has opened training."""
-        self._known, self._failed = 0, False
+        self._failed = False
         self._part = await self._replica.start(session, coord, self._is_chief)
+        await self._find_known(session)
+
+    async def _find_known(self, session: Session) -> None:
+        """Known is what was dropped before training began or told since, unless whoever counts was lost."""
+        last = self._last
+        asked = self._replica.dropped_args(0 if last is None else last.number - 1)
+        if asked is None:
+            return
+        found = self._replica.dropped_of(await session.run(asked.fetches, asked.feeds))
+        if not self._begun:
+            self._begun, self._last = True, found[-1] if found else None
+        elif last is not None and not (found and (found[0] == last or found[0].number > last.number)):
+            self._last = None
+
+    @property
+    def _known(self) -> int:
+        """How many drops need not be told."""
+        return 0 if self._last is None else self._last.number
 
     async def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """The replica may begin."""
@@ -79,7 +98,7 @@ class ReplicasHook(SessionRunHook):
 
     def _report(self, found: Any) -> None:
         for drop in self._replica.dropped_of(found):
-            self._known = drop.number
+            self._last = drop
             if drop.replica == self._replica.task_index:
                 _log.info("%s", drop)
                 if self._on_dropped is not None:

@@ -1,20 +1,27 @@
 """What checkpoints hold: variables, and on request what a run leaves beside them. Each builds its own nodes."""
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aioflow import dtypes
 from aioflow.dtypes import DType, TensorShape
 from aioflow.graph import Graph
 from aioflow.kernels import run_state
+from aioflow.kernels.accumulators import AccumulatorSpec
+from aioflow.kernels.barrier import BarrierSpec
 from aioflow.kernels.checkpoint import STATE, Slice, adopt_variable
 from aioflow.kernels.constants import no_op
 from aioflow.kernels.cuts import cut_variable, mark_variable
 from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.kernels.readers import ReaderSpec, reader_restore_state
+from aioflow.kernels.staging import AreaSpec, MapSpec
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
+
+_log: Final = logging.getLogger("aioflow.train")
+_NOT_SAVED: Final = (AccumulatorSpec, AreaSpec, BarrierSpec, MapSpec)
 
 
 class Entry(NamedTuple):
@@ -193,8 +200,8 @@ class SavedCounts:
 
 
 def run_state_of(graph: Graph) -> Iterator[Savable]:
-    """The queues and readers of a graph, each once however many handles it has."""
-    seen = set[tuple[str, str, str]]()
+    """The queues and readers of a graph, each once however many handles it has. The log tells what else has state."""
+    seen, left_out = set[tuple[str, str, str]](), list[str]()
     for operation in graph.get_operations():
         if not operation.definition.handle:
             continue
@@ -206,6 +213,10 @@ def run_state_of(graph: Graph) -> Iterator[Savable]:
                 yield SavedQueue(handle)
             elif isinstance(handle.spec, ReaderSpec):
                 yield SavedReader(handle)
+            elif isinstance(handle.spec, _NOT_SAVED):
+                left_out.append(f"{operation.name} ({operation.type})")
+    if left_out:
+        _log.warning("checkpoints with state=True do not have what these hold: %s", ", ".join(left_out))
 
 
 def _shared_name(operation: Operation) -> str:

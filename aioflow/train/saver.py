@@ -1,5 +1,6 @@
 """`af.train.Saver`: variables on their way to checkpoints and back."""
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -7,13 +8,13 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import numpy as np
 
-from aioflow import errors
+from aioflow import dtypes, errors
 from aioflow.checkpoint import Retention
 from aioflow.config import RunOptions
 from aioflow.files import as_name
@@ -25,13 +26,17 @@ from aioflow.node import Operation, Tensor
 from aioflow.session import Session
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
 from aioflow.train.saving import Feeds, Giving, build, file_device
+from aioflow.train.step_boundary import StepBoundary
 from aioflow.train.writing import OnFailure, Writing, Writings
 
 _log: Final = logging.getLogger("aioflow.train")
 
 Path = str | bytes | os.PathLike[str]
+_PATIENCE: Final = 10.0
+"""Seconds in which steps that change variables all have to be done once, for a checkpoint at a step boundary."""
 _live: Final[set[str]] = set()
 """The tokens of all drafts that this process writes."""
+_PROCESS: Final = secrets.token_hex(8)
 
 Mode = Literal["consistent", "uncoordinated"]
 """How checkpoints are taken: all variables of a task at one moment, or each when it is written."""
@@ -55,18 +60,22 @@ class Saver:
     Args:
         var_list: what to save: a list of variables; or by the names in the checkpoint, variables, or lists of variables
             that hold a tensor's rows, one after the other. By default all global variables of the default graph.
-        reshape: whether a tensor of another shape, but as many elements, is restored.
+        reshape: whether a tensor of another shape, but as many elements, is restored; not into variables that hold its
+            rows.
         sharded: whether each task with variables writes a file of its own, instead of sending all to one.
         max_to_keep: how many checkpoints to keep; None or 0 for all.
         keep_checkpoint_every_n_hours: of those that are not kept, one stays for each so many hours.
         name: of the name scope of what it builds; `save` by default.
         pad_step_number: whether steps in paths have eight digits, so that names sort as steps do.
-        mode: "consistent": all variables of a task are taken at one moment. That is a step boundary if no step that
-            updates them is under way at the time, as between the runs of whoever saves; a SyncReplicasOptimizer of the
-            graph sees to that for all its replicas. "uncoordinated": each is taken when its task gets to it.
+        mode: "consistent": all variables are taken at a step boundary: runs of the session that change them end first,
+            and further ones wait until the values are taken, which copies nothing. Steps of other sessions are not kept
+            from anything, but those of the replicas of a SyncReplicasOptimizer are. If runs wait for each other, so
+            that there is no such moment in 10 s, they are taken amid steps; the log and the manifest
+            (`step_boundary`) say so. "uncoordinated": each variable is taken when its task gets to it.
         state: whether to save also where the run is, so that a restored one goes on just there: the elements of queues
             and those that wait to be put into them, the positions of readers, and how often random operations ran. What
-            a step under way has taken of a queue or reader, and not put into another yet, is lost.
+            a step under way has taken of a queue or reader, and not put into another yet, is lost. What accumulators,
+            barriers and staging areas hold is not saved; the log says so.
         extra: whether checkpoints that hold more than is wanted are restored; by default only if `var_list` is given.
         max_in_flight: how many checkpoints are written at the same time at most; a further one waits.
         on_failure: called with the path and the error of each that could not be written, at once.
@@ -154,17 +163,28 @@ class Saver:
         If `max_in_flight` others are being written it waits for one of them to end. If it fails the log says so at
         once, and `finish` raises the error unless somebody has awaited the result.
         """
-        number = await _number(session, global_step)
-        draft = _Draft(self._path(save_path, number), {"mode": self.mode, "global_step": number})
-        await self._writings.room()
+        limit = None if options is None else options.timeout
+        token = _owner() + secrets.token_hex(8)
         try:
-            _live.add(draft.token)
-            write = await self._taken(session, draft, options)
-        except BaseException:
-            self._writings.withdraw()
-            _live.remove(draft.token)
+            async with asyncio.timeout(limit):
+                await self._writings.room()
+                _live.add(token)
+                draft, write = await self._taken(session, token, save_path, global_step, options)
+        except BaseException as error:
+            self._give_up(token)
+            if isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
+                raise errors.DeadlineExceededError(
+                    f"the values for {as_name(save_path)!r} were not taken in {limit:g} s: other checkpoints were "
+                    "being written, or steps that change the variables did not end"
+                ) from None
             raise
         return self._writings.begin(draft.path, self._written(session, draft, write))
+
+    def _give_up(self, token: str) -> None:
+        """No checkpoint of that token is made, if it had come so far that there was room for it."""
+        if token in _live:
+            self._writings.withdraw()
+            _live.remove(token)
 
     async def finish(self) -> None:
         """Nothing is being written any more. Raises the error of one that failed, if nobody has heard of it yet."""
@@ -183,18 +203,44 @@ class Saver:
             await self._writings.cancel()
 
     async def _taken(
-        self, session: Session, draft: "_Draft", options: RunOptions | None
-    ) -> Callable[[], Awaitable[Any]]:
-        """What writes the checkpoint, its values taken if that has its moment."""
-        nodes, feeds = self._nodes, draft.feeds(self._nodes.feeds)
+        self, session: Session, token: str, save_path: Path, step: Any, options: RunOptions | None
+    ) -> tuple["_Draft", Callable[[], Awaitable[Any]]]:
+        """What is written, and what writes it, its values taken if they are taken at one moment."""
+        nodes, given = self._nodes, self._nodes.feeds
         if nodes.taken is None:
-            return lambda: session.run(nodes.saved, feeds, options)
-        handle = await session.partial_run_setup([nodes.taken, nodes.saved], list(feeds), options)
+            draft = await self._draft(session, token, save_path, step, {"mode": self.mode})
+            return draft, lambda: session.run(nodes.saved, draft.feeds(given), options)
+        async with self._between_steps(session, nodes.taken.graph) as reached:
+            facts = {"mode": self.mode, "step_boundary": reached}
+            draft = await self._draft(session, token, save_path, step, facts)
+            feeds = draft.feeds(given)
+            handle = await session.partial_run_setup([nodes.taken, nodes.saved], list(feeds), options)
+            try:
+                await session.partial_run(handle, nodes.taken, feeds)
+            except BaseException:
+                await handle.stop()
+                raise
+        return draft, lambda: session.partial_run(handle, nodes.saved)
+
+    @contextlib.asynccontextmanager
+    async def _between_steps(self, session: Session, graph: Graph) -> AsyncIterator[bool]:
+        """Inside the block no step changes the variables, of replicas or else of this session. False if one may."""
         async with contextlib.AsyncExitStack() as held:
-            for boundary in nodes.taken.graph.get_collection(GraphKeys.STEP_BOUNDARIES):
+            boundaries: list[StepBoundary] = graph.get_collection(GraphKeys.STEP_BOUNDARIES)
+            for boundary in boundaries:
                 await held.enter_async_context(boundary.held(session))
-            await session.partial_run(handle, nodes.taken, feeds)
-        return lambda: session.partial_run(handle, nodes.saved)
+            if boundaries:
+                yield True
+                return
+            handles = frozenset(variable.handle.op for variable in self.variables)
+            reached = await held.enter_async_context(session.boundary.between(handles, _PATIENCE))
+            if not reached:
+                _log.warning("steps that change variables are never all done: a checkpoint is taken amid them")
+            yield reached
+
+    async def _draft(self, session: Session, token: str, path: Path, step: Any, facts: dict[str, Any]) -> "_Draft":
+        number = await _number(session, step)
+        return _Draft(self._path(path, number), token, {**facts, "global_step": number})
 
     async def _written(self, session: Session, draft: "_Draft", write: Callable[[], Awaitable[Any]]) -> str:
         """The path, when the checkpoint is there, and what is not to be kept is gone."""
@@ -209,7 +255,9 @@ class Saver:
         finally:
             _live.remove(draft.token)
         old, kept = self._retention.saved(draft.path, time.time()), self.last_checkpoints
-        tidied = {given.path: draft.path, given.old: old, given.kept: kept, given.live: sorted(_live)}
+        tidied = {
+            given.path: draft.path, given.token: _owner(), given.old: old, given.kept: kept, given.live: sorted(_live)
+        }  # fmt: skip
         await self._run_quietly(session, self._nodes.tidy, tidied)
         return draft.path
 
@@ -290,12 +338,13 @@ class Saver:
             raise ValueError(f"{', '.join(strange)}: not among the variables that this Saver saves")
         return [self._nodes.each[name] for name in names]
 
-    async def latest_checkpoint(self, session: Session, directory: Path) -> str | None:
+    async def latest_checkpoint(self, session: Session, directory: Path, damaged: Collection[str] = ()) -> str | None:
         """The path of the newest checkpoint in a directory, as the task sees it that commits them. None if none is.
 
-        What is damaged or not complete is none.
+        What is not complete is none, nor are those that `damaged` names, as one that `restore` has refused.
         """
-        feeds = {self._nodes.feeds.path: as_name(directory)}
+        known = [os.fsencode(path) for path in damaged]
+        feeds = {self._nodes.feeds.path: as_name(directory), self._nodes.feeds.damaged: known}
         return os.fsdecode(await session.run(self._nodes.latest, feeds)) or None
 
     # What there is
@@ -309,12 +358,24 @@ class Saver:
         """These are the last checkpoints, and when they were saved, in seconds since 1970; as of an earlier process."""
         self._retention.recover(last_checkpoints_with_time)
 
+    def find_last_checkpoints_with_time(self, last_checkpoints_with_time: Iterable[tuple[str, float]]) -> None:
+        """The same of what was found in a folder: those count that are called like the first that is saved, and then.
+
+        Others may be another Saver's.
+        """
+        self._retention.find(last_checkpoints_with_time)
+
     def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
         """These are the last checkpoints, oldest first, as of an earlier process: `max_to_keep` counts them, too."""
         self.set_last_checkpoints_with_time([(path, time.time()) for path in checkpoint_paths])
 
     def __repr__(self) -> str:
         return f"<af.train.Saver {self.mode}, {len(self.last_checkpoints)} checkpoints kept>"
+
+
+def _owner() -> str:
+    """What the tokens of this process's drafts begin with, and of no other's, not even of one forked from it."""
+    return f"{_PROCESS}-{os.getpid()}-"
 
 
 class _Draft:
@@ -325,9 +386,9 @@ class _Draft:
         token: what tells it from others.
     """
 
-    def __init__(self, path: str, facts: dict[str, Any]) -> None:
+    def __init__(self, path: str, token: str, facts: dict[str, Any]) -> None:
         self.path: Final = path
-        self.token: Final = secrets.token_hex(8)
+        self.token: Final = token
         self._facts = facts
 
     def feeds(self, given: Feeds) -> dict[Tensor, Any]:
@@ -385,6 +446,9 @@ def _named(name: Any, value: Any) -> list[SavedVariable]:
 def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:
     """Variables that hold the rows of a tensor, one after the other."""
     shapes = [known for part in parts if (known := _known(part))]
+    types = {part.dtype for part in parts}
+    if len(types) > 1 or dtypes.string in types:
+        raise ValueError(f"parts of {name!r} are of one dtype and no texts, not {[part.dtype.name for part in parts]}")
     rows = {shape[1:] for shape in shapes}
     if len(shapes) < len(parts) or len(rows) != 1:
         raise ValueError(f"parts of {name!r} are rows of one shape each, not of {[str(part.shape) for part in parts]}")

@@ -26,7 +26,7 @@ class Feeds(NamedTuple):
 
     Attributes:
         path: of the checkpoint.
-        token: of the draft.
+        token: of the draft; for `tidy`, what those of all drafts of this process begin with.
         facts: what the checkpoint is to tell, as JSON.
         plain: whether the path leads to plain safetensors files.
         chosen: the names of the tensors that are restored; all if there are none.
@@ -34,6 +34,7 @@ class Feeds(NamedTuple):
         old: the paths of checkpoints to delete.
         kept: the paths of those to keep.
         live: the tokens of drafts that are being written.
+        damaged: the paths of checkpoints that could not be restored.
     """
 
     path: Tensor
@@ -45,6 +46,7 @@ class Feeds(NamedTuple):
     old: Tensor
     kept: Tensor
     live: Tensor
+    damaged: Tensor
 
 
 class Giving(NamedTuple):
@@ -71,7 +73,7 @@ class Nodes:
         saved: the path, when the checkpoint is there.
         discard: leaves nothing of a draft.
         tidy: leaves nothing of old checkpoints, and of drafts that were given up.
-        latest: the path of the newest checkpoint in the folder that is fed as path, or nothing.
+        latest: the path of the newest checkpoint in the folder that is fed as path, but for damaged ones, or nothing.
         every: gives back all that was saved.
         each: gives back what a variable had, by the names of the variables' operations.
     """
@@ -119,7 +121,8 @@ def build(
 
 def _feeds() -> Feeds:
     path, token, facts, go = [placeholder(dtypes.string, [], name) for name in ("path", "token", "facts", "go")]
-    chosen, *lists = [placeholder(dtypes.string, [None], name) for name in ("chosen", "old", "kept", "live")]
+    texts = ("chosen", "old", "kept", "live", "damaged")
+    chosen, *lists = [placeholder(dtypes.string, [None], name) for name in texts]
     return Feeds(path, token, facts, placeholder(dtypes.bool_, [], "plain"), chosen, go, *lists)
 
 
@@ -238,8 +241,8 @@ def _kept(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation
     """What keeps order among checkpoints."""
     with _at(graph, device):
         discard = files.discard_checkpoint(feeds.path, feeds.token, name="discard")
-        tidy = files.tidy_checkpoint(feeds.path, feeds.old, feeds.kept, feeds.live, name="tidy")
-        return discard, tidy, files.latest_checkpoint(feeds.path, name="latest")
+        tidy = files.tidy_checkpoint(feeds.path, feeds.token, feeds.old, feeds.kept, feeds.live, name="tidy")
+        return discard, tidy, files.latest_checkpoint(feeds.path, feeds.damaged, name="latest")
 
 
 # Restoring
@@ -280,8 +283,9 @@ def _checked(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) 
     wanted = {entry.name: entry for entry in entries}
     shapes = [TensorShape(entry.part[0]) if entry.part else entry.shape for entry in wanted.values()]
     types = [entry.dtype for entry in wanted.values()]
+    reshaped = [entry.name for entry in wanted.values() if reshape and not entry.part]
     return files.check_checkpoint(
-        feeds.path, feeds.plain, feeds.chosen, list(wanted), types, shapes, extra, reshape, name="check"
+        feeds.path, feeds.plain, feeds.chosen, list(wanted), types, shapes, extra, reshaped, name="check"
     )
 
 

@@ -24,7 +24,7 @@ class SessionCreator(abc.ABC):
     """Opens sessions. One of a user's own has to define `create_session`, and no more.
 
     Attributes:
-        max_wait_secs: seconds that a session, or a recovery, may take to be ready.
+        max_wait_secs: seconds that a session, or a recovery, may take to be ready and known to the hooks.
         ends_runs: whether runs that are under way have to end before a recovery, which puts everything back.
         prepared: what was done until the last session was ready.
     """
@@ -112,7 +112,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         scaffold: by which operations.
         master: the address of a cluster's master; empty for this process.
         config: how sessions work.
-        checkpoint_dir: where checkpoints are, of which the newest is restored.
+        checkpoint_dir: where checkpoints are, of which the newest is restored that is not damaged.
         checkpoint_filename_with_path: the checkpoint that is restored instead.
         max_wait_secs: seconds that a session, or a recovery, may take to be ready.
         restore: which variables get values. "all", so that everything is as it was at the checkpoint, as synchronous
@@ -149,7 +149,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         return session
 
     async def _ready_again(self, session: Session, deadline: float) -> Preparation:
-        return await self._manager.prepare(session, self._source, self._scope, deadline, self._lost)
+        return await self._manager.prepare(session, self._source, self._scope, deadline, self._lost, "lost")
 
     def settled(self) -> None:
         """What was lost has been told."""
@@ -192,7 +192,7 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         return await self._manager.wait_for_session(self._master, self._config, self.max_wait_secs)
 
     async def _ready_again(self, session: Session, deadline: float) -> Preparation:
-        await self._manager.wait_until_ready(session, deadline)
+        await self._manager.wait_until_ready(session, deadline, "lost")
         return Preparation()
 
 

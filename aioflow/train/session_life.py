@@ -1,8 +1,10 @@
 """One life of a monitored session: from when its session is ready to the loss of a peer, or the end."""
 
 import asyncio
+import contextlib
 import copy
 import functools
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
@@ -10,11 +12,12 @@ from aioflow import errors
 from aioflow.graph_keys import GraphKeys
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
-from aioflow.train.hooked_run import finished
 from aioflow.train.queue_runner import QueueRunner
 from aioflow.train.session_run_hook import SessionRunHook
 
 T = TypeVar("T")
+_LOOK: Final = 1.0
+"""Seconds that it may take to find out what runs wait for."""
 
 
 class Life:
@@ -38,8 +41,12 @@ class Life:
         self._no_runs.set()
         self._fillers: list[asyncio.Task[None]] = []
 
-    async def begin(self, hooks: Sequence[SessionRunHook]) -> None:
-        """Queue runners fill queues, and the hooks know the session."""
+    async def begin(self, hooks: Sequence[SessionRunHook], deadline: float) -> None:
+        """Queue runners fill queues, and the hooks know the session.
+
+        Raises:
+            af.errors.DeadlineExceededError: one of them was not done before; the error names it and what it waited for.
+        """
         self.coord.create_task(self._watch(), name="watching the tasks of a session")
         runners: list[QueueRunner] = self.session.graph.get_collection(GraphKeys.QUEUE_RUNNERS)
         for runner in runners:
@@ -47,7 +54,31 @@ class Life:
                 self._fillers.append(task)
                 task.add_done_callback(functools.partial(self._filled, runner))
         for hook in hooks:
-            await finished(hook.after_create_session(self.session, self.coord))
+            known = hook.after_create_session(self.session, self.coord)
+            if inspect.isawaitable(known):
+                await self._in_time(hook, known, deadline)
+
+    async def _in_time(self, hook: SessionRunHook, known: Awaitable[None], deadline: float) -> None:
+        """The hook knows the session. In a task, for what it waits for can be told only as long as it does."""
+        task = asyncio.ensure_future(known)
+        try:
+            await asyncio.wait((task,), timeout=max(deadline - asyncio.get_running_loop().time(), 0.0))
+            if not task.done():
+                text = f"after_create_session of {type(hook).__name__} was not done before max_wait_secs were over"
+                raise errors.DeadlineExceededError(f"{text}: {await self._waited_for(task)}")
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        task.result()
+
+    async def _waited_for(self, task: "asyncio.Future[None]") -> str:
+        """Where it waits, and what the runs of the session wait for, as far as that can be found out at once."""
+        frames = task.get_stack() if isinstance(task, asyncio.Task) else []
+        told = [f"it waited at {frame.f_code.co_filename}:{frame.f_lineno}" for frame in frames[-1:]]
+        with contextlib.suppress(errors.OpError, TimeoutError, RuntimeError):
+            async with asyncio.timeout(_LOOK):
+                told.append(str(await self.session.explain()))
+        return "\n".join(told)
 
     def _filled(self, runner: QueueRunner, task: asyncio.Task[None]) -> None:
         """A task of that runner has ended, perhaps by an error."""

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aioflow import errors
-from aioflow.checkpoint import list_checkpoints
+from aioflow.checkpoint import last_checkpoints
 from aioflow.config import Config, RunOptions
 from aioflow.files import Path, as_name
 from aioflow.graph import Graph, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.library.variables import Variable
+from aioflow.node import Tensor
 from aioflow.session import Session
 from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import patiently
@@ -21,12 +24,13 @@ from aioflow.train.saver import Saver
 if TYPE_CHECKING:
     from aioflow.net.client import Address
 
+_log: Final = logging.getLogger("aioflow.train")
 Scope = Literal["all", "lost"]
 """Whether all variables get new values, or only those that have none."""
 LONGEST: Final = 7200.0
 """Seconds that a session may take to be ready, unless somebody says otherwise."""
-_TOLD: Final = 0.9
-"""Of the time that is left, for a run: so that its own error comes first, which says what it waits for."""
+_TOLD: Final = 0.5
+"""Seconds at most by which who is waited for has less time: so that its own error comes first, which tells more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +42,7 @@ class Source:
         init_feed_dict: feeds for it.
         init_fn: (session), called after it.
         saver: restores checkpoints.
-        checkpoint_dir: the directory of checkpoints, of which the newest is restored.
+        checkpoint_dir: the directory of checkpoints, of which the newest is restored that is not damaged.
         checkpoint_path: the checkpoint that is restored instead.
         wait_for_checkpoint: whether there has to be one.
     """
@@ -51,8 +55,34 @@ class Source:
     checkpoint_path: Path | None = None
     wait_for_checkpoint: bool = False
 
-    async def checkpoint(self, session: Session) -> str | None:
-        """The checkpoint to restore, as the task sees it that commits them. None if there is none.
+    async def restore(
+        self, session: Session, left: Callable[[], RunOptions], variables: Sequence[Variable] | None = None
+    ) -> str | None:
+        """The path of the checkpoint that all variables, or those, got their values from. None if there is none.
+
+        A damaged one in the directory is logged, and the next older one is taken.
+
+        Raises:
+            af.errors.DataLossError: all are damaged; the error is that of the newest.
+            af.errors.UnavailableError: there has to be one, and there is none yet.
+        """
+        damaged: dict[str, errors.DataLossError] = {}
+        while self.saver is not None and (path := await self.checkpoint(session, damaged)) is not None:
+            try:
+                await self.saver.restore(session, path, left(), variables=variables)
+            except errors.DataLossError as error:
+                if self.checkpoint_path is not None:
+                    raise
+                damaged[path] = error
+                _log.error("checkpoint %s is damaged, an older one is looked for: %s", path, error.message)
+            else:
+                return path
+        if damaged:
+            raise next(iter(damaged.values()))
+        return None
+
+    async def checkpoint(self, session: Session, damaged: Collection[str] = ()) -> str | None:
+        """The checkpoint to restore, as the task sees it that commits them; none of the damaged. None if there is none.
 
         Raises:
             af.errors.UnavailableError: there has to be one, and there is none yet.
@@ -64,23 +94,23 @@ class Source:
         found = (
             None
             if self.checkpoint_dir is None
-            else await self._newest(session, self.saver, as_name(self.checkpoint_dir))
+            else await self._newest(session, self.saver, as_name(self.checkpoint_dir), damaged)
         )
-        if found is None and self.wait_for_checkpoint:
+        if found is None and self.wait_for_checkpoint and not damaged:
             raise errors.UnavailableError(f"there is no checkpoint in {self.checkpoint_dir!r} yet")
         return found
 
-    async def _newest(self, session: Session, saver: Saver, folder: str) -> str | None:
-        found = await saver.latest_checkpoint(session, folder)
+    async def _newest(self, session: Session, saver: Saver, folder: str, damaged: Collection[str]) -> str | None:
+        found = await saver.latest_checkpoint(session, folder, damaged)
         if found is not None and not saver.last_checkpoints:
             await self._recover_last(saver, folder)
         return found
 
     async def _recover_last(self, saver: Saver, folder: str) -> None:
-        """The saver counts what an earlier process has saved, as far as this process sees the directory."""
+        """The saver counts what an earlier one of its kind would delete, as far as this process sees the directory."""
         with contextlib.suppress(errors.OpError):
-            found = await asyncio.get_running_loop().run_in_executor(None, list_checkpoints, folder)
-            saver.set_last_checkpoints_with_time([(checkpoint.path, checkpoint.created) for checkpoint in found])
+            found = await asyncio.get_running_loop().run_in_executor(None, last_checkpoints, folder)
+            saver.find_last_checkpoints_with_time([(checkpoint.path, checkpoint.created) for checkpoint in found])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,7 +132,8 @@ class SessionManager:
     """Opens sessions and makes them ready; waits for the tasks of a cluster and for whoever initializes variables.
 
     Args:
-        local_init_op: gives local variables their initial values, in each session that is made ready.
+        local_init_op: gives local variables their initial values, in each session that is made ready; after a loss that
+            `ready_op` tells of, only if one of them has no value, for they may hold what was added up since.
         ready_op: gives the names of the variables that have no value; None: nobody asks.
         ready_for_local_init_op: the same, of those that `local_init_op` needs.
         graph: what sessions run; the default graph by default.
@@ -170,9 +201,7 @@ class SessionManager:
 
         async def attempt() -> tuple[Session, bool]:
             async with _opened(master, self.graph, config) as session:
-                path = await source.checkpoint(session)
-                if path is not None and saver is not None:
-                    await saver.restore(session, path)
+                if await source.restore(session, RunOptions) is not None:
                     await self._initialize_locals(session, RunOptions())
                 return session, not await self._missing(session, self._ready_op, RunOptions())
 
@@ -191,16 +220,17 @@ class SessionManager:
         return await patiently(attempt, f"a session of {_named(master)}", seconds, self._longest_pause)
 
     async def prepare(
-        self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str] | None = None
-    ) -> Preparation:
+        self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str] | None = None,
+        of_locals: Scope = "all",
+    ) -> Preparation:  # fmt: skip
         """The session is ready. Raises as `prepare_session` does, but once, and what tells of somebody missing.
 
         `known` are the names of variables that an earlier attempt, which may have got far, has found without values;
-        those that are found now are added.
+        those that are found now are added. With "lost" local variables stay as they are if all of them have values.
         """
         for _ in range(2):  # a task may be started anew between giving values and looking at them
             done = await self._give_values(session, source, scope, deadline, set() if known is None else known)
-            await self._initialize_locals(session, _left(deadline))
+            await self._initialize_locals(session, _left(deadline), of_locals)
             missing = await self._missing(session, self._ready_op, _left(deadline))
             if not missing:
                 return done
@@ -218,10 +248,9 @@ class SessionManager:
             lost = [variable for variable in self._variables() if variable.op.name in known]
             if len(missing) < len(self._variables()):
                 return await self._give_back(session, source, lost, missing, deadline)
-        path = await source.checkpoint(session)
+        path = await source.restore(session, functools.partial(_left, deadline))
         if path is None or source.saver is None:
             return await self._initialize(session, source, deadline)
-        await source.saver.restore(session, path, _left(deadline))
         return Preparation(path, restored=_names(source.saver.variables))
 
     async def _give_back(
@@ -236,8 +265,8 @@ class SessionManager:
         back = [variable for variable in lost if variable.op.name in saved]
         fresh = [variable for variable in lost if variable.op.name not in saved]
         wanted = [variable for variable in back if variable.op.name in missing]
-        if path is not None and source.saver is not None and wanted:
-            await source.saver.restore(session, path, _left(deadline), variables=wanted)
+        if wanted:
+            path = await source.restore(session, functools.partial(_left, deadline), wanted)
         anew = [variable.initializer for variable in fresh if variable.op.name in missing]
         if anew:
             await session.run(anew, options=_left(deadline))
@@ -273,20 +302,20 @@ class SessionManager:
         deadline = _in(max_wait_secs)
         return await patiently(attempt, f"a session of {_named(master)}", max_wait_secs, self._longest_pause)
 
-    async def wait_until_ready(self, session: Session, deadline: float) -> None:
+    async def wait_until_ready(self, session: Session, deadline: float, of_locals: Scope = "all") -> None:
         """Somebody else has given values to all variables, and local ones have their initial values.
 
+        With "lost" local ones stay as they are if all of them have values.
         Raises what tells of somebody missing, and DeadlineExceededError, which names the variables without a value.
         """
 
         async def look() -> None:
-            await self._initialize_locals(session, _left(deadline))
+            await self._initialize_locals(session, _left(deadline), of_locals)
             missing = await self._missing(session, self._ready_op, _left(deadline))
             if missing:
                 raise _NotReadyError(f"{', '.join(missing)}: nobody has given them values")
 
-        seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
-        await patiently(look, "the state of others", seconds, self._longest_pause, (_NotReadyError,))
+        await patiently(look, "the state of others", _share(deadline), self._longest_pause, (_NotReadyError,))
 
     # What is asked
 
@@ -298,10 +327,31 @@ class SessionManager:
         collections = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES)
         return [variable for key in collections for variable in self.graph.get_collection(key)]
 
-    async def _initialize_locals(self, session: Session, options: RunOptions) -> None:
+    async def _initialize_locals(self, session: Session, options: RunOptions, scope: Scope = "all") -> None:
         if self._local_init_op is None or await self._missing(session, self._ready_for_local_init_op, options):
             return
+        if scope == "lost" and self._ready_op_asks_locals:
+            missing = await self._missing(session, self._ready_op, options)
+            if not any(variable.op.name in missing for variable in self._locals):
+                return
         await session.run(self._local_init_op, self._local_feeds, options=self._local_options or options)
+
+    @property
+    def _locals(self) -> list[Variable]:
+        return self.graph.get_collection(GraphKeys.LOCAL_VARIABLES)
+
+    @functools.cached_property
+    def _ready_op_asks_locals(self) -> bool:
+        """Whether there are local variables, and `ready_op` is computed from all of them."""
+        if not self._locals or not isinstance(self._ready_op, Tensor):
+            return False
+        found = {self._ready_op.op}
+        line = list(found)
+        while line:
+            new = {tensor.op for tensor in line.pop().inputs} - found
+            found |= new
+            line += new
+        return all(variable.handle.op in found for variable in self._locals)
 
     async def _missing(self, session: Session, asked: Any, options: RunOptions) -> list[str]:
         if asked is None:
@@ -331,10 +381,16 @@ def _in(seconds: float) -> float:
 
 def _left(deadline: float) -> RunOptions:
     """A limit for a run that has to be over before the deadline. DeadlineExceededError if that has passed."""
-    left = (deadline - asyncio.get_running_loop().time()) * _TOLD
+    left = _share(deadline)
     if left <= 0:
         raise errors.DeadlineExceededError("there is no time left to make the session ready")
     return RunOptions(timeout=left)
+
+
+def _share(deadline: float) -> float:
+    """How long something may take that has to tell before the deadline why it is not done."""
+    left = max(deadline - asyncio.get_running_loop().time(), 0.0)
+    return left - min(0.1 * left, _TOLD)
 
 
 def _names(variables: Sequence[Variable]) -> tuple[str, ...]:

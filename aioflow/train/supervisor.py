@@ -136,13 +136,14 @@ class Supervisor:
         config: Config | None = None,
         start_standard_services: bool = True,
         close_summary_writer: bool = True,
+        max_wait_secs: float = LONGEST,
     ) -> AsyncIterator[Session]:
         """Inside the block there is a session that is ready. An error of it stops all tasks, and is raised.
 
         The end of the input, an OutOfRangeError, ends the block in good order. When the block ends in good order the
         chief saves a last checkpoint. Raises as `prepare_or_wait_for_session` does.
         """
-        session = await self.prepare_or_wait_for_session(master, config, LONGEST, start_standard_services)
+        session = await self.prepare_or_wait_for_session(master, config, max_wait_secs, start_standard_services)
         try:
             async with self.coord:
                 with self.coord.stop_on_exception():

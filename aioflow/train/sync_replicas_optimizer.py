@@ -7,6 +7,7 @@ are added in the order of replicas: the result is to the last bit that of one pr
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -27,13 +28,14 @@ from aioflow.node import Operation, Tensor
 from aioflow.replication.quorum import Dropped, Reason
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
+from aioflow.train.gradient_compression import kept_if
 from aioflow.train.moving_averages import ExponentialMovingAverage
 from aioflow.train.optimizer import Gradient, Optimizer
 from aioflow.train.replicas import Participation, ReplicaOps, beside
 from aioflow.train.replicas_hook import OnDropped, ReplicasHook
 from aioflow.train.session_run_hook import SessionRunArgs
 from aioflow.train.step_boundary import StepBoundary
-from aioflow.train.wrapping import WrappingOptimizer, with_gradients
+from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
 
 Pair = tuple[Gradient, Variable]
 
@@ -130,8 +132,9 @@ class SyncReplicasOptimizer(WrappingOptimizer):
             global_step: counts the steps. It says what step training is in, so it cannot be left out.
             name: the name of the operation.
             examples: of how many examples the gradients are, for those who ask what was dropped.
-            requeue: builds an operation that is run if this gradient was dropped, as one that puts its examples back
-                into their queue.
+            requeue: builds an operation that is run if this gradient was dropped, as one that gives its examples back:
+                `lambda: queue.give_back(example)`. An `enqueue` would wait for room in a queue that only this replica
+                takes from, and fail where the data has ended. If it fails, so does the run, whose step is over.
 
         Raises:
             ValueError: there is no global step or no gradient, or gradients were applied before.
@@ -240,17 +243,21 @@ class _Building:
         with graph.control_dependencies(None):
             with self._at_home() as container:
                 self._quorum: Final = ops.replica_quorum(opt._total, opt._required, container, opt._name, name="quorum")
-            self._shares: Final = [self._shares_of(gradient, variable) for gradient, variable in pairs]
+            counts: Counter[str] = Counter()
+            self._shares: Final = [self._shares_of(gradient, variable, counts) for gradient, variable in pairs]
 
     @contextlib.contextmanager
     def _at_home(self) -> Iterator[str]:
         with beside(self._graph, self._global_step):
             yield self._global_step.op.attrs["container"]
 
-    def _shares_of(self, gradient: Gradient, variable: Variable) -> Tensor:
+    def _shares_of(self, gradient: Gradient, variable: Variable, counts: Counter[str]) -> Tensor:
+        """Where gradients of this pair are stored: of each in a place of its own, if several are of one variable."""
         made = gradients.replica_gradients if isinstance(gradient, Tensor) else gradients.replica_sparse_gradients
         container = variable.op.attrs["container"]
         name = variable.op.attrs["shared_name"] or variable.op.name
+        counts[name] += 1
+        name = name if counts[name] == 1 else f"{name}/{counts[name]}"
         with beside(self._graph, variable):
             return made(variable.dtype, variable.shape, container, f"{self._opt._name}/{name}", name="gradients")
 
@@ -270,7 +277,8 @@ class _Building:
             seen = self._global_step.assign_add(0, read_value=False)  # so reads that are built later see the step
         with graph.control_dependencies(None):
             opt._built = self._besides(step, accepted)
-        done = control.group(seen, *_if_dropped(accepted, requeue), name=scope)
+        left_out = kept_if(accepted, [gradient for gradient, _ in self._pairs])
+        done = control.group(seen, *left_out, *_if_dropped(accepted, requeue), name=scope)
         graph.add_to_collection(GraphKeys.TRAIN_OP, done)
         return done
 
@@ -285,13 +293,15 @@ class _Building:
         me = self._opt.task_index
         advance = self._advance()
         with self._at_home():
-            since = constant(0, dtypes.int64, name="since")
+            since, why = constant(0, dtypes.int64, name="since"), constant("", name="why")
             made = ReplicaOps(
                 admit=ops.replica_admit(self._quorum, me, name="admit").op,
                 present=ops.replica_present(self._quorum, me, name="present"),
                 leave=ops.replica_leave(self._quorum, me, name="leave"),
                 advance=advance,
                 open=self._open(),
+                fail=ops.replica_fail(self._quorum, why, me, name="fail"),
+                why=why,
             )
             dropped = ops.replica_dropped(self._quorum, since, name="dropped")
             there = ops.replica_count(self._quorum, name="count")
@@ -323,8 +333,7 @@ class _Building:
             self._take(step, tickets, counted, shares, pair)
             for shares, pair in zip(self._shares, self._pairs, strict=True)
         ]
-        applied = opt._opt.apply_gradients(means)
-        graph.get_collection_ref(GraphKeys.TRAIN_OP).remove(applied)  # what trains is the whole
+        applied = part_of_training(opt._opt.apply_gradients(means))
         with graph.control_dependencies([applied]):
             averaged = [] if opt._averages is None else [opt._averages.apply(opt._averaged)]
         with self._at_home(), graph.control_dependencies([applied, *averaged]):

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from aioflow.graph_keys import GraphKeys
 from aioflow.library.variables import Variable
+from aioflow.node import Operation
 from aioflow.train.optimizer import Gradient, Optimizer
 
 
@@ -37,6 +39,14 @@ class WrappingOptimizer(Optimizer):
         return self._opt.variables()
 
 
+def part_of_training(applied: Operation) -> Operation:
+    """The operation that an optimizer inside has just made: what trains is the whole, so it is not listed as that."""
+    trains = applied.graph.get_collection_ref(GraphKeys.TRAIN_OP)
+    trains.remove(applied)
+    applied.graph.on_failure(lambda: trains.append(applied))
+    return applied
+
+
 def with_gradients(grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Gradient, Any]]:
     """The pairs that have a gradient. ValueError if none has."""
     pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
@@ -45,4 +55,4 @@ def with_gradients(grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Grad
     return pairs
 
 
-__all__ = ["WrappingOptimizer", "with_gradients"]
+__all__ = ["WrappingOptimizer", "part_of_training", "with_gradients"]

@@ -63,31 +63,21 @@ class Writings:
     def __init__(self, most: int, on_failure: OnFailure | None) -> None:
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise ValueError(f"max_in_flight is a number of checkpoints, at least 1, not {most!r}")
-        self._most: Final = most
+        self._room: Final = asyncio.Semaphore(most)
         self._on_failure: Final = on_failure
         self._under_way: dict[Writing, None] = {}
         self._failed: list[Writing] = []
-        self._beginning = 0
 
     async def room(self) -> None:
         """There is room for one more, which is taken until `begin` or `withdraw`. Waits for others to end."""
-        while self._beginning + len(self._under_way) >= self._most:
-            await self._one_less()
-        self._beginning += 1
-
-    async def _one_less(self) -> None:
-        tasks = [writing._task for writing in self._under_way]
-        if tasks:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.sleep(0)
+        await self._room.acquire()
 
     def withdraw(self) -> None:
         """The room is not needed."""
-        self._beginning -= 1
+        self._room.release()
 
     def begin(self, path: str, work: Coroutine[Any, Any, str]) -> Writing:
         """A checkpoint that is being written from here on, in the room that was taken."""
-        self._beginning -= 1
         made = Writing(path, work)
         self._under_way[made] = None
         made._task.add_done_callback(lambda task: self._ended(made))
@@ -95,6 +85,7 @@ class Writings:
 
     def _ended(self, writing: Writing) -> None:
         del self._under_way[writing]
+        self._room.release()
         error = None if writing._task.cancelled() else writing._task.exception()
         if error is None:
             return
