@@ -84,6 +84,17 @@ async def test_if_all_checkpoints_are_damaged_the_error_is_that_of_the_newest(tm
     assert step.op.name == "global_step"
 
 
+# What is waited for
+
+
+async def test_what_a_worker_waits_for_is_named_when_its_time_is_over():
+    never = af.FIFOQueue(1, [af.string]).dequeue(name="never")
+    creator = af.train.WorkerSessionCreator(af.train.Scaffold(ready_op=never), max_wait_secs=30)
+    with pytest.raises(errors.DeadlineExceededError, match="'never'"):
+        async with af.train.MonitoredSession(creator):
+            pass
+
+
 # Local variables
 
 

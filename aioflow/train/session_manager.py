@@ -310,12 +310,14 @@ class SessionManager:
         """
 
         async def look() -> None:
-            await self._initialize_locals(session, _left(deadline), of_locals)
-            missing = await self._missing(session, self._ready_op, _left(deadline))
+            await self._initialize_locals(session, _left(end), of_locals)
+            missing = await self._missing(session, self._ready_op, _left(end))
             if missing:
                 raise _NotReadyError(f"{', '.join(missing)}: nobody has given them values")
 
-        await patiently(look, "the state of others", _share(deadline), self._longest_pause, (_NotReadyError,))
+        seconds = _share(deadline)
+        end = _in(seconds)
+        await patiently(look, "the state of others", seconds, self._longest_pause, (_NotReadyError,))
 
     # What is asked
 
