@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
+from aioflow.launch.here import THREADS
 from benchmarks import peers
 
 STARTING, ENDING = 120.0, 10.0
@@ -59,7 +60,8 @@ async def clusters(sizes: Mapping[str, int], *, absent: Collection[tuple[str, in
             file = folder / f"{side}.json"
             file.write_text(json.dumps(cluster))
             tasks = [(job, task) for job, size in sizes.items() for task in range(size) if (job, task) not in absent]
-            await start(stack, [(*module, *task_options(file, job, task)) for job, task in tasks])
+            environment = shared_cores(len(tasks)) if side == peers.AIOFLOW else {}
+            await start(stack, [(*module, *task_options(file, job, task)) for job, task in tasks], environment)
             found[side] = f"{SCHEMES[side]}://{cluster['worker'][0]}"
         yield Targets(found)
 
@@ -69,16 +71,25 @@ def task_options(file: Path, job: str, task: int) -> Sequence[str]:
     return "--cluster", str(file), "--job", job, "--task", str(task)
 
 
-async def start(stack: AsyncExitStack, commands: Sequence[Sequence[str]]) -> None:
+def shared_cores(tasks: int) -> dict[str, str]:
+    """Variables by which tasks share the cores for products of matrices, as `aioflow cluster up` sets them."""
+    return dict.fromkeys(THREADS, str(max(1, (os.cpu_count() or 1) // tasks)))
+
+
+async def start(
+    stack: AsyncExitStack, commands: Sequence[Sequence[str]], variables: Mapping[str, str] | None = None
+) -> None:
     """All of these modules run and listen, until the stack is left."""
     async with asyncio.TaskGroup() as group:
         for command in commands:
-            group.create_task(start_one(stack, command))
+            group.create_task(start_one(stack, command, variables or {}))
 
 
-async def start_one(stack: AsyncExitStack, command: Sequence[str]) -> str:
+async def start_one(stack: AsyncExitStack, command: Sequence[str], variables: Mapping[str, str]) -> str:
     """A module runs and listens, until the stack is left. Returns the line in which it says so."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", *command, stdout=subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *command, stdout=subprocess.PIPE, env={**variables, **os.environ}
+    )
     stack.push_async_callback(stop, process)
     async with asyncio.timeout(STARTING):
         return await listening(process)

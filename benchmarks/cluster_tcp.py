@@ -18,7 +18,7 @@ ASKED = 8
 async def with_tcp(nbytes: int) -> AsyncIterator[Step]:
     """A step that receives so many bytes of another process."""
     async with AsyncExitStack() as stack:
-        port = int((await start_one(stack, ["benchmarks.cluster_tcp"])).split()[-1])
+        port = int((await start_one(stack, ["benchmarks.cluster_tcp"], {})).split()[-1])
         with socket.create_connection(("127.0.0.1", port)) as connection:
             memory = memoryview(bytearray(nbytes))
 

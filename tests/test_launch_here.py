@@ -11,6 +11,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.launch import here
 from aioflow.net.authority import init
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -117,3 +118,12 @@ async def test_a_block_that_is_cancelled_leaves_nothing():
     await asyncio.wait([running])
     assert running.cancelled()
     assert not any(map(alive, started))
+
+
+async def test_tasks_of_one_machine_share_its_cores_unless_a_variable_says_otherwise(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 9)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    for place in await here._Here().place(4):
+        found = place._agent._environment
+        assert (found["OMP_NUM_THREADS"], found["OPENBLAS_NUM_THREADS"]) == ("7", "2")

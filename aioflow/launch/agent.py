@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aioflow.launch.order import Order
@@ -28,11 +30,16 @@ class Agent:
 
     _process: asyncio.subprocess.Process | None = None  # here, for engines make classes of their own of this one
 
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """Of these variables of the environment, those that are not set have these values for the task."""
+        self._environment: Final = None if variables is None else {**variables, **os.environ}
+
     async def reserve(self, host: str) -> str:
         """The task's process runs, and has a port of that host for itself. Returns the address, or `!` and why not."""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "aioflow.launch.child",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            env=self._environment,
             start_new_session=True,  # a Ctrl-C is for who launched it
         )  # fmt: skip
         return await self._asked({"host": host})

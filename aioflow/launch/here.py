@@ -1,11 +1,15 @@
 """Tasks as processes of this machine."""
 
+import os
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from aioflow.config import Config
 from aioflow.launch.agent import Agent
 from aioflow.launch.launcher import Launch, Place
+
+THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What says how many threads a product of matrices may use, to one library or another."""
 
 
 def local(workers: int = 1, *, ps: int = 0, config: Config | None = None, py_funcs: str | None = None) -> Launch:
@@ -16,6 +20,8 @@ def local(workers: int = 1, *, ps: int = 0, config: Config | None = None, py_fun
                 ...
 
     They listen on the loopback, and ask for a token: that of `Config(token_file=)`, or else one made for this launch.
+    They share the cores for products of matrices, unless a variable such as OMP_NUM_THREADS says how many each may use:
+    with all of them for each, tasks of one machine hold each other up.
 
     Args:
         workers: how many tasks the job `worker` has.
@@ -31,7 +37,8 @@ class _Here:
 
     async def place(self, count: int) -> Sequence[Place]:
         """An agent for each, all of them in this process."""
-        return [_Child() for _ in range(count)]
+        threads = max(1, (os.cpu_count() or 1) // count)
+        return [_Child(threads) for _ in range(count)]
 
 
 class _Child:
@@ -40,8 +47,8 @@ class _Child:
     name: Final = "this machine"
     host: Final = "127.0.0.1"
 
-    def __init__(self) -> None:
-        self._agent: Final = Agent()
+    def __init__(self, threads: int) -> None:
+        self._agent: Final = Agent(dict.fromkeys(THREADS, str(threads)))
 
     def ask(self, method: str, *arguments: object) -> Awaitable[str]:
         """What that method of the agent returns."""
@@ -52,4 +59,4 @@ class _Child:
         """It has stopped."""
 
 
-__all__ = ["local"]
+__all__ = ["THREADS", "local"]
