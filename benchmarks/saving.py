@@ -47,7 +47,7 @@ async def rows() -> AsyncIterator[Row]:
         "step": f"{span(median('step'))}, processor {span(median('work'))}",
         **{f"step {when}": during(when) for when in ("while saving", "while writing")},
         **{name: rate(median(name)) for name in ("save", "plain write", "save while training", "write while training")},
-        "values taken in": span(median("cut")),
+        "values taken after": span(median("cut")),
     }
     claims = [
         Claim("step during a save / without", ratio("step while saving", "step"), SLOWED),
@@ -137,7 +137,8 @@ class Side:
     async def save(self, found: dict[str, float], name: str) -> None:
         begin = time.perf_counter()
         writing = await self.saver.save_async(self.session, self.folder / "state")
-        found["cut"] = time.perf_counter() - begin
+        found["cut"] = time.perf_counter() - begin  # of which most is the rest of the step under way
+        begin = time.perf_counter()
         await writing
         found[name] = time.perf_counter() - begin
 
