@@ -167,10 +167,10 @@ class Processes:
         if not line.startswith(f"{task} listens"):
             raise RuntimeError(f"{task} does not listen: {line}{self._complaints(task).read_text()}")
 
-    def start(self, task: str) -> None:
-        """It listens, as a new process."""
+    async def start(self, task: str) -> None:
+        """It listens, as a new process. Who waits for that is not silent meanwhile."""
         self._begin(task)
-        self._await(task)
+        await asyncio.to_thread(self._await, task)
 
     def kill(self, task: str) -> None:
         """It is dead, without a word."""

@@ -50,7 +50,7 @@ async def test_a_task_that_is_killed_ends_the_step_at_once_and_is_named(session,
     assert caught.value.task == SECOND
     await cluster.nothing_runs(PS)
     assert await session.run(af.constant(2.0) * 3.0) == 6
-    cluster.start(SECOND)
+    await cluster.start(SECOND)
     with af.device(SECOND):
         assert await session.run(af.constant(2.0) + 3.0) == 5
 
@@ -62,7 +62,7 @@ async def test_what_a_task_held_is_named_when_it_was_started_anew(session, clust
         kept = af.Variable(2.0, name="kept")
     await session.run([held.initializer, kept.initializer])
     cluster.kill(SECOND)
-    cluster.start(SECOND)
+    await cluster.start(SECOND)
     with pytest.raises(errors.OpError, match=SECOND):
         await session.run(held)
     with pytest.raises(errors.FailedPreconditionError, match="held"):
@@ -113,7 +113,7 @@ async def test_a_task_started_anew_at_its_port_has_nothing_to_do_with_the_one_be
     await cluster.running(PS, SECOND)
     (device,) = (await cluster.status(SECOND)).devices
     cluster.kill(SECOND)
-    cluster.start(SECOND)
+    await cluster.start(SECOND)
     with pytest.raises(errors.UnavailableError, match=SECOND):
         await step
     (new,) = (await cluster.status(SECOND)).devices

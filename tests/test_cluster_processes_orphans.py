@@ -75,7 +75,7 @@ async def test_of_a_master_that_is_killed_nothing_is_left_and_the_session_finds_
         with pytest.raises(errors.UnavailableError, match=f"{FIRST}.* lost"):
             await step
         assert await cluster.nothing_left(PS, SECOND) < PROMISED
-        cluster.start(FIRST)
+        await cluster.start(FIRST)
         await session.run(put)
         assert await session.run(size) == 1
         assert await session.run("taken:0") == 1

@@ -20,16 +20,16 @@ async def test_the_losses_after_a_process_was_killed_are_those_of_a_run_restored
     victims, lives, seen, killing = dict(zip(random.sample(range(1, STEPS), 3), TASKS[1:], strict=True)), [], [], []
     with Processes(addresses(SPEC), options=lambda task: ["--file-root", str(tmp_path)]) as processes:
 
-        def kill(task):
+        async def kill(task):
             processes.kill(task)
-            processes.start(task)
+            await processes.start(task)
 
         async def after_each():
             """Kill who is to be killed at the next step, which begins at once."""
             seen.append(None)
             task = victims.pop(len(seen), None)
             if task is not None:
-                killing.append(asyncio.create_task(asyncio.to_thread(kill, task)))
+                killing.append(asyncio.create_task(kill(task)))
 
         with af.Graph().as_default():
             await train(processes.target(), str(tmp_path), lives, after_each)
