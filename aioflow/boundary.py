@@ -47,6 +47,7 @@ class Boundary:
         self._ended = asyncio.Event()
         self._kept: Handles = NONE
         self._open = asyncio.Event()
+        self._keeping = asyncio.Lock()
 
     async def run(self, changed: Handles, work: Callable[[], Awaitable[R]]) -> R:
         """What `work` gives, which changes these variables. Waits while they are kept as they are."""
@@ -65,21 +66,25 @@ class Boundary:
         """Inside the block no run changes these variables: True. False if there was no such moment in so many seconds.
 
         Runs that would change them wait, first for those under way, then for the block; but for one second at a time,
-        after which they go on and it is tried again: those under way may need them.
+        after which they go on and it is tried again: those under way may need them. One block after another.
         """
+        async with self._keeping:
+            reached = await self._reached(variables, patience)
+            self._kept = variables if reached else NONE
+            self._open.clear()
+            try:
+                yield reached
+            finally:
+                self._let_go()
+
+    async def _reached(self, variables: Handles, patience: float) -> bool:
         loop = asyncio.get_running_loop()
         end = loop.time() + patience
         while self._busy(variables) and loop.time() < end:
             if not await self._alone(variables, min(loop.time() + _HELD, end)):
                 self._let_go()
                 await self._one_ends(min(loop.time() + _HELD, end))
-        reached = not self._busy(variables)
-        self._kept = variables if reached else NONE
-        self._open.clear()
-        try:
-            yield reached
-        finally:
-            self._let_go()
+        return not self._busy(variables)
 
     def _busy(self, variables: Handles) -> bool:
         return any(changed & variables for changed in self._under_way.values())

@@ -87,6 +87,28 @@ async def test_a_step_that_does_not_end_is_waited_for_ten_seconds_or_until_the_t
         assert saved(await pair.saver.save(session, tmp_path / "model")) == [1, 1, True]
 
 
+async def test_one_block_does_not_let_go_what_another_keeps():
+    boundary, handles = Boundary(), frozenset(["a variable"])
+    under_way = []
+
+    async def change():
+        under_way.append(None)
+        await asyncio.sleep(0.1)
+        under_way.pop()
+
+    async def between(seconds):
+        async with boundary.between(handles, 10.0) as reached:
+            assert reached
+            for _ in range(5):
+                assert not under_way
+                await asyncio.sleep(seconds)
+
+    blocks = [asyncio.create_task(between(seconds)) for seconds in (0.1, 0.3)]
+    await asyncio.sleep(0.05)
+    runs = [asyncio.create_task(boundary.run(handles, change)) for _ in range(3)]
+    await asyncio.gather(*blocks, *runs)
+
+
 async def test_who_gives_up_waiting_leaves_nothing():
     boundary, over = Boundary(), asyncio.Event()
     handles = frozenset(["a variable"])
