@@ -224,7 +224,8 @@ def _spans(parts: Iterable[memoryview]) -> Iterator[list[memoryview]]:
             yield [*views, part[:room]]
             part, views, room = part[room:], [], _SPAN
         if len(part):
-            views, room = [*_few(views), part], room - len(part)
+            views, room = _few(views), room - len(part)
+            views.append(part)
     if views:
         yield views
 
