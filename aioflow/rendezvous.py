@@ -19,6 +19,7 @@ import copy
 import functools
 import re
 from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -142,8 +143,29 @@ class LocalRendezvous:
     async def recv(self, key: Key) -> Any:
         """The next value of that key, as soon as there is one. Cancelling gives up the place and takes nothing."""
         if key in self._lines or key not in self._values:
-            return await self._in_turn(key)
+            return (await self.recv_any((key,), lambda value: True))[0][1]
         return self._take(key)
+
+    async def recv_any(self, keys: Sequence[Key], enough: Callable[[Any], bool]) -> list[tuple[int, Any]]:
+        """The next values of those of the keys that have one, with the places of these, as soon as any has.
+
+        None is taken after one that is `enough`. Cancelling gives up the places and takes nothing.
+        """
+        self.check()
+        loop = asyncio.get_running_loop()
+        place = _Place(loop.create_future(), loop.time())
+        for key in keys:
+            self._lines.setdefault(key, deque()).append(place)
+        try:
+            found = self._take_for(place, keys, enough)
+            if not found:
+                await place.told
+                self.check()
+                found = self._take_for(place, keys, enough)
+            return found
+        finally:
+            for key in keys:
+                self._leave(key, place)
 
     def check(self) -> None:
         """Raise what it was aborted with, if it was."""
@@ -156,20 +178,15 @@ class LocalRendezvous:
             del self._values[key]
         return values.popleft()
 
-    async def _in_turn(self, key: Key) -> Any:
-        """The value of the one who comes after all who wait for that key."""
-        if self._error is not None:
-            raise self._again()
-        loop = asyncio.get_running_loop()
-        place = _Place(loop.create_future(), loop.time())
-        self._lines.setdefault(key, deque()).append(place)
-        try:
-            await place.told
-            if self._error is not None:
-                raise self._again()
-            return self._take(key)
-        finally:
-            self._leave(key, place)
+    def _take_for(self, place: "_Place", keys: Sequence[Key], enough: Callable[[Any], bool]) -> list[tuple[int, Any]]:
+        """What is there of these keys for the one at that place, where it is the first in line."""
+        found = []
+        for index, key in enumerate(keys):
+            if key in self._values and self._lines[key][0] is place:
+                found.append((index, self._take(key)))
+                if enough(found[-1][1]):
+                    break
+        return found
 
     def _leave(self, key: Key, place: "_Place") -> None:
         """Give up the place; if a value is left by the one who had it, the next may take that."""

@@ -36,7 +36,8 @@ def frame(header, behind=b""):
 
 def announced(number, nbytes, follows=0):
     """The first frame of an answer whose bytes are to come later."""
-    header = {"verb": "TensorSent", "id": number, "fields": {"value": 0}, "values": [["bytes", nbytes]]}
+    fields = {"places": [0], "values": [0]}
+    header = {"verb": "TensorSent", "id": number, "fields": fields, "values": [["bytes", nbytes]]}
     return frame(header | {"follows": follows})
 
 

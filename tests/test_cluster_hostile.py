@@ -259,11 +259,11 @@ UNKNOWN = {
     "an output": (lambda h: RunStep(h.session, {}, ("y:4",)), errors.InvalidArgumentError, "there is no 'y:4'"),
     "what is not fed": (lambda h: RunStep(h.session, {}, ("y:0",)), errors.InvalidArgumentError, "'x' must be fed"),
     "a handle": (lambda h: RunStep(h.session, {}, ("q:0",)), errors.InvalidArgumentError, "cannot leave its process"),
-    "a key of another's": (lambda h: RecvTensor(1, h.strange), errors.InvalidArgumentError, "no device of /job:"),
+    "a key of another's": (lambda h: RecvTensor(1, (h.strange,)), errors.InvalidArgumentError, "no device of /job:"),
     "a key of another time": (
-        lambda h: RecvTensor(1, f"{DEVICE};1;{DEVICE};y:0;"), errors.AbortedError, "was started anew"),
-    "a key that is none": (lambda h: RecvTensor(1, "x"), errors.InvalidArgumentError, "'x' is not the key"),
-    "a value that never comes": (lambda h: RecvTensor(1, h.key), errors.DeadlineExceededError, "RecvTensor"),
+        lambda h: RecvTensor(1, (f"{DEVICE};1;{DEVICE};y:0;",)), errors.AbortedError, "was started anew"),
+    "a key that is none": (lambda h: RecvTensor(1, ("x",)), errors.InvalidArgumentError, "'x' is not the key"),
+    "a value that never comes": (lambda h: RecvTensor(1, (h.key,)), errors.DeadlineExceededError, "RecvTensor"),
     "a setting": (lambda h: CreateSession({"file_roots": ["/"]}), errors.InvalidArgumentError, "no setting file_roots"),
     "memory without limit": (
         lambda h: CreateSession({"memory_limit": {}}), errors.InvalidArgumentError, "no setting memory_limit"),

@@ -82,7 +82,7 @@ async def test_thousands_of_values_are_fetched_at_a_time(graph, cluster):
 async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(graph, cluster, stranger):
     incarnation = cluster.servers["worker0"]._worker.devices[0].incarnation
     key = f"{DEVICES[0]};{incarnation:x};{DEVICES[1]};edge;"
-    asked = [asyncio.ensure_future(stranger.request(RecvTensor(secrets.randbits(64), key))) for _ in range(5000)]
+    asked = [asyncio.ensure_future(stranger.request(RecvTensor(secrets.randbits(64), (key,)))) for _ in range(5000)]
     await asyncio.sleep(0.5)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         assert await session.run(af.constant(1.0)) == 1.0

@@ -123,7 +123,7 @@ async def test_a_task_started_anew_at_its_port_has_nothing_to_do_with_the_one_be
     key = Key("taken:0", device.name, device.incarnation, f"{PS}/device:CPU:0", ())
     async with cluster.asking(SECOND) as peer:
         with pytest.raises(errors.AbortedError, match=re.escape(f"{SECOND} was started anew")):
-            await peer.request(RecvTensor(1, str(key)))
+            await peer.request(RecvTensor(1, (str(key),)))
         with pytest.raises(errors.AbortedError, match=f"{SECOND} does not know"):
             await peer.request(RunGraph("0" * 32, 1, 1))
     await cluster.nothing_runs(PS, SECOND)

@@ -101,7 +101,7 @@ async def test_with_tls_what_was_changed_on_the_way_is_never_taken_for_a_value(a
                 if isinstance(found, errors.UnavailableError):
                     ended += 1
                 else:
-                    assert np.all(found.value == number)
+                    assert np.all(found.values[0] == number)
             await peer.close()
         assert ended
 
@@ -174,5 +174,5 @@ async def test_whoever_sends_more_than_its_credit_on_the_second_channel_is_cut_o
         await peer.closed()
         assert "of credit left" in str(peer.end)
         again = await connect(network, listener.address, Identity(PS))
-        assert len((await again.request(tensor(1000))).value) == 1000
+        assert len((await again.request(tensor(1000))).values[0]) == 1000
         await again.close()

@@ -18,13 +18,14 @@ class Sender:
     def __init__(self):
         self.rendezvous = RemoteRendezvous(WORKER, self.nothing)
 
-    async def nothing(self, key):
+    async def nothing(self, task, keys):
         raise AssertionError("the sender asks for nothing")
 
     async def __call__(self, call):
         if isinstance(call.message, GetStatus):
             return Status()
-        return TensorSent(await self.rendezvous.here.recv(Key.parse(call.message.key)))
+        found = await self.rendezvous.here.recv_any(list(map(Key.parse, call.message.keys)), lambda value: False)
+        return TensorSent(*map(tuple, zip(*found, strict=True)))
 
 
 class TestRemoteRendezvousOverWebSockets(RendezvousTests):
@@ -43,8 +44,9 @@ class TestRemoteRendezvousOverWebSockets(RendezvousTests):
 
     @pytest.fixture
     async def ends(self, peer):
-        async def ask(key):
-            return (await peer.request(RecvTensor(1, str(key)))).value
+        async def ask(task, keys):
+            answer = await peer.request(RecvTensor(1, tuple(map(str, keys))))
+            return dict(zip(answer.places, answer.values, strict=True))
 
         receiver = RemoteRendezvous(PS, ask)
         yield Ends(self.service.rendezvous, receiver)

@@ -28,16 +28,16 @@ def array(nbytes, seed=0):
 @pytest.mark.parametrize("nbytes", [0, 1, INLINE, INLINE + 1, 64 << 10, (64 << 10) + 1, 3 << 20])
 def test_a_value_of_any_size_arrives(nbytes):
     value = array(nbytes)
-    found = frames(TensorSent(value))
+    found = frames(TensorSent((0,), (value,)))
     assert (len(found) == 1) == (nbytes <= INLINE)
     assert max(map(len, found)) <= LIMITS.frame
     (message,) = put_together(found)
-    assert (message.message.value == value).all()
+    assert (message.message.values[0] == value).all()
 
 
 def test_a_large_value_is_sent_in_views_of_itself():
     value = array(1 << 20)
-    sent = [frame for burst in Outgoing(Envelope(1, TensorSent(value)), LIMITS).bursts() for frame in burst]
+    sent = [frame for burst in Outgoing(Envelope(1, TensorSent((0,), (value,))), LIMITS).bursts() for frame in burst]
     views = [frame for frame in sent if isinstance(frame, memoryview)]
     assert len(views) == 16
     assert all(np.shares_memory(np.frombuffer(view, np.uint8), value) for view in views)
@@ -52,7 +52,7 @@ def test_small_values_beside_a_large_one_share_a_frame():
 
 
 def test_a_burst_is_short_enough_for_others_to_come_between():
-    assert max(map(len, bursts(TensorSent(array(5 << 20))))) == CHUNKS + 1
+    assert max(map(len, bursts(TensorSent((0,), (array(5 << 20),))))) == CHUNKS + 1
 
 
 @given(st.data())
@@ -78,7 +78,7 @@ def test_bursts_of_many_messages_in_any_order_make_the_same_messages(data):
 
 def test_what_arrives_takes_of_the_window_until_it_is_whole():
     found = assembler()
-    first, *rest = bursts(TensorSent(array(3 << 20)))
+    first, *rest = bursts(TensorSent((0,), (array(3 << 20),)))
     for piece in first:
         found.feed(piece)
     assert (found.received, found.pending) == (0, 1)
@@ -107,13 +107,13 @@ def test_more_messages_than_were_agreed_are_not_begun():
 def test_nothing_is_allocated_for_what_nobody_wants(monkeypatch):
     monkeypatch.setattr(np, "empty", None)
     receiver = Everything(admits=False)
-    assert put_together(frames(TensorSent(np.zeros(1 << 20))), receiver=receiver) == []
+    assert put_together(frames(TensorSent((0,), (np.zeros(1 << 20),))), receiver=receiver) == []
     assert receiver.noted == [("announced", (1, True), 8 << 20)]
 
 
 def test_what_is_abandoned_is_thrown_away_and_frees_the_window():
     found = assembler()
-    one, *rest = frames(TensorSent(array(1 << 20)), 1)
+    one, *rest = frames(TensorSent((0,), (array(1 << 20),)), 1)
     found.feed(one)
     found.abandon((1, True))
     assert [found.feed(frame) for frame in rest] == [None] * len(rest)
@@ -123,7 +123,7 @@ def test_what_is_abandoned_is_thrown_away_and_frees_the_window():
 def test_what_the_sender_takes_back_frees_the_window():
     receiver = Everything()
     found = assembler(receiver=receiver)
-    for piece in bursts(TensorSent(array(3 << 20)))[0]:
+    for piece in bursts(TensorSent((0,), (array(3 << 20),)))[0]:
         found.feed(piece)
     found.feed(*frames(Drop(True)))
     assert (found.received, found.pending) == (3 << 20, 0)
@@ -136,8 +136,8 @@ def test_without_memory_the_rest_arrives(monkeypatch):
 
     receiver = Everything()
     found = assembler(receiver=receiver)
-    large = frames(TensorSent(np.zeros(1 << 20)), 1)
-    small = frames(TensorSent(array(100)), 2)
+    large = frames(TensorSent((0,), (np.zeros(1 << 20),)), 1)
+    small = frames(TensorSent((0,), (array(100),)), 2)
     with monkeypatch.context() as patch:
         patch.setattr(np, "empty", none)
         found.feed(large[0])
@@ -156,9 +156,9 @@ def test_without_memory_the_rest_arrives(monkeypatch):
         ([*frames(Drop())], "message 1 was not announced"),
         ([announced(1, 100), announced(1, 100)], "message 1 was announced twice"),
         ([announced(1, 100), *frames(Drop(False))], "message 1 was not announced"),
-        ([*frames(TensorSent(array(20_000)))[:1], b""], "a frame of 0 bytes came"),
-        ([*frames(TensorSent(array(20_000)))[:1], b"x" * 20_001], "up to 20000 were to follow"),
-        ([*frames(TensorSent(array(200_000)))[:1], b"x" * 70_000], "a frame of 70000 bytes came"),
+        ([*frames(TensorSent((0,), (array(20_000),)))[:1], b""], "a frame of 0 bytes came"),
+        ([*frames(TensorSent((0,), (array(20_000),)))[:1], b"x" * 20_001], "up to 20000 were to follow"),
+        ([*frames(TensorSent((0,), (array(200_000),)))[:1], b"x" * 70_000], "a frame of 70000 bytes came"),
     ],
 )
 def test_frames_that_do_not_fit_are_refused(sent, text):

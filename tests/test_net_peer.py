@@ -83,8 +83,8 @@ async def test_both_know_who_the_other_is(peer, other):
 @pytest.mark.parametrize("nbytes", [0, 100, 20_000, 5 << 20])
 async def test_a_request_is_answered(peer, nbytes):
     found = await peer.request(tensor(nbytes, 3))
-    assert found.value.shape == (nbytes,)
-    assert (found.value == 3).all()
+    assert found.values[0].shape == (nbytes,)
+    assert (found.values[0] == 3).all()
     assert (await peer.request(feeding(np.ones(nbytes, np.uint8)))).values == {"x": nbytes}
     assert idle(peer)
 
@@ -92,7 +92,7 @@ async def test_a_request_is_answered(peer, nbytes):
 async def test_many_requests_are_under_way_at_a_time(peer):
     began = now()
     found = await asyncio.gather(*[peer.request(tensor(1000 * number, number)) for number in range(50)])
-    assert [len(answer.value) for answer in found] == [1000 * number for number in range(50)]
+    assert [len(answer.values[0]) for answer in found] == [1000 * number for number in range(50)]
     assert now() - began < 10 * LATENCY
 
 
@@ -101,7 +101,7 @@ async def test_either_side_may_ask(network, service):
     listener = await network.at("b").listen("b", acceptor.accept)
     peer = await connect(network.at("a"), "b", Identity(PS), handler=Service())
     (other,) = acceptor.peers.values()
-    assert len((await other.request(tensor(1 << 20))).value) == 1 << 20
+    assert len((await other.request(tensor(1 << 20))).values[0]) == 1 << 20
     await peer.close()
     await acceptor.close()
     await listener.close()
@@ -149,7 +149,7 @@ async def test_a_small_value_overtakes_a_huge_one(peer):
     assert now() - began < 0.02
     await peer.request(tensor(1))
     assert not huge.done()
-    assert len((await huge).value) == 100 << 20
+    assert len((await huge).values[0]) == 100 << 20
 
 
 async def test_control_does_not_wait_for_bulk(peer):
@@ -234,7 +234,7 @@ async def test_cancelling_while_values_are_on_their_way_leaves_nothing(peer, oth
     assert idle(peer)
     assert idle(other)
     assert (await peer.request(feeding(np.ones(40 << 20, np.uint8)))).values == {"x": 40 << 20}
-    assert len((await peer.request(tensor(40 << 20))).value) == 40 << 20
+    assert len((await peer.request(tensor(40 << 20))).values[0]) == 40 << 20
     await settle()
     assert min(peer.statistics.credit + other.statistics.credit) > 7 * (64 << 20) // 8 - 1
 
@@ -255,13 +255,13 @@ async def test_cancelling_at_random_leaves_nothing(network, service, seed):
                     answer = await peer.request(request, deadline=limit and now() + limit)
             except (TimeoutError, errors.OpError):
                 return
-            assert len(answer.value) == size if isinstance(request, RecvTensor) else answer.values == {"x": size}
+            assert len(answer.values[0]) == size if isinstance(request, RecvTensor) else answer.values == {"x": size}
 
         await asyncio.gather(*[ask() for _ in range(60)])
         await settle()
         assert idle(peer)
         assert idle(other)
-        assert len((await peer.request(tensor(3 << 20))).value) == 3 << 20
+        assert len((await peer.request(tensor(3 << 20))).values[0]) == 3 << 20
         assert (await peer.request(feeding(np.ones(3 << 20, np.uint8)))).values == {"x": 3 << 20}
 
 
@@ -306,7 +306,7 @@ async def test_no_memory_for_an_answer_is_an_error_of_that_request_alone(peer, m
         patch.setattr(np, "empty", none)
         with pytest.raises(errors.ResourceExhaustedError, match="no memory for the 1000000 bytes of TensorSent"):
             await peer.request(tensor(1_000_000))
-    assert len((await peer.request(tensor(1_000_000))).value) == 1_000_000
+    assert len((await peer.request(tensor(1_000_000))).values[0]) == 1_000_000
 
 
 # How a peer is lost
@@ -438,7 +438,7 @@ async def test_whoever_breaks_the_protocol_is_told_and_others_are_not_disturbed(
     await bad.closed()
     assert bad.end.loss is Loss.REFUSED
     assert text in bad.end.text
-    assert len((await good.request(tensor(10))).value) == 10
+    assert len((await good.request(tensor(10))).values[0]) == 10
     await bad.close()
     await good.close()
     await acceptor.close()
@@ -470,7 +470,7 @@ async def test_an_answer_nobody_waits_for_is_counted(peer, other):
 async def test_a_request_that_arrives_twice_is_done_once(network, pair, service):
     peer, _ = pair
     network.path("a", "b").twice = lambda frame: b"RecvTensor" in frame
-    assert len((await peer.request(tensor(10))).value) == 10
+    assert len((await peer.request(tensor(10))).values[0]) == 10
     await settle()
     assert len(service.calls) == 1
 
@@ -485,9 +485,9 @@ async def ask_again(network, peer, request, number):
 
 
 async def test_a_request_that_is_asked_again_gets_the_same_answer(network, peer, service):
-    assert len((await peer.request(tensor(10), number=501)).value) == 10
+    assert len((await peer.request(tensor(10), number=501)).values[0]) == 10
     network.cut("a", "b")
-    assert len((await ask_again(network, peer, tensor(10), 501)).value) == 10
+    assert len((await ask_again(network, peer, tensor(10), 501)).values[0]) == 10
     assert len(service.calls) == 1
     with pytest.raises(errors.DataLossError):
         await ask_again(network, peer, FAILING, 502)
@@ -514,7 +514,7 @@ async def test_a_request_that_never_arrived_is_done_when_it_is_asked_again(netwo
     await outcome(task)
     network.heal("a", "b")
     await settle()
-    assert len((await ask_again(network, peer, tensor(10), 501)).value) == 10
+    assert len((await ask_again(network, peer, tensor(10), 501)).values[0]) == 10
 
 
 async def test_a_number_that_is_under_way_cannot_be_used_again(peer, service):

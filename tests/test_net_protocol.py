@@ -14,7 +14,7 @@ from aioflow.net.control_verbs import Cancel, Credit, Failure, Hello, Ping, Repl
 from aioflow.net.kinds import ANSWERS, VERBS
 from aioflow.net.limits import KIB, Limits
 from aioflow.net.master_verbs import CloseSession, RunStep, StepDone
-from aioflow.net.worker_verbs import Pushed, PushTensors, RecvTensor, TensorSent
+from aioflow.net.worker_verbs import PushTensors, RecvTensor, TensorSent
 
 TEXT = (Path(aioflow.net.__file__).parent / "PROTOCOL.md").read_text()
 BLOCKS = dict(re.findall(r"^```hex (\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
@@ -28,10 +28,9 @@ EXAMPLES = {
     "cancel": (Cancel(), 7, {}),
     "run": (RunStep(SESSION, {"x:0": np.array([[1, 2], [3, 4]], np.float32)}, ("y:0",)), 8, {}),
     "done": (StepDone((np.float32(10),)), 8, {}),
-    "recv": (RecvTensor(3, KEY), 9, {}),
-    "large": (TensorSent(np.zeros(20000, np.uint8)), 9, {"limits": Limits(chunk=8 * KIB)}),
+    "recv": (RecvTensor(3, (KEY, KEY.replace("y:0", "z:0"))), 9, {}),
+    "large": (TensorSent((1,), (np.zeros(20000, np.uint8),)), 9, {"limits": Limits(chunk=8 * KIB)}),
     "push": (PushTensors(3, (KEY.replace("y:0", "!y:0"),), (np.float32(10),)), 10, {}),
-    "pushed": (Pushed((3, 4), (1, 2)), 11, {}),
     "hello": (Hello("control", (1,), 31, WORKER, PS, "c0ffee"), 0, {}),
     "welcome": (Welcome(1, 47, PS, "c0ffee", SESSION), 0, {}),
     "ping": (Ping(12.5), 0, {}),

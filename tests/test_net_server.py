@@ -41,7 +41,7 @@ async def works(network, address):
     """Whether a task that listens there answers."""
     peer = await connect(network, address, Identity(PS))
     try:
-        return len((await peer.request(tensor(100_000))).value) == 100_000
+        return len((await peer.request(tensor(100_000))).values[0]) == 100_000
     finally:
         await peer.close()
 
@@ -288,7 +288,7 @@ async def test_whoever_breaks_the_protocol_is_cut_off_and_others_are_not_disturb
                     if message.type is not aiohttp.WSMsgType.BINARY:
                         break
                 assert message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
-        assert len((await good.request(tensor(100_000))).value) == 100_000
+        assert len((await good.request(tensor(100_000))).values[0]) == 100_000
         assert idle(other)
 
 

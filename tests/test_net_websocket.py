@@ -45,7 +45,7 @@ async def pair(network, service):
 async def test_values_of_any_size_go_both_ways(pair):
     peer, other = pair
     for nbytes in (0, 100, 70_000, 5 << 20):
-        assert (await peer.request(tensor(nbytes, 3))).value.tobytes() == b"\x03" * nbytes
+        assert (await peer.request(tensor(nbytes, 3))).values[0].tobytes() == b"\x03" * nbytes
         assert (await peer.request(feeding(np.ones(nbytes, np.uint8)))).values == {"x": nbytes}
     assert idle(peer)
     assert idle(other)
@@ -54,7 +54,7 @@ async def test_values_of_any_size_go_both_ways(pair):
 async def test_many_requests_are_under_way_at_a_time(pair):
     peer, _ = pair
     found = await asyncio.gather(*[peer.request(tensor(1000 * number)) for number in range(100)])
-    assert [len(answer.value) for answer in found] == [1000 * number for number in range(100)]
+    assert [len(answer.values[0]) for answer in found] == [1000 * number for number in range(100)]
 
 
 async def test_cancelling_leaves_nothing(pair):

@@ -3,7 +3,9 @@ import asyncio
 import pytest
 from rendezvous_contract import Ends, RendezvousTests
 
+from aioflow import errors
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
+from aioflow.rendezvous import Key, LocalRendezvous
 
 HERE, THERE = "/job:localhost/replica:0/task:0", "/job:worker/replica:0/task:1"
 
@@ -16,13 +18,13 @@ class TestRemoteRendezvous(RendezvousTests):
 
     @pytest.fixture
     async def ends(self):
-        async def ask(key):
+        async def ask(task, keys):
             await asyncio.sleep(1e-3)
-            value = await sender.here.recv(key)
+            found = await sender.here.recv_any(keys, lambda value: False)
             await asyncio.sleep(1e-3)
-            return value
+            return dict(found)
 
-        async def never(key):
+        async def never(task, keys):
             raise AssertionError("the sender asks for nothing")
 
         sender, receiver = RemoteRendezvous(HERE, never), RemoteRendezvous(THERE, ask)
@@ -41,3 +43,37 @@ class TestRemoteRendezvous(RendezvousTests):
 )
 def test_the_task_of_a_device_is_its_name_without_the_device(device, task):
     assert task_of(device) == task
+
+
+async def test_what_is_wanted_in_one_turn_of_the_loop_is_asked_for_together_until_all_is_there():
+    questions, sent = [], LocalRendezvous()
+
+    async def ask(task, keys):
+        questions.append((task, [key.edge for key in keys]))
+        return dict(await sent.recv_any(keys, lambda value: value == "large"))
+
+    keys = [Key(str(number), f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0") for number in range(20)]
+    receiver = RemoteRendezvous(THERE, ask)
+    received = [asyncio.ensure_future(receiver.recv(key)) for key in keys]
+    await asyncio.sleep(0.01)
+    assert questions == [(HERE, [str(n) for n in range(16)]), (HERE, [str(n) for n in range(16, 20)])]
+    values = ["large" if number == 3 else number for number in range(20)]
+    for key, value in zip(keys, values, strict=True):
+        sent.send(key, value)
+    assert await asyncio.gather(*received) == values
+    assert questions[2:] == [(HERE, [str(n) for n in range(4, 16)])]
+    receiver.close()
+    await receiver.settled()
+
+
+async def test_what_was_to_be_asked_for_is_not_when_the_step_ends_first():
+    async def never(task, keys):
+        raise AssertionError("the step is over")
+
+    receiver = RemoteRendezvous(THERE, never)
+    received = asyncio.ensure_future(receiver.recv(Key("0", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0")))
+    asyncio.get_running_loop().call_soon(receiver.close)
+    await asyncio.sleep(0.01)
+    with pytest.raises(errors.CancelledError):
+        await received
+    await receiver.settled()

@@ -29,6 +29,55 @@ class TestLocalRendezvous(RendezvousTests):
             ends.receiver.recv(KEY).send(None)
         assert done.value.value is value
 
+    async def test_of_several_keys_whatever_is_there_is_received(self, ends):
+        keys = [KEY, OTHERS["edge"], KEY, OTHERS["target"]]
+        for number in range(3):
+            ends.sender.send(KEY, number)
+        ends.sender.send(OTHERS["target"], "target")
+        assert await ends.receiver.recv_any(keys, lambda value: False) == [(0, 0), (2, 1), (3, "target")]
+        assert await ends.receiver.recv(KEY) == 2
+
+    async def test_of_several_keys_none_is_taken_after_a_value_that_is_enough(self, ends):
+        for key in (KEY, OTHERS["edge"]):
+            ends.sender.send(key, key)
+        assert await ends.receiver.recv_any([OTHERS["edge"], KEY], lambda value: True) == [(0, OTHERS["edge"])]
+        assert await ends.receiver.recv(KEY) == KEY
+
+    async def test_who_waits_for_several_keys_is_told_of_the_first_and_leaves_the_others(self, ends):
+        any_of_them = asyncio.ensure_future(ends.receiver.recv_any(list(OTHERS.values()), lambda value: False))
+        await self.arrive()
+        assert {waiting.key for waiting in ends.receiver.waiting} == set(OTHERS.values())
+        async with self.receiving(ends, OTHERS["edge"]) as (behind,):
+            ends.sender.send(OTHERS["source"], 1)
+            assert await any_of_them == [(list(OTHERS).index("source"), 1)]
+            ends.sender.send(OTHERS["edge"], 2)
+            assert await behind == 2
+        assert not ends.receiver.waiting
+
+    async def test_who_waits_for_several_keys_comes_after_those_before_it_in_each(self, ends):
+        async with self.receiving(ends, KEY) as (before,):
+            any_of_them = asyncio.ensure_future(ends.receiver.recv_any([KEY, OTHERS["edge"]], lambda value: False))
+            await self.arrive()
+            for number in range(2):
+                ends.sender.send(KEY, number)
+            assert await before == 0
+            assert await any_of_them == [(0, 1)]
+
+    @pytest.mark.parametrize("how", ["abort", "cancel"])
+    async def test_who_waits_for_several_keys_takes_nothing_if_it_is_stopped(self, ends, how):
+        any_of_them = asyncio.ensure_future(ends.receiver.recv_any([KEY, OTHERS["edge"]], lambda value: False))
+        await self.arrive()
+        if how == "cancel":
+            any_of_them.cancel()
+            ends.sender.send(KEY, 5)
+        else:
+            ends.sender.abort(CAUSE)
+        with pytest.raises(asyncio.CancelledError if how == "cancel" else errors.DataLossError):
+            await any_of_them
+        assert not ends.receiver.waiting
+        if how == "cancel":
+            assert await ends.receiver.recv(KEY) == 5
+
     async def test_none_can_be_sent(self, ends):
         ends.sender.send(KEY, None)
         assert await ends.receiver.recv(KEY) is None

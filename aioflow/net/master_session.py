@@ -26,7 +26,6 @@ from aioflow.net.graphs import extend
 from aioflow.net.parts import Share, registration, share_of
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
-from aioflow.net.receipts import TOGETHER
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.reports import TaskReport, joined, unpack_trace
 from aioflow.net.statuses import attributes, devices_in, statuses_of
@@ -51,6 +50,8 @@ from aioflow.plan_cache import LONG_PLAN
 from aioflow.tracing import RunMetadata
 
 T = TypeVar("T")
+_TOGETHER: Final = 0.002
+"""Seconds in which steps are gathered that are over."""
 _TOLD: Final = 0.1
 """Of a step's time limit, the share that is left to find out what it waits for when it is over."""
 _LONGEST_TOLD: Final = 0.5
@@ -433,7 +434,7 @@ class MasterSession:
         for task in tasks:
             self._ended.setdefault(task, []).append(step)
         if self._cleaning is None:
-            self._cleaning = asyncio.get_running_loop().call_later(TOGETHER, self._clean)
+            self._cleaning = asyncio.get_running_loop().call_later(_TOGETHER, self._clean)
 
     def _clean(self) -> None:
         self._cleaning = None

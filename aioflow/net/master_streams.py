@@ -32,23 +32,19 @@ from aioflow.step import Joint
 class _Streamed(Streamed):
     """The master's part of a partial run, and with it those of the other tasks."""
 
-    __slots__ = ("_delivered", "_others")
+    __slots__ = ("_others",)
 
     def __init__(
-        self, local: Local, plan: Plan, programs: Programs, joint: Joint, others: Callable[[], Awaitable[Any]],
-        delivered: Callable[[], Awaitable[None]],
-    ) -> None:  # fmt: skip
+        self, local: Local, plan: Plan, programs: Programs, joint: Joint, others: Callable[[], Awaitable[Any]]
+    ) -> None:
         self._others: Final = others
-        self._delivered: Final = delivered
         super().__init__(local, plan, programs, joint)
 
     async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._with_others())
-                fetched = await super()._run_share(programs, feeds)
-                await self._delivered()
-                return fetched
+                return await super()._run_share(programs, feeds)
         except BaseExceptionGroup as several:
             raise first_error(several) from None
 
@@ -100,7 +96,7 @@ class PartialOverTasks:
         joint = Joint(self._step, self.session.number, rendezvous)
         programs = local.plans.assembled(own, "streamed")
         ask = functools.partial(self.session.ask_all, self._requests)
-        return _Streamed(local, self._shared.plan, programs, joint, ask, rendezvous.delivered)
+        return _Streamed(local, self._shared.plan, programs, joint, ask)
 
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
         """Nothing of it is left anywhere."""

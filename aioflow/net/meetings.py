@@ -1,14 +1,14 @@
 """The steps of a task as other tasks see them: what it sends to them and gets from them, and how a step ends.
 
-A step is met before it begins by whoever asks for something of it, or sends something to it; it lasts until all that it
-sent has been asked for, or is known to have come.
+A step is met before it begins by whoever asks for something of it, or sends something to it. One that sends something
+lasts until the master says that it has ended everywhere, so that all of it has been received.
 """
 
 import asyncio
 import contextlib
 import functools
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -18,18 +18,14 @@ from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
 from aioflow.net.failures import error_of, failure_of
 from aioflow.net.outbox import Outbox
-from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
-from aioflow.net.receipts import Receipts
-from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
+from aioflow.net.remote_rendezvous import RemoteRendezvous
 from aioflow.net.serving import Call
 from aioflow.net.worker_state import Meeting, is_lost
 from aioflow.net.worker_verbs import (
-    Arrived,
     CancelStep,
     CleanupGraph,
     GetStatus,
-    Pushed,
     PushTensors,
     RecvTensor,
     TensorSent,
@@ -42,6 +38,10 @@ _EARLY: Final = 64 << 20
 """Bytes that may come unasked for steps that have not begun."""
 _ENTRY: Final = 512
 """Bytes that a value takes beside its own."""
+
+
+_LARGE: Final = 1 << 20
+"""After a value of so many bytes an answer has no more."""
 
 
 class Meetings:
@@ -60,7 +60,6 @@ class Meetings:
         self._over: Final[OrderedDict[int, None]] = OrderedDict()
         self._dialling: Final[set[str]] = set()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._receipts: Final = Receipts(peers, self._begin)
         self._early = 0
         """Bytes that have come unasked for steps that have not begun."""
 
@@ -78,19 +77,27 @@ class Meetings:
             found = self.open[step] = Meeting(rendezvous)
         return found
 
-    async def _ask(self, step: int, key: Key) -> Parcel:
-        """The value of a key that another task sends."""
-        peer = await self._peers.of(task_of(key.source))
-        answer = await peer.request(RecvTensor(step, str(key)))
-        return Parcel(answer.value, foreign=True)
+    async def _ask(self, step: int, task: str, keys: Sequence[Key]) -> dict[int, Parcel]:
+        """Values of some of the keys that another task sends, by their places."""
+        peer = await self._peers.of(task)
+        answer = await peer.request(RecvTensor(step, tuple(map(str, keys))))
+        found = dict(zip(answer.places, answer.values, strict=False))
+        if not found or len(answer.places) != len(answer.values) or not found.keys() <= set(range(len(keys))):
+            raise errors.InternalError(f"{task} has answered with values that were not asked for")
+        return {place: Parcel(value, foreign=True) for place, value in found.items()}
 
     def _line_to(self, step: int, task: str) -> Outbox:
         """How a step sends values to a task unasked."""
         end = functools.partial(self.end, step)
-        return Outbox(step, task, self._peers, self._device, end, self._receipts.of)
+        return Outbox(step, task, self._peers, self._device, end)
 
     def end(self, step: int, error: errors.OpError | None) -> None:
-        """Nothing of a step is kept; what still runs of it ends."""
+        """Nothing of a step is kept; what still runs of it ends.
+
+        Args:
+            step: its number.
+            error: what ends it; None if it has ended everywhere, or nothing of it is elsewhere.
+        """
         self._over[step] = None
         if len(self._over) > _REMEMBERED:
             self._over.popitem(last=False)
@@ -99,10 +106,10 @@ class Meetings:
             return
         self.begins(meeting)
         cause = error or errors.CancelledError("the step is over")
-        if meeting.rendezvous.told:  # it may never begin there
-            self._begin(self._end_there(step, meeting.rendezvous.told, cause))
         meeting.rendezvous.abort(cause)
         if error is not None:
+            if meeting.rendezvous.told:  # it may never begin there
+                self._begin(self._end_there(step, meeting.rendezvous.told, error))
             meeting.undo.now()
         if meeting.step is not None:
             meeting.step.abort(cause)
@@ -111,23 +118,6 @@ class Meetings:
         """Forget a step that never began, when nobody asks for anything of it any more."""
         if not meeting.begun and not meeting.asking and meeting.owner is None and self.open.get(step) is meeting:
             del self.open[step]
-
-    def has_run(self, step: int, stays: bool) -> None:
-        """This task's part of a step is done. It `stays` until the master says that it is over, or else ends now."""
-        meeting = self.open.get(step)
-        if meeting is not None and meeting.rendezvous.told:
-            self._begin(self._confirm(step, meeting, stays))
-        elif not stays:
-            self.end(step, None)
-
-    async def _confirm(self, step: int, meeting: Meeting, stays: bool) -> None:
-        """What the step sent unasked is where it belongs; or else the step is ended there."""
-        try:
-            await meeting.rendezvous.delivered()
-        except errors.OpError as error:
-            self.end(step, error)
-        if not stays:
-            self.end(step, None)
 
     async def _end_there(self, step: int, tasks: Iterable[str], error: errors.OpError) -> None:
         for task in tasks:
@@ -150,22 +140,31 @@ class Meetings:
     # What it sends, and gets
 
     async def send(self, call: Call) -> TensorSent:
-        """A value that was, or will be, sent in a step. It waits for the step to begin, too."""
+        """Values that were, or will be, sent in a step: some that are there. It waits for the step to begin, too."""
         message: Any = call.message
-        key = Key.parse(message.key)
-        if key.source not in self._sources:
-            raise errors.InvalidArgumentError(f"{key.source} is no device of {self.task}")
-        if key.incarnation != self._sources[key.source]:
-            raise errors.AbortedError(f"{self.task} was started anew: step {message.step:x} knows the one before")
+        keys = [self._own(text, message.step) for text in message.keys]
+        if not keys:
+            raise errors.InvalidArgumentError("values of no keys are asked for")
         meeting = self.at(message.step)
         meeting.asking += 1
         try:
-            parcel = await meeting.rendezvous.here.recv(key)
+            found = await meeting.rendezvous.here.recv_any(keys, _is_large)
         finally:
             meeting.asking -= 1
             self._sweep(message.step, meeting)
-        value = parcel.value if parcel.value is DEAD else await receive(parcel, self._device, host=True)
-        return TensorSent(value)
+        return TensorSent(tuple([place for place, _ in found]), tuple([await self._on_host(sent) for _, sent in found]))
+
+    def _own(self, text: str, step: int) -> Key:
+        """The key of that text, if it is one of this task's."""
+        key = Key.parse(text)
+        if key.source not in self._sources:
+            raise errors.InvalidArgumentError(f"{key.source} is no device of {self.task}")
+        if key.incarnation != self._sources[key.source]:
+            raise errors.AbortedError(f"{self.task} was started anew: step {step:x} knows the one before")
+        return key
+
+    async def _on_host(self, parcel: Parcel) -> Any:
+        return parcel.value if parcel.value is DEAD else await receive(parcel, self._device, host=True)
 
     def arrive(self, call: Call) -> None:
         """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""
@@ -177,7 +176,6 @@ class Meetings:
             meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
         assert call.peer is not None  # a task sends nothing to itself
         meeting.pushers.add(call.peer)
-        meeting.arrived[call.peer.it.task] += len(message.keys)
         if not meeting.begun and not self._has_room(meeting, message.values):
             text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
             self.end(message.step, errors.ResourceExhaustedError(text, task=self.task))
@@ -196,29 +194,7 @@ class Meetings:
         """The step begins here, or is over: what it gets from now on is its own affair."""
         self._early -= meeting.early
         meeting.early = 0
-        meeting.started.set()
-
-    async def pushed(self, call: Call) -> Arrived:
-        """Whether all has arrived that somebody sent unasked, once these steps have begun here, or are over.
-
-        Until then whoever sent it has to see to it that it is not kept here for nothing.
-        """
-        message: Any = call.message
-        if len(message.steps) != len(message.counts):
-            raise errors.InvalidArgumentError(f"{len(message.counts)} counts for {len(message.steps)} steps")
-        counts = zip(message.steps, message.counts, strict=True)
-        return Arrived(tuple([step for step, count in counts if not await self._has_come(step, count, call.peer)]))
-
-    async def _has_come(self, step: int, count: int, sender: Peer | None) -> bool:
-        meeting = self.open.get(step)
-        if meeting is not None:
-            await meeting.started.wait()
-        if step in self._over:
-            return True
-        if meeting is None or sender is None:
-            return False  # this task was started anew
-        meeting.pushers.discard(sender)
-        return meeting.arrived[sender.it.task] >= count
+        meeting.begun = True
 
     async def cleanup(self, call: Call) -> Reply:
         """Steps are over."""
@@ -261,9 +237,9 @@ class Meetings:
                 self.end(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
 
     def lost(self, task: str, error: errors.OpError) -> None:
-        """A task is lost: the steps end that wait, or may wait, for what it sends unasked."""
+        """A task is lost: the steps end that wait, or may wait, for what it sends unasked, or send to it so."""
         for number, meeting in list(self.open.items()):
-            if task in meeting.senders:
+            if task in meeting.senders or task in meeting.rendezvous.told:
                 self.end(number, error)
 
     def forget_lost(self) -> None:
@@ -285,9 +261,12 @@ class Meetings:
             await asyncio.wait(self._tasks)
 
 
+def _is_large(parcel: Parcel) -> bool:
+    return bool(getattr(parcel.value, "nbytes", 0) >= _LARGE)
+
+
 HANDLERS: Final[Mapping[type, Any]] = {
     RecvTensor: Meetings.send,
-    Pushed: Meetings.pushed,
     CleanupGraph: Meetings.cleanup,
     CancelStep: Meetings.cancel,
 }

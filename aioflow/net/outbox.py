@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from aioflow import errors
@@ -11,11 +11,8 @@ from aioflow.devices.moving import Parcel, receive
 from aioflow.dtypes import Array
 from aioflow.kernels.control_flow import DEAD
 from aioflow.net.peer import Peer
-from aioflow.net.worker_verbs import PushTensors
+from aioflow.net.worker_verbs import MOST_KEYS, PushTensors
 from aioflow.rendezvous import Key
-
-_TOGETHER: Final = 16
-"""So many values a message has at most: all of them fit into its first frame."""
 
 
 class Tasks(Protocol):
@@ -32,9 +29,8 @@ class Outbox:
     """What one step sends to one task."""
 
     def __init__(
-        self, step: int, task: str, tasks: Tasks, device: AnyDevice, failed: Callable[[errors.OpError], None],
-        confirm: Callable[[str, int, int], Awaitable[None]],
-    ) -> None:  # fmt: skip
+        self, step: int, task: str, tasks: Tasks, device: AnyDevice, failed: Callable[[errors.OpError], None]
+    ) -> None:
         """Nothing yet.
 
         Args:
@@ -43,23 +39,18 @@ class Outbox:
             tasks: how that is reached.
             device: what brings values to the host.
             failed: what is told if something cannot be sent.
-            confirm: returns when the task has got so many values of a step.
         """
         self._step: Final = step
         self._task: Final = task
         self._tasks: Final = tasks
         self._device: Final = device
         self._failed: Final = failed
-        self._confirm: Final = confirm
         self._items: list[tuple[str, Array]] = []
-        self._count = 0
         self._asked = False
-        self._error: errors.OpError | None = None
         self._working: Final[set[asyncio.Task[None]]] = set()
 
     def put(self, key: Key, parcel: Parcel) -> None:
         """One more value. It leaves when the loop turns."""
-        self._count += 1
         if parcel.source is None or parcel.value is DEAD:
             self._add(key, parcel.value)
         else:
@@ -80,11 +71,7 @@ class Outbox:
         try:
             await work()
         except errors.OpError as error:
-            self._fail(error)
-
-    def _fail(self, error: errors.OpError) -> None:
-        self._error = self._error or error
-        self._failed(error)
+            self._failed(error)
 
     async def _bring(self, key: Key, parcel: Parcel) -> None:
         """A value in the memory of a GPU."""
@@ -104,27 +91,15 @@ class Outbox:
         self._asked = False
         items, self._items = self._items, []
         try:
-            for start in range(0, len(items), _TOGETHER):
-                keys, values = zip(*items[start : start + _TOGETHER], strict=True)
+            for start in range(0, len(items), MOST_KEYS):
+                keys, values = zip(*items[start : start + MOST_KEYS], strict=True)
                 peer.note(PushTensors(self._step, keys, values))
         except errors.OpError as error:
-            self._fail(error)
-
-    async def delivered(self) -> None:
-        """Return when all is there. UnavailableError if something is not, or if the task is lost."""
-        while self._error is None and (self._asked or self._working):
-            if self._working:
-                await asyncio.wait(self._working)
-            else:
-                await asyncio.sleep(0)  # the loop turns, and what was put leaves
-        if self._error is not None:
-            raise self._error
-        await self._confirm(self._task, self._step, self._count)
+            self._failed(error)
 
     def cancel(self) -> None:
         """Nothing of it is wanted any more."""
         self._items.clear()
-        self._error = self._error or errors.CancelledError("the step is over")
         for task in self._working:
             task.cancel()
 

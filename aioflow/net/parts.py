@@ -36,7 +36,7 @@ class Share:
 
     @property
     def sends(self) -> bool:
-        """Whether other tasks ask for something of it, maybe after it has run."""
+        """Whether other tasks get something of it, maybe after it has run."""
         return sends_elsewhere(self.parts)
 
     @property
@@ -47,14 +47,10 @@ class Share:
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
-    """Whether any of these parts, all of one task, has something that another task will ask for, or may undo."""
+    """Whether any of these parts, all of one task, has something that another task gets, or may undo."""
     return any(
         node.definition.name == "lossy_encode_top_k"
-        or (
-            node.definition.name == "send"
-            and not node.attrs["edge"].startswith(PUSHED)
-            and task_of(node.attrs["target"]) != task_of(part.device)
-        )
+        or (node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device))
         for part in parts
         for node in part.flow.nodes
     )

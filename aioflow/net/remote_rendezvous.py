@@ -3,21 +3,22 @@
 A receiver asks the sender's task as soon as it begins to wait, maybe before the step has begun there, and waits in its
 own table until the answer has arrived. So who is cancelled gives up a place in that table and nothing else, and
 whatever ends the step ends all that is asked. What is known to be small is sent unasked, and waits in that table for
-its receiver; it stays with its sender to confirm that, and to end the step where it did not come.
+its receiver; its sender ends the step if the connection is lost that it was sent over.
 """
 
 import asyncio
 import functools
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.device_spec import DeviceSpec
+from aioflow.net.worker_verbs import MOST_KEYS
 from aioflow.rendezvous import Key, LocalRendezvous, Waiting
 
-Ask = Callable[[Key], Awaitable[Any]]
-"""Gives the value of a key of another task's, once it is there."""
+Ask = Callable[[str, Sequence[Key]], Awaitable[Mapping[int, Any]]]
+"""Gives values of keys of another task's, by the places of these: of some of them, once there is one."""
 
 
 class Line(Protocol):
@@ -25,9 +26,6 @@ class Line(Protocol):
 
     def put(self, key: Key, value: Any) -> None:
         """One more value."""
-
-    async def delivered(self) -> None:
-        """Return when all is there."""
 
     def cancel(self) -> None:
         """Nothing of it is wanted any more."""
@@ -49,7 +47,7 @@ class RemoteRendezvous:
 
         Args:
             task: the name of this task.
-            ask: how to get a value from another.
+            ask: how to get values from another.
             line_to: how to send them unasked; None if the others ask for all.
         """
         self.here: Final = LocalRendezvous()
@@ -58,6 +56,8 @@ class RemoteRendezvous:
         self._line_to: Final = line_to
         self._lines: Final[dict[str, Line]] = {}
         self._arrived: Final = LocalRendezvous()
+        self._wanted: Final[dict[str, list[Key]]] = {}
+        """What is to be asked for when the loop turns, by who is asked."""
         self._asking: Final[set[asyncio.Task[None]]] = set()
         self._spare: Final[Counter[Key]] = Counter()
         """How many more values were asked for than are waited for."""
@@ -73,17 +73,9 @@ class RemoteRendezvous:
             line = self._lines[task] = self._line_to(task)
         line.put(key, value)
 
-    async def delivered(self) -> None:
-        """Return when all that was sent unasked is where it belongs. Raises what it was aborted with."""
-        while self._lines:
-            task, line = next(iter(self._lines.items()))
-            await line.delivered()
-            self._lines.pop(task, None)
-        self.here.check()
-
     @property
     def told(self) -> list[str]:
-        """The tasks that something was sent to unasked, and have not said that it came."""
+        """The tasks that something was sent to unasked."""
         return list(self._lines)
 
     def arrive(self, key: Key, value: Any) -> None:
@@ -107,13 +99,29 @@ class RemoteRendezvous:
             raise
 
     def _fetch(self, key: Key) -> None:
-        task = asyncio.get_running_loop().create_task(self._fetched(key), name=f"receiving {key}")
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        """Ask for it, with all that is asked of that task in this turn of the loop."""
+        task = task_of(key.source)
+        wanted = self._wanted.setdefault(task, [])
+        if not wanted:
+            asyncio.get_running_loop().call_soon(self._fetch_from, task)
+        wanted.append(key)
 
-    async def _fetched(self, key: Key) -> None:
+    def _fetch_from(self, task: str) -> None:
+        wanted = self._wanted.pop(task, [])  # none if the step has ended since
+        for start in range(0, len(wanted), MOST_KEYS):
+            work = self._fetched(task, wanted[start : start + MOST_KEYS])
+            asking = asyncio.get_running_loop().create_task(work, name=f"receiving from {task}")
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+
+    async def _fetched(self, task: str, keys: list[Key]) -> None:
+        """Ask until all have come."""
         try:
-            self._arrived.send(key, await self._ask(key))
+            while keys:
+                values = await self._ask(task, keys)
+                for place, value in values.items():
+                    self._arrived.send(keys[place], value)
+                keys = [key for place, key in enumerate(keys) if place not in values]
         except errors.OpError as error:
             self.abort(error)
 
@@ -121,6 +129,7 @@ class RemoteRendezvous:
         """From here on all who wait, and all who come, get that error, unless an earlier one."""
         self.here.abort(error)
         self._arrived.abort(error)
+        self._wanted.clear()
         for task in self._asking:
             task.cancel()
         for line in self._lines.values():

@@ -215,12 +215,14 @@ class Worker:
         try:
             fetched = await step.run(graph.programs(self._form(options)), feeds, None)
         except BaseException as error:
-            self.meetings.end(message.step, errors.from_exception(error) if isinstance(error, Exception) else None)
+            cancelled = errors.CancelledError("the run was cancelled")
+            self.meetings.end(message.step, errors.from_exception(error) if isinstance(error, Exception) else cancelled)
             raise
         finally:
             meeting.step = None
         meeting.undo = step.common(Undo)
-        self.meetings.has_run(message.step, graph.sends)
+        if not graph.sends:
+            self.meetings.end(message.step, None)
         for recorder in self._recorders:
             recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""

@@ -1,7 +1,5 @@
 """What a worker has of sessions, of graphs and of steps."""
 
-import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,7 +28,7 @@ class Registered:
         self.senders: Final = senders_to(parts)
         """The tasks that send something unasked."""
         self.sends: Final = sends_elsewhere(parts)
-        """Whether other tasks ask for something of it, or may undo it, so that a step is not over when it has run."""
+        """Whether other tasks get something of it, or may undo it, so that a step is not over when it has run."""
 
     def programs(self, form: Form) -> Programs:
         """Its programs for such runs. They hold variables and queues, and are made anew once such were dropped."""
@@ -59,20 +57,13 @@ class Meeting:
         self.undo = Undo()
         """What takes back what it has changed here, once it has run."""
         self.senders: Senders = {}
-        self.arrived: Final[Counter[str]] = Counter()
-        """How many values have come unasked, by who sent them."""
         self.pushers: Final[set[Peer]] = set()
-        """Who sends unasked, and has not said that this is all."""
-        self.started: Final = asyncio.Event()
-        """Set when the step begins here, or ends before."""
+        """Who sends unasked."""
+        self.begun = False
+        """Whether the step has begun here, or never will."""
         self.early = 0
         """Bytes that came unasked before it began here."""
         self.asking = 0
-
-    @property
-    def begun(self) -> bool:
-        """Whether the step has begun here, or never will."""
-        return self.started.is_set()
 
 
 def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:

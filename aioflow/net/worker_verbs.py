@@ -7,12 +7,10 @@ from aioflow.net.control_verbs import U64, Failure, Reply
 from aioflow.net.fields import (
     Data,
     Devices,
-    Key,
     Name,
     NamedValues,
     Names,
     Number,
-    OneValue,
     Options,
     SessionId,
     Switch,
@@ -24,6 +22,10 @@ StepId = Number
 Steps = Annotated[tuple[int, ...], Many(Integer(0, U64))]
 PLACE: Final = Integer(-(1 << 63), U64)
 """A part of what it takes to put an element back."""
+MOST_KEYS: Final = 16
+"""So many keys a message names at most: all of them fit into its header."""
+Keys = Annotated[tuple[str, ...], Many(Text(4096), MOST_KEYS)]
+"""The texts of `rendezvous.Key`."""
 
 
 @verb
@@ -144,23 +146,28 @@ class RunGraph(Request[GraphRan]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSent(Answer):
-    """The value that was asked for."""
+    """Values that were asked for.
 
-    value: OneValue
+    Attributes:
+        places: which of the keys these are of, by their places in the question, in order.
+    """
+
+    places: Annotated[tuple[int, ...], Many(Integer(0, MOST_KEYS - 1), MOST_KEYS)]
+    values: Values
 
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecvTensor(Request[TensorSent]):
-    """The value of a key of a step, as soon as there is one.
+    """Values of keys of a step, as soon as there is one: those that are there, of the others it is asked again.
 
     Attributes:
         step: the step, which need not have begun yet.
-        key: the text of its key; AbortedError if the device that sends it was started anew.
+        keys: the texts of the keys; AbortedError if the device that sends them was started anew.
     """
 
     step: StepId
-    key: Key
+    keys: Keys
 
 
 @verb
@@ -173,29 +180,8 @@ class PushTensors(Note):
     """
 
     step: StepId
-    keys: Annotated[tuple[str, ...], Many(Text(4096))]
+    keys: Keys
     values: Values
-
-
-@verb
-@dataclasses.dataclass(frozen=True, slots=True)
-class Arrived(Answer):
-    """What was sent unasked is there, but for that of the steps which are `lost`."""
-
-    lost: Steps = ()
-
-
-@verb
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pushed(Request[Arrived]):
-    """Has all of these steps arrived that was sent unasked? It is answered when all of them have begun there.
-
-    Attributes:
-        counts: how many values there were of each.
-    """
-
-    steps: Steps
-    counts: Annotated[tuple[int, ...], Many(Integer())]
 
 
 @verb

@@ -1,6 +1,7 @@
 """What is done to the graph so that less is computed, sent, and kept."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -28,9 +29,8 @@ def opened(graph, world):
 
 def transfers(world):
     """The bytes of each value that went from the first worker to the second."""
-    return [
-        sent.values for sent in world.witness.heard("TensorSent", "PushTensors", source="worker0", target="worker1")
-    ]
+    sent = world.witness.heard("TensorSent", "PushTensors", source="worker0", target="worker1")
+    return [nbytes for message in sent for nbytes in message.tensors]
 
 
 async def test_a_computation_that_layers_of_a_program_built_twice_is_done_and_sent_once(session, world):
@@ -96,9 +96,10 @@ async def test_values_are_asked_for_just_before_they_are_needed(graph):
             async with af.Session(world.target("master", 0), graph=graph, config=config) as session:
                 world.witness.forget()
                 await session.run(total)
-                said = [sent.verb for sent in world.witness.heard("RecvTensor", "TensorSent")]
-                assert said.count("TensorSent") == count
-                requests[delayed] = said.index("TensorSent")  # so many were asked for before any was there
+                said = world.witness.heard("RecvTensor", "TensorSent")
+                assert sum(len(sent.tensors) for sent in said) == count
+                before = itertools.takewhile(lambda sent: sent.verb == "RecvTensor", said)
+                requests[delayed] = sum(sent.keys for sent in before)  # so many were asked for before any was there
                 await settled()
     assert requests[False] == count
     assert requests[True] <= 4

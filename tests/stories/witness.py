@@ -38,6 +38,8 @@ class Sent:
         at: when it was sent, on the loop's clock.
         size: all of its bytes.
         values: those of the tensors, or of the graph, in it.
+        tensors: those of each of them.
+        keys: how many values it asks for, or brings unasked.
     """
 
     source: str
@@ -46,6 +48,8 @@ class Sent:
     at: float
     size: int
     values: int
+    tensors: tuple[int, ...]
+    keys: int
 
 
 class Witness:
@@ -68,8 +72,9 @@ class Witness:
             else:
                 announced = announcement(bytes(frame), Limits())
                 values, follows = len(announced.inline), announced.header.follows
-                at = asyncio.get_running_loop().time()
-                self._heard.append(Sent(source, target, announced.header.verb, at, 0, 0))
+                at, tensors = asyncio.get_running_loop().time(), tuple([value.nbytes for value in announced.values])
+                keys = len(announced.header.fields.get("keys", ()))
+                self._heard.append(Sent(source, target, announced.header.verb, at, 0, 0, tensors, keys))
             self._heard[-1].size += len(frame)
             self._heard[-1].values += values
 
