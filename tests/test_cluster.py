@@ -212,6 +212,29 @@ async def test_a_worker_of_which_nothing_is_heard_fails_the_step_within_five_sec
     await asyncio.sleep(10)
 
 
+async def test_a_step_ends_whose_small_values_were_lost_on_their_way(graph, cluster):
+    """Nobody asks for them, and all other connections are well: it is the sender who notices."""
+    x = af.placeholder(af.float32, [])
+    with af.device(FIRST):
+        sent = x * 2.0
+    with af.device(SECOND):
+        received = sent + 1.0
+    config = af.Config(device_filters=["/job:worker"])
+    async with af.Session(cluster.target("ps", 0), graph=graph, config=config) as session:
+        assert await session.run(received, {x: 1.0}) == 3.0
+        await settled()
+        path, pushed = cluster.network.path("worker0", "worker1"), []
+        path.sent = lambda frame: pushed.append(b"PushTensors" in frame)
+        path.lost = lambda: pushed.pop()  # and all that follows in that channel
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:1 .*nothing was heard for 5 s"):
+            await session.run(received, {x: 1.0})
+        assert asyncio.get_running_loop().time() - began <= 6.5
+        path.lost = lambda: False
+        assert await session.run(received, {x: 2.0}) == 5.0
+        await settled()
+
+
 @pytest.mark.parametrize(("tasks", "session", "limit"), [(1.0, 60.0, 1.3), (20.0, 5.0, 22.0)])
 async def test_how_long_a_silent_worker_is_borne_with_is_for_its_peers_to_say(graph, tasks, session, limit):
     config = af.Config(heartbeat_timeout=session)

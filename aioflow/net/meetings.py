@@ -105,14 +105,15 @@ class Meetings:
         if meeting is None:
             return
         self.begins(meeting)
-        cause = error or errors.CancelledError("the step is over")
-        meeting.rendezvous.abort(cause)
-        if error is not None:
+        if error is None:
+            meeting.rendezvous.close()
+        else:
+            meeting.rendezvous.abort(error)
             if meeting.rendezvous.told:  # it may never begin there
                 self._begin(self._end_there(step, meeting.rendezvous.told, error))
             meeting.undo.now()
         if meeting.step is not None:
-            meeting.step.abort(cause)
+            meeting.step.abort(error or errors.CancelledError("the step is over"))
 
     def _sweep(self, step: int, meeting: Meeting) -> None:
         """Forget a step that never began, when nobody asks for anything of it any more."""

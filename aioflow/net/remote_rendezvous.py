@@ -129,6 +129,10 @@ class RemoteRendezvous:
         """From here on all who wait, and all who come, get that error, unless an earlier one."""
         self.here.abort(error)
         self._arrived.abort(error)
+        self._stop()
+
+    def _stop(self) -> None:
+        """Nothing is asked for or sent any more."""
         self._wanted.clear()
         for task in self._asking:
             task.cancel()
@@ -138,7 +142,7 @@ class RemoteRendezvous:
     def close(self) -> tuple[Key, ...]:
         """The same with a CancelledError. Returns the keys that still had values."""
         left = self.here.close() + self._arrived.close()
-        self.abort(errors.CancelledError("the step is over"))
+        self._stop()
         return left
 
     async def settled(self) -> None:
