@@ -26,7 +26,7 @@ class Folder:
 
 
 class Disk:
-    """As the module `os`, as far as `aioflow.checkpoint.storage` uses it.
+    """As the module `os`, as far as `aioflow.checkpoint` uses it to write and read.
 
     Attributes:
         done: how many operations that change something were done.
@@ -34,9 +34,8 @@ class Disk:
         fail_at: which of them fails, and all that follow if `for_ever`, with `fault`.
     """
 
-    O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_CLOEXEC, O_NONBLOCK = (
-        os.O_RDONLY, os.O_WRONLY, os.O_CREAT, os.O_EXCL, os.O_NOFOLLOW, os.O_CLOEXEC,
-        os.O_NONBLOCK,
+    O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_CLOEXEC, O_NONBLOCK, O_DIRECT = (
+        os.O_RDONLY, os.O_WRONLY, os.O_CREAT, os.O_EXCL, os.O_NOFOLLOW, os.O_CLOEXEC, os.O_NONBLOCK, 1 << 30,
     )  # fmt: skip
 
     def __init__(self, root=None):
@@ -87,11 +86,14 @@ class Disk:
     def close(self, file):
         del self._open[file]
 
-    def writev(self, file, views):
+    def pwritev(self, file, views, offset):
+        return self.pwrite(file, b"".join(views), offset)
+
+    def pwrite(self, file, data, offset):
         self._changes()
-        data = b"".join(views)
-        part = data[: 1 + len(data) // 2]  # never all at once
-        self._open[file].data += part
+        part = bytes(data[: 1 + len(data) // 2])  # never all at once
+        item = self._open[file]
+        item.data = item.data[:offset].ljust(offset, b"\0") + part + item.data[offset + len(part) :]
         return len(part)
 
     def fsync(self, file):

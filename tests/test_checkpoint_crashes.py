@@ -21,6 +21,7 @@ from aioflow.checkpoint import (
     storage,
     sweep,
     write_pointer,
+    writing,
 )
 
 HERE = "/disk/runs/ckpt"
@@ -83,10 +84,19 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture
-def disk(monkeypatch):
-    """Puts a disk in the place of the machine's."""
-    return lambda disk: monkeypatch.setattr(storage, "os", disk) or disk
+@pytest.fixture(params=["past the cache", "through the cache"])
+def disk(monkeypatch, request):
+    """Puts a disk in the place of the machine's, of which all files, or none, are so large that they pass the cache."""
+    if request.param == "past the cache":
+        monkeypatch.setattr(writing, "SPAN", 256)
+        monkeypatch.setattr(writing, "BLOCK", 256)
+
+    def put(disk):
+        monkeypatch.setattr(storage, "os", disk)
+        monkeypatch.setattr(writing, "os", disk)
+        return disk
+
+    return put
 
 
 @pytest.fixture(params=PROGRAMS)

@@ -18,22 +18,12 @@ from aioflow.checkpoint import (
     last_checkpoints,
     latest_checkpoint,
     list_checkpoints,
-    storage,
     sweep,
     write_pointer,
 )
 from aioflow.files import Files
 
 STATE = {"a": np.zeros(2)}
-
-
-def test_a_file_of_many_pieces_is_written_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "_SPAN", 1000)
-    pieces = [
-        bytes([index % 251]) * size for index, size in enumerate([0, 1, 999, 1000, 1001, 3500, *range(60), *[1] * 900])
-    ]
-    storage.LocalStorage(str(tmp_path)).write("file", map(memoryview, pieces))
-    assert (tmp_path / "file").read_bytes() == b"".join(pieces)
 
 
 def names(directory):

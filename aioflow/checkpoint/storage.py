@@ -14,14 +14,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from aioflow import errors
+from aioflow.checkpoint.writing import write_all
 from aioflow.files import named
 
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _PART: Final = ".part"
 """What the names of files that are being written end with."""
-_SPAN: Final = 1 << 24
-"""Where in a file writes begin and end: within a large page of the system's memory that costs several times as much."""
-_MOST_VIEWS: Final = 512
 
 
 class Source(Protocol):
@@ -171,8 +169,7 @@ class LocalStorage:
         temporary = f"{place}.{secrets.token_hex(4)}{_PART}"
         try:
             with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK) as file:
-                for views in _spans(parts):
-                    _write(file, views)
+                write_all(temporary, file, parts)
                 os.fsync(file)
             os.rename(temporary, place)
         except BaseException:
@@ -214,34 +211,6 @@ def _opened(place: str, flags: int) -> Iterator[int]:
         yield file
     finally:
         os.close(file)
-
-
-def _spans(parts: Iterable[memoryview]) -> Iterator[list[memoryview]]:
-    """The same bytes, by spans of a file, each in a few pieces."""
-    views, room = list[memoryview](), _SPAN
-    for part in parts:
-        while len(part) >= room:
-            yield [*views, part[:room]]
-            part, views, room = part[room:], [], _SPAN
-        if len(part):
-            views, room = _few(views), room - len(part)
-            views.append(part)
-    if views:
-        yield views
-
-
-def _few(views: list[memoryview]) -> list[memoryview]:
-    """Not more than are written at once."""
-    return views if len(views) < _MOST_VIEWS else [memoryview(b"".join(views))]
-
-
-def _write(file: int, views: list[memoryview]) -> None:
-    while views:
-        count = os.writev(file, views)
-        while views and count >= len(views[0]):
-            count -= len(views.pop(0))
-        if count:
-            views[0] = views[0][count:]
 
 
 def _sync(folder: str) -> None:
