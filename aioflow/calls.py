@@ -56,7 +56,7 @@ class Call:
         lone = planned.lone if options is DEFAULT and metadata is None else None
         outputs = None
         if lone is not None and not lone.waits:
-            outputs = run_light(local, planned, lone, given)
+            outputs = run_light(local, planned.plan.counted, lone, given)
             if outputs is not None:
                 await local.pause()
         elif lone is not None and local.config.operation_timeout is None:

@@ -261,7 +261,11 @@ class Step:
         return programs.joined(results)
 
     async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
-        results = await run_together(self._executions, [part.given(feeds) for part in programs.parts])
+        given = [part.given(feeds) for part in programs.parts]
+        if len(given) == 1:
+            results = [await self._executions[0].run(given[0])]
+        else:
+            results = await run_together(self._executions, given)
         await self._settled()
         return programs.joined(results)
 
@@ -292,7 +296,7 @@ async def run_step(
     return await step.run(programs, feeds, limit)
 
 
-def run_light(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Outputs | None:
+def run_light(local: Local, counted: Sequence[str], unit: Unit, feeds: Outputs) -> Outputs | None:
     """The fetched values of a run that is one light unit which never waits; None if it is not light for these feeds.
 
     It needs no task, no timeout and no step of its own, for nothing else can happen before it is done.
@@ -301,7 +305,7 @@ def run_light(local: Local, planned: Planned, unit: Unit, feeds: Outputs) -> Out
     if not unit.cost.light(bucket, feeds):
         return None
     step = _light_step(local)
-    step.renew(planned.plan.counted)
+    step.renew(counted)
     local.slice.begin()
     start = _clock()
     coroutine = unit.begin(step.context, *feeds)

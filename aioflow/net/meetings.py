@@ -65,10 +65,14 @@ class Meetings:
 
     # From beginning to end
 
-    def at(self, step: int) -> Meeting:
-        """The step of that number. AbortedError if it is over."""
+    def check(self, step: int) -> None:
+        """AbortedError if the step of that number is over."""
         if step in self._over:
             raise errors.AbortedError(f"step {step:x} is over on {self.task}")
+
+    def at(self, step: int) -> Meeting:
+        """The step of that number. AbortedError if it is over."""
+        self.check(step)
         found = self.open.get(step)
         if found is None:
             rendezvous = RemoteRendezvous(

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, Final
 
 from aioflow import errors
@@ -12,6 +12,7 @@ from aioflow.config import RunOptions
 from aioflow.context import Undo
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
+from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit, check_options, in_number
 from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
@@ -46,7 +47,7 @@ from aioflow.node import describe_line
 from aioflow.partial import Streamed
 from aioflow.passes.flow import Node
 from aioflow.plan_cache import DEFAULT, Form
-from aioflow.step import Joint, Step
+from aioflow.step import Joint, Step, run_light
 from aioflow.tracing import RunMetadata, Trace
 
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
@@ -200,6 +201,9 @@ class Worker:
         feeds = in_number(message.feeds, len(graph.feeds))
         check_all_fit(graph.feeds, feeds)
         check_options(message.options, _OPTIONS)
+        light = self._run_light(message, graph, feeds)
+        if light is not None:
+            return light
         meeting = self.meetings.at(message.step)
         if meeting.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
@@ -226,7 +230,18 @@ class Worker:
         for recorder in self._recorders:
             recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""
-        return GraphRan({str(index): value for index, value in enumerate(fetched)}, packed)
+        return _ran(fetched, packed)
+
+    def _run_light(self, message: Any, graph: Registered, feeds: Sequence[Array]) -> GraphRan | None:
+        """What is over at once, and meets no other task: a share that is one light unit. None if it is none."""
+        if message.options or self._recorders or graph.counted:
+            return None
+        lone = graph.programs(self._local.plans.form(DEFAULT)).lone
+        if lone is None or lone.waits:
+            return None
+        self.meetings.check(message.step)
+        fetched = run_light(self._local, (), lone, feeds)
+        return None if fetched is None else _ran(fetched)
 
     def _traced(self, told: Mapping[str, Any]) -> bool:
         return told.get("trace") is True or bool(self._recorders)
@@ -265,6 +280,10 @@ class Worker:
         await self.meetings.close()
         with contextlib.suppress(errors.OpError):
             await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
+
+
+def _ran(fetched: Sequence[Array], metadata: bytes = b"") -> GraphRan:
+    return GraphRan({str(index): value for index, value in enumerate(fetched)}, metadata)
 
 
 HANDLERS: Final[Mapping[type, Any]] = {
