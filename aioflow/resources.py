@@ -144,7 +144,7 @@ class Resources:
 
 _ONLY_OURS: Final = 2
 """What `sys.getrefcount` says of a value that only the variable's attribute holds: that, and its own argument."""
-_COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether reference counts say who else holds a value: not in free-threaded Python."""
 
 
@@ -235,13 +235,13 @@ class VariableState:
 
     def _room(self, xp: Namespace) -> Array:
         # The count is that of an attribute: what a local variable counts depends on the version of Python.
-        free = _COUNTS_ARE_EXACT and self._spare is not None and sys.getrefcount(self._spare) == _ONLY_OURS
+        free = COUNTS_ARE_EXACT and self._spare is not None and sys.getrefcount(self._spare) == _ONLY_OURS
         spare, self._spare = self._spare, None
         return spare if free and spare.shape == self._value.shape else xp.empty_like(self._value)
 
     def _is_held(self) -> bool:
         """Whether others may hold the present array, too."""
-        return sys.getrefcount(self._value) > _ONLY_OURS or not _COUNTS_ARE_EXACT
+        return sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT
 
     def settle(self, drafted: Array) -> None:
         """What `draft` gave, filled and changed, is the value.

@@ -26,6 +26,8 @@ STARTING, ENDING = 120.0, 10.0
 """Seconds that a task has to listen, and to end."""
 READY = b"listens"
 FUNCTIONS = "benchmarks.cluster_functions"
+PATIENT = ("--heartbeat-timeout", "120")
+"""While TensorFlow's client works, in the same process, ours does not listen."""
 SCHEMES = {peers.AIOFLOW: "ws", peers.TENSORFLOW: "grpc"}
 
 
@@ -51,7 +53,7 @@ async def clusters(sizes: Mapping[str, int], *, absent: Collection[tuple[str, in
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(mock.patch.dict(os.environ, {"AIOFLOW_TOKEN": secrets.token_urlsafe(32)}))
-        starts: dict[str, tuple[str, ...]] = {peers.AIOFLOW: ("aioflow", "worker", "--py-funcs", FUNCTIONS)}
+        starts: dict[str, tuple[str, ...]] = {peers.AIOFLOW: ("aioflow", "worker", "--py-funcs", FUNCTIONS, *PATIENT)}
         if importlib.util.find_spec("tensorflow"):
             starts[peers.TENSORFLOW] = ("benchmarks.cluster_tensorflow",)
         found = {}

@@ -14,7 +14,8 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.dtypes import DType
 from aioflow.kernels.control_flow import DEAD
-from aioflow.net.payload import ALIGNED, DEEPEST, LENGTH, MOST_ELEMENTS, bytes_of
+from aioflow.net.buffers import BUFFERS
+from aioflow.net.payload import ALIGNED, DEEPEST, LENGTH, MOST_ELEMENTS
 from aioflow.plain import brief
 from aioflow.tensor_list import TensorList
 from aioflow.values import AnyArray
@@ -38,7 +39,7 @@ class Incoming(abc.ABC):
 
     def allocate(self) -> memoryview:
         """Memory for its bytes, to be written in order. MemoryError if there is not so much."""
-        memory = np.empty(self.nbytes, np.uint8)
+        memory = BUFFERS.take(self.nbytes)
         self.place(memory)
         return memory.data
 
@@ -86,10 +87,6 @@ class _ArrayIn(Incoming):
         if type(nbytes) is not int or nbytes != count * self._dtype.size:
             raise ValueError(f"{name}{brief(shape)} has {count * self._dtype.size} bytes, not {brief(nbytes)}")
         super().__init__(nbytes)
-
-    def allocate(self) -> memoryview:
-        self._array = np.empty(self._shape, self._dtype.np)
-        return bytes_of(self._array)
 
     def place(self, memory: AnyArray) -> None:
         self._array = memory.view(self._dtype.np).reshape(self._shape)
