@@ -15,7 +15,7 @@ from aioflow.node import Tensor
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT, Planned
-from aioflow.step import Step, run_light, run_step
+from aioflow.step import Step, light_step, run_light, run_step
 from aioflow.structure import Fetches
 from aioflow.tracing import RunMetadata
 
@@ -56,7 +56,7 @@ class Call:
         lone = planned.lone if options is DEFAULT and metadata is None else None
         outputs = None
         if lone is not None and not lone.waits:
-            outputs = run_light(local, planned.plan.counted, lone, given)
+            outputs = run_light(local, _light_step(local), planned.plan.counted, lone, given)
             if outputs is not None:
                 await local.pause()
         elif lone is not None and local.config.operation_timeout is None:
@@ -86,6 +86,14 @@ class Call:
         assert self.given is not None
         computed = iter(results)
         return [next(computed) if place is None else copied(given[place]) for place in self.given]
+
+
+def _light_step(local: Local) -> Step:
+    """The step that all light runs of a session are."""
+    found: Step | None = local.light
+    if found is None:
+        found = local.light = light_step(local)
+    return found
 
 
 _LARGE: Final = 1 << 20

@@ -30,13 +30,15 @@ from aioflow.op import REGISTRY
 from aioflow.passes.compress import Compression, decoding, encoding, same_task
 from aioflow.passes.flow import Flow, Node, Value, is_back_edge
 from aioflow.placement.colocation import is_everywhere
-from aioflow.rendezvous import PUSHED
+from aioflow.rendezvous import PUSHED, TOGETHER
 
 _BEFORE: Final = 0.2
 _AFTER: Final = 0.1
 """Where in the order of nodes those stand that are made for another: there are none in between."""
-_SMALL: Final = 1024
+_SMALL: Final = 1 << 10
 """Bytes: values of at most so many go to other tasks unasked."""
+_LARGE: Final = 1 << 20
+"""Those of at most so many are asked for together."""
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
 
@@ -257,9 +259,9 @@ class _Partition:
         """The `recv` of a value, with its `send`."""
         home = self._places[origin]
         name = f"{value.node.name}:{value.index}"
-        pushed = PUSHED if _is_small(value.spec) and not same_task(home, place) else ""
+        how = "" if same_task(home, place) else _how(value.spec)
         key = {
-            "edge": f"{pushed}{next(self._numbers)} {name}",
+            "edge": f"{how}{next(self._numbers)} {name}",
             "source": home,
             "incarnation": self._incarnations[home],
             "target": place,
@@ -315,13 +317,16 @@ class _Partition:
         return next(node for node in self._flow.nodes if role_of(node) == role and self._levels.beyond[node] == level)
 
 
-def _is_small(spec: Spec) -> bool:
-    """Whether its values are known to be small: these are not worth a question."""
+def _how(spec: Spec) -> str:
+    """How its values go to another task: what is known to be small is not worth a question, or not one of its own."""
     sizes = spec.sizes
     if isinstance(spec, ResourceSpec) or sizes is None or spec.dtype.np.hasobject:
-        return False
+        return ""
     known = [size for size in sizes if size is not None]
-    return len(known) == len(sizes) and math.prod(known) * spec.dtype.np.itemsize <= _SMALL
+    if len(known) < len(sizes):
+        return ""
+    nbytes = math.prod(known) * spec.dtype.np.itemsize
+    return PUSHED if nbytes <= _SMALL else TOGETHER if nbytes <= _LARGE else ""
 
 
 __all__ = ["Part", "partition"]

@@ -29,6 +29,8 @@ _INCARNATION: Final = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 _ITERATION: Final = re.compile(r"(?:\d{1,18}(?::\d{1,18})*)?", re.ASCII)
 PUSHED: Final = "!"
 """What the names of edges begin with whose values are so small that they are sent unasked."""
+TOGETHER: Final = "&"
+"""What the names of edges begin with whose values are so small that several go into one message."""
 _SHOWN: Final = 3
 """So many keys an error names."""
 
@@ -50,6 +52,11 @@ class Key(NamedTuple):
     incarnation: int
     target: str
     iteration: tuple[int, ...] = ()
+
+    @property
+    def together(self) -> bool:
+        """Whether, from task to task, the value is asked for in one message with others."""
+        return self.edge.startswith(TOGETHER)
 
     @property
     def pushed(self) -> bool:
@@ -143,13 +150,16 @@ class LocalRendezvous:
     async def recv(self, key: Key) -> Any:
         """The next value of that key, as soon as there is one. Cancelling gives up the place and takes nothing."""
         if key in self._lines or key not in self._values:
-            return (await self.recv_any((key,), lambda value: True))[0][1]
+            return (await self.recv_any((key,)))[0][1]
         return self._take(key)
 
-    async def recv_any(self, keys: Sequence[Key], enough: Callable[[Any], bool]) -> list[tuple[int, Any]]:
+    async def recv_any(
+        self, keys: Sequence[Key], fits: Callable[[Any], bool] = lambda value: True
+    ) -> list[tuple[int, Any]]:
         """The next values of those of the keys that have one, with the places of these, as soon as any has.
 
-        None is taken after one that is `enough`. Cancelling gives up the places and takes nothing.
+        Asked of each in turn whether it `fits` with those before it: who does not stays, but the first is taken in any
+        case. Cancelling gives up the places and takes nothing.
         """
         self.check()
         loop = asyncio.get_running_loop()
@@ -157,15 +167,20 @@ class LocalRendezvous:
         for key in keys:
             self._lines.setdefault(key, deque()).append(place)
         try:
-            found = self._take_for(place, keys, enough)
+            found = self._take_for(place, keys, fits)
             if not found:
                 await place.told
                 self.check()
-                found = self._take_for(place, keys, enough)
+                found = self._take_for(place, keys, fits)
             return found
         finally:
             for key in keys:
                 self._leave(key, place)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was aborted or closed."""
+        return self._error is not None
 
     def check(self) -> None:
         """Raise what it was aborted with, if it was."""
@@ -178,14 +193,12 @@ class LocalRendezvous:
             del self._values[key]
         return values.popleft()
 
-    def _take_for(self, place: "_Place", keys: Sequence[Key], enough: Callable[[Any], bool]) -> list[tuple[int, Any]]:
+    def _take_for(self, place: "_Place", keys: Sequence[Key], fits: Callable[[Any], bool]) -> list[tuple[int, Any]]:
         """What is there of these keys for the one at that place, where it is the first in line."""
-        found = []
+        found: list[tuple[int, Any]] = []
         for index, key in enumerate(keys):
-            if key in self._values and self._lines[key][0] is place:
+            if key in self._values and self._lines[key][0] is place and (fits(self._values[key][0]) or not found):
                 found.append((index, self._take(key)))
-                if enough(found[-1][1]):
-                    break
         return found
 
     def _leave(self, key: Key, place: "_Place") -> None:

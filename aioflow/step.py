@@ -91,7 +91,8 @@ class Step:
         if self._common:
             self._common = {}
         if counted:
-            self._counts = self._local.take_counts(counted)
+            named = counted if self._joint is None else [_counted(self._joint, name) for name in counted]
+            self._counts = self._local.take_counts(named)
 
     # What kernels see
 
@@ -296,15 +297,15 @@ async def run_step(
     return await step.run(programs, feeds, limit)
 
 
-def run_light(local: Local, counted: Sequence[str], unit: Unit, feeds: Outputs) -> Outputs | None:
+def run_light(local: Local, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs) -> Outputs | None:
     """The fetched values of a run that is one light unit which never waits; None if it is not light for these feeds.
 
-    It needs no task, no timeout and no step of its own, for nothing else can happen before it is done.
+    It needs no task, no timeout and no step of its own, for nothing else can happen before it is done: `step` is all
+    light runs of a session, one after the other.
     """
     bucket = unit.cost.bucket(feeds)
     if not unit.cost.light(bucket, feeds):
         return None
-    step = _light_step(local)
     step.renew(counted)
     local.slice.begin()
     start = _clock()
@@ -320,12 +321,9 @@ def run_light(local: Local, counted: Sequence[str], unit: Unit, feeds: Outputs) 
     raise errors.InternalError(f"{unit!r} suspended, though it never waits")
 
 
-def _light_step(local: Local) -> Step:
-    """The step that all light runs are, one after the other."""
-    found: Step | None = local.light
-    if found is None:
-        found = local.light = Step(local, (), due=math.inf)
-    return found
+def light_step(local: Local, joint: Joint | None = None) -> Step:
+    """A step for light runs."""
+    return Step(local, (), due=math.inf, joint=joint)
 
 
-__all__ = ["Joint", "Step", "deadline_exceeded", "run_light", "run_step"]
+__all__ = ["Joint", "Step", "deadline_exceeded", "light_step", "run_light", "run_step"]

@@ -40,7 +40,7 @@ class Passing:
         return os.open(path, flags, *mode)
 
     def pwrite(self, file, data, offset):
-        self._may("first" if not self.passed else "later")
+        self._may("later" if self.passed else "first")
         self.passed.append(offset)
         return os.pwrite(file, data[: self.short], offset)
 
@@ -89,6 +89,22 @@ def test_where_the_file_system_does_not_let_it_all_goes_through_the_cache(tmp_pa
     found = passing(refuses=what)
     assert written(tmp_path, ODD)
     assert not found.passed
+
+
+def test_what_cannot_be_written_past_the_cache_on_the_way_goes_through_it(tmp_path, passing):
+    """As where a file may not be so long: then it is the cache that says why."""
+    found = passing(refuses="later")
+    assert written(tmp_path, ODD)
+    assert found.passed == [0]
+
+
+def test_while_the_interpreter_ends_a_file_is_written_to_its_end(tmp_path, passing, monkeypatch):
+    def ends(*work):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    passing()
+    monkeypatch.setattr(writing.ThreadPoolExecutor, "submit", ends)
+    assert written(tmp_path, ODD)
 
 
 def test_where_the_system_knows_no_such_writes_all_goes_through_the_cache(tmp_path, passing, monkeypatch):

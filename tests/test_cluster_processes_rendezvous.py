@@ -24,7 +24,7 @@ class Sender:
     async def __call__(self, call):
         if isinstance(call.message, GetStatus):
             return Status()
-        found = await self.rendezvous.here.recv_any(list(map(Key.parse, call.message.keys)), lambda value: False)
+        found = await self.rendezvous.here.recv_any(list(map(Key.parse, call.message.keys)))
         return TensorSent(*map(tuple, zip(*found, strict=True)))
 
 

@@ -28,7 +28,7 @@ EXAMPLES = {
     "cancel": (Cancel(), 7, {}),
     "run": (RunStep(SESSION, {"x:0": np.array([[1, 2], [3, 4]], np.float32)}, ("y:0",)), 8, {}),
     "done": (StepDone((np.float32(10),)), 8, {}),
-    "recv": (RecvTensor(3, (KEY, KEY.replace("y:0", "z:0"))), 9, {}),
+    "recv": (RecvTensor(3, (KEY.replace("y:0", "&y:0"), KEY.replace("y:0", "&z:0"))), 9, {}),
     "large": (TensorSent((1,), (np.zeros(20000, np.uint8),)), 9, {"limits": Limits(chunk=8 * KIB)}),
     "push": (PushTensors(3, (KEY.replace("y:0", "!y:0"),), (np.float32(10),)), 10, {}),
     "hello": (Hello("control", (1,), 31, WORKER, PS, "c0ffee"), 0, {}),

@@ -20,7 +20,7 @@ class TestRemoteRendezvous(RendezvousTests):
     async def ends(self):
         async def ask(task, keys):
             await asyncio.sleep(1e-3)
-            found = await sender.here.recv_any(keys, lambda value: False)
+            found = await sender.here.recv_any(keys)
             await asyncio.sleep(1e-3)
             return dict(found)
 
@@ -50,18 +50,18 @@ async def test_what_is_wanted_in_one_turn_of_the_loop_is_asked_for_together_unti
 
     async def ask(task, keys):
         questions.append((task, [key.edge for key in keys]))
-        return dict(await sent.recv_any(keys, lambda value: value == "large"))
+        return dict(await sent.recv_any(keys, lambda value: value != "large"))
 
-    keys = [Key(str(number), f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0") for number in range(20)]
+    keys = [Key(f"&{number}", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0") for number in range(20)]
     receiver = RemoteRendezvous(THERE, ask)
     received = [asyncio.ensure_future(receiver.recv(key)) for key in keys]
     await asyncio.sleep(0.01)
-    assert questions == [(HERE, [str(n) for n in range(16)]), (HERE, [str(n) for n in range(16, 20)])]
+    assert questions == [(HERE, [f"&{n}" for n in range(16)]), (HERE, [f"&{n}" for n in range(16, 20)])]
     values = ["large" if number == 3 else number for number in range(20)]
     for key, value in zip(keys, values, strict=True):
         sent.send(key, value)
     assert await asyncio.gather(*received) == values
-    assert questions[2:] == [(HERE, [str(n) for n in range(4, 16)])]
+    assert questions[2:] == [(HERE, ["&3"])]
     receiver.close()
     await receiver.settled()
 
@@ -71,9 +71,14 @@ async def test_what_was_to_be_asked_for_is_not_when_the_step_ends_first():
         raise AssertionError("the step is over")
 
     receiver = RemoteRendezvous(THERE, never)
-    received = asyncio.ensure_future(receiver.recv(Key("0", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0")))
+    key = Key("&0", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0")
+    received = asyncio.ensure_future(receiver.recv(key))
     asyncio.get_running_loop().call_soon(receiver.close)
     await asyncio.sleep(0.01)
     with pytest.raises(errors.CancelledError):
         await received
+    for late in (key, key._replace(edge="0")):
+        with pytest.raises(errors.CancelledError):
+            await receiver.recv(late)
+    receiver.arrive(key, 1)
     await receiver.settled()

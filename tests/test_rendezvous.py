@@ -34,17 +34,18 @@ class TestLocalRendezvous(RendezvousTests):
         for number in range(3):
             ends.sender.send(KEY, number)
         ends.sender.send(OTHERS["target"], "target")
-        assert await ends.receiver.recv_any(keys, lambda value: False) == [(0, 0), (2, 1), (3, "target")]
+        assert await ends.receiver.recv_any(keys) == [(0, 0), (2, 1), (3, "target")]
         assert await ends.receiver.recv(KEY) == 2
 
-    async def test_of_several_keys_none_is_taken_after_a_value_that_is_enough(self, ends):
-        for key in (KEY, OTHERS["edge"]):
-            ends.sender.send(key, key)
-        assert await ends.receiver.recv_any([OTHERS["edge"], KEY], lambda value: True) == [(0, OTHERS["edge"])]
-        assert await ends.receiver.recv(KEY) == KEY
+    async def test_of_several_keys_the_first_is_taken_and_of_the_others_what_fits(self, ends):
+        keys = [KEY, OTHERS["edge"], OTHERS["target"], OTHERS["source"]]
+        for number, key in enumerate(keys[1:]):
+            ends.sender.send(key, number)
+        assert await ends.receiver.recv_any(keys, lambda value: value == 2) == [(1, 0), (3, 2)]
+        assert await ends.receiver.recv(OTHERS["target"]) == 1
 
     async def test_who_waits_for_several_keys_is_told_of_the_first_and_leaves_the_others(self, ends):
-        any_of_them = asyncio.ensure_future(ends.receiver.recv_any(list(OTHERS.values()), lambda value: False))
+        any_of_them = asyncio.ensure_future(ends.receiver.recv_any(list(OTHERS.values())))
         await self.arrive()
         assert {waiting.key for waiting in ends.receiver.waiting} == set(OTHERS.values())
         async with self.receiving(ends, OTHERS["edge"]) as (behind,):
@@ -56,7 +57,7 @@ class TestLocalRendezvous(RendezvousTests):
 
     async def test_who_waits_for_several_keys_comes_after_those_before_it_in_each(self, ends):
         async with self.receiving(ends, KEY) as (before,):
-            any_of_them = asyncio.ensure_future(ends.receiver.recv_any([KEY, OTHERS["edge"]], lambda value: False))
+            any_of_them = asyncio.ensure_future(ends.receiver.recv_any([KEY, OTHERS["edge"]]))
             await self.arrive()
             for number in range(2):
                 ends.sender.send(KEY, number)
@@ -65,7 +66,7 @@ class TestLocalRendezvous(RendezvousTests):
 
     @pytest.mark.parametrize("how", ["abort", "cancel"])
     async def test_who_waits_for_several_keys_takes_nothing_if_it_is_stopped(self, ends, how):
-        any_of_them = asyncio.ensure_future(ends.receiver.recv_any([KEY, OTHERS["edge"]], lambda value: False))
+        any_of_them = asyncio.ensure_future(ends.receiver.recv_any([KEY, OTHERS["edge"]]))
         await self.arrive()
         if how == "cancel":
             any_of_them.cancel()

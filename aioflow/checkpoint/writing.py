@@ -7,6 +7,7 @@ disk takes the other.
 """
 
 import contextlib
+import errno
 import itertools
 import mmap
 import os
@@ -62,7 +63,13 @@ class _PastTheCache:
         for turn, place, few in zip(itertools.cycle((0, 1)), places, _spans(views, BLOCK), strict=False):
             self._settle(turn)
             _gather(few, self._buffers[turn])
+            self._begin(turn, place)
+
+    def _begin(self, turn: int, place: int) -> None:
+        try:
             self._writing[turn] = self._threads.submit(self._put, self._buffers[turn], place)
+        except RuntimeError:  # the interpreter ends, and begins no more threads
+            self._put(self._buffers[turn], place)
 
     def settle(self) -> None:
         """All is in the file. OSError if something cannot be written."""
@@ -76,7 +83,12 @@ class _PastTheCache:
 
     def _put(self, buffer: Any, place: int) -> None:
         direct, file = self._files
-        count = os.pwrite(direct, buffer.data, place)
+        try:
+            count = os.pwrite(direct, buffer.data, place)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            count = 0  # not all can be written, as where files may not be so long
         if count < BLOCK:  # what is left may not begin where a disk's block does
             _write(file, [buffer.data[count:]], place + count)
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import functools
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -38,10 +38,8 @@ _EARLY: Final = 64 << 20
 """Bytes that may come unasked for steps that have not begun."""
 _ENTRY: Final = 512
 """Bytes that a value takes beside its own."""
-
-
-_LARGE: Final = 1 << 20
-"""After a value of so many bytes an answer has no more."""
+_TOGETHER: Final = 1 << 20
+"""Bytes of values that an answer has at most, if it has several."""
 
 
 class Meetings:
@@ -153,7 +151,7 @@ class Meetings:
         meeting = self.at(message.step)
         meeting.asking += 1
         try:
-            found = await meeting.rendezvous.here.recv_any(keys, _is_large)
+            found = await meeting.rendezvous.here.recv_any(keys, _up_to(_TOGETHER))
         finally:
             meeting.asking -= 1
             self._sweep(message.step, meeting)
@@ -177,7 +175,7 @@ class Meetings:
         if message.step in self._over:
             return
         meeting = self.at(message.step)
-        if meeting.owner is None:
+        if meeting.owner is None and not meeting.begun:
             meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
         assert call.peer is not None  # a task sends nothing to itself
         meeting.pushers.add(call.peer)
@@ -266,8 +264,17 @@ class Meetings:
             await asyncio.wait(self._tasks)
 
 
-def _is_large(parcel: Parcel) -> bool:
-    return bool(getattr(parcel.value, "nbytes", 0) >= _LARGE)
+def _up_to(most: int) -> Callable[[Parcel], bool]:
+    """Says of one value after the other whether they have no more bytes than that in all; of texts and lists, no."""
+    taken = 0
+
+    def fits(parcel: Parcel) -> bool:
+        nonlocal taken
+        is_known = hasattr(parcel.value, "dtype") and not parcel.value.dtype.hasobject
+        taken += parcel.value.nbytes if is_known else 0 if parcel.value is DEAD else most + 1
+        return taken <= most
+
+    return fits
 
 
 HANDLERS: Final[Mapping[type, Any]] = {

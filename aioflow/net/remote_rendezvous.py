@@ -79,8 +79,9 @@ class RemoteRendezvous:
         return list(self._lines)
 
     def arrive(self, key: Key, value: Any) -> None:
-        """A value has come unasked."""
-        self._arrived.send(key, value)
+        """A value has come unasked. If the step has failed, nothing is wanted any more."""
+        if not self._arrived.ended:
+            self._arrived.send(key, value)
 
     async def recv(self, key: Key) -> Any:
         """The next value of that key, as soon as it is here."""
@@ -88,6 +89,7 @@ class RemoteRendezvous:
             return await self.here.recv(key)
         if key.pushed and self._line_to is not None:
             return await self._arrived.recv(key)
+        self._arrived.check()
         if self._spare[key] > 0:
             self._spare[key] -= 1
         else:
@@ -99,8 +101,11 @@ class RemoteRendezvous:
             raise
 
     def _fetch(self, key: Key) -> None:
-        """Ask for it, with all that is asked of that task in this turn of the loop."""
+        """Ask for it; if it goes together with others, with all that are wanted of that task in a turn of the loop."""
         task = task_of(key.source)
+        if not key.together:
+            self._begin(task, [key])
+            return
         wanted = self._wanted.setdefault(task, [])
         if not wanted:
             asyncio.get_running_loop().call_soon(self._fetch_from, task)
@@ -109,10 +114,12 @@ class RemoteRendezvous:
     def _fetch_from(self, task: str) -> None:
         wanted = self._wanted.pop(task, [])  # none if the step has ended since
         for start in range(0, len(wanted), MOST_KEYS):
-            work = self._fetched(task, wanted[start : start + MOST_KEYS])
-            asking = asyncio.get_running_loop().create_task(work, name=f"receiving from {task}")
-            self._asking.add(asking)
-            asking.add_done_callback(self._asking.discard)
+            self._begin(task, wanted[start : start + MOST_KEYS])
+
+    def _begin(self, task: str, keys: list[Key]) -> None:
+        asking = asyncio.get_running_loop().create_task(self._fetched(task, keys), name=f"receiving {keys[0]}")
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
 
     async def _fetched(self, task: str, keys: list[Key]) -> None:
         """Ask until all have come."""

@@ -47,7 +47,8 @@ from aioflow.node import describe_line
 from aioflow.partial import Streamed
 from aioflow.passes.flow import Node
 from aioflow.plan_cache import DEFAULT, Form
-from aioflow.step import Joint, Step, run_light
+from aioflow.rendezvous import LocalRendezvous
+from aioflow.step import Joint, Step, light_step, run_light
 from aioflow.tracing import RunMetadata, Trace
 
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
@@ -201,7 +202,7 @@ class Worker:
         feeds = in_number(message.feeds, len(graph.feeds))
         check_all_fit(graph.feeds, feeds)
         check_options(message.options, _OPTIONS)
-        light = self._run_light(message, graph, feeds)
+        light = self._run_light(message, session, graph, feeds)
         if light is not None:
             return light
         meeting = self.meetings.at(message.step)
@@ -232,15 +233,19 @@ class Worker:
         packed = pack_trace(metadata) if options.trace else b""
         return _ran(fetched, packed)
 
-    def _run_light(self, message: Any, graph: Registered, feeds: Sequence[Array]) -> GraphRan | None:
-        """What is over at once, and meets no other task: a share that is one light unit. None if it is none."""
-        if message.options or self._recorders or graph.counted:
+    def _run_light(
+        self, message: Any, session: WorkerSession, graph: Registered, feeds: Sequence[Array]
+    ) -> GraphRan | None:
+        """What is over at once, and concerns no other task: a share that is one light unit. None if it is none."""
+        if message.options or self._recorders or graph.sends:
             return None
         lone = graph.programs(self._local.plans.form(DEFAULT)).lone
         if lone is None or lone.waits:
             return None
         self.meetings.check(message.step)
-        fetched = run_light(self._local, (), lone, feeds)
+        if session.light is None:
+            session.light = light_step(self._local, Joint(0, message.session, LocalRendezvous()))
+        fetched = run_light(self._local, session.light, graph.counted, lone, feeds)
         return None if fetched is None else _ran(fetched)
 
     def _traced(self, told: Mapping[str, Any]) -> bool:
@@ -260,7 +265,7 @@ class Worker:
         """
         meeting = self.meetings.at(step)
         self.meetings.begins(meeting)
-        meeting.senders = senders
+        meeting.owner, meeting.senders = None, senders
         self.meetings.listen_to(senders)
         streamed = meeting.step = make(self._local, meeting.rendezvous)
         return streamed

@@ -45,6 +45,8 @@ class WorkerSession:
     def __init__(self, owner: Peer | None) -> None:
         self.owner: Final = owner
         self.graphs: Final[dict[int, Registered]] = {}
+        self.light: Step | None = None
+        """The step that all of its light runs are, one after the other."""
 
 
 class Meeting:

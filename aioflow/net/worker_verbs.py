@@ -73,7 +73,7 @@ class CreateWorkerSession(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteWorkerSession(Request[Reply]):
-    """The session is over: end its steps, and forget its graphs."""
+    """The session is over: forget its graphs."""
 
     session: SessionId
 
