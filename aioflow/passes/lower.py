@@ -4,7 +4,8 @@ A branch: each value that goes in passes a switch on the predicate, and each res
 enters, passes a merge with what the iteration before made, and a switch on the condition: out to the exit, or through
 the body to the next iteration. Captures enter as constants. Beside the user's variables go the number of the iteration,
 the records, and, if the body changes variables, a turn: what touches them in one iteration waits until the iteration
-before has done with them.
+before has done with them. What has an effect and is needed by no result that is used is needed by all of them: an
+effect inside happens whatever is used.
 
 What would run on constants or captures alone is tied to the branch or iteration by a control edge from its pivot.
 """
@@ -21,6 +22,7 @@ from aioflow.kernels.control_flow import PRIMITIVES
 from aioflow.op import REGISTRY
 from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.passes.order import Keys, inside, touched
+from aioflow.passes.trim import unneeded_effects
 
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
@@ -61,14 +63,28 @@ class _Lowering:
         """What enters a loop for every iteration: that of a structured loop, and those around what is lowered."""
         self._framed = False
         """Whether some of the flow is in branches and loops already."""
+        self._used: dict[Node, set[int]] = {}
+        """Which outputs of a node are used, where it is."""
 
     def flow(self, flow: Flow) -> Flow:
         """All of it."""
         self._framed = any(node.definition.name in PRIMITIVES for node in flow.nodes)
+        self._note_used(flow)
         self._put_all(flow.nodes, _Place())
         fetches = tuple([self._moved[value] for value in flow.fetches])
         targets = tuple(dict.fromkeys(anchor for node in flow.targets for anchor in self._anchors[node]))
         return Flow(self._nodes, flow.feeds, fetches, targets)
+
+    def _note_used(self, flow: Flow) -> None:
+        for value in [*flow.fetches, *[value for node in flow.nodes for value in node.inputs]]:
+            self._used.setdefault(value.node, set()).add(value.index)
+        for node in flow.nodes:
+            for block in node.blocks:
+                self._note_used(block.flow)
+
+    def _effects(self, node: Node) -> list[set[Node]]:
+        """For each branch, or the body, what has an effect there and may be needed for nothing else."""
+        return unneeded_effects(node, self._used.get(node, ()))
 
     def _put_all(self, nodes: Iterable[Node], place: _Place) -> None:
         cyclic: list[Node] = []
@@ -155,7 +171,8 @@ class _Lowering:
         choice = self._make(node, "switch", "choice", [pred, pred], place, _BOOL, _BOOL, controls=controls)
         switched = [self._switched(node, index, value, pred, controls, place) for index, value in enumerate(given)]
         made: list[list[Value]] = []
-        for block, port in zip(node.blocks, (1, 0), strict=True):
+        effects = self._effects(node)
+        for block, port, some in zip(node.blocks, (1, 0), effects, strict=True):
             pivot = self._make(node, "identity", f"pivot{port}", [Value(choice, port)], _Place(), _BOOL)
             there = _Place(pivot, inside(node, block, place.keys))
             for index, argument in block.arguments.items():
@@ -164,12 +181,27 @@ class _Lowering:
             self._put_all((each for each in block.flow.nodes if each not in block.flow.feeds), there)
             outputs = [self._moved[value] for value in block.flow.fetches]
             made.append([self._tied(node, f"out{port}_{i}", value, there) for i, value in enumerate(outputs)])
+            if any(effects):
+                done = tuple([a for each in block.flow.nodes if each in some for a in self._anchors[each]])
+                after = self._make(node, "identity", f"done{port}", [Value(pivot, 0)], _Place(), _BOOL, controls=done)
+                made[-1].append(Value(after, 0))
+        specs = [*node.output_specs, *([_BOOL] if any(effects) else [])]
         merges = [
-            self._make(node, "merge", f"merge{i}", [no, yes], _Place(), node.output_specs[i], _INT)
+            self._make(node, "merge", f"merge{i}", [no, yes], _Place(), specs[i], _INT)
             for i, (yes, no) in enumerate(zip(*made, strict=True))
         ]
         self._anchors[node] = tuple(merges) or (choice,)
-        self._moved.update({Value(node, index): Value(merge, 0) for index, merge in enumerate(merges)})
+        count = len(node.output_specs)
+        self._give(node, merges[:count], merges[count:], place)
+
+    def _give(self, node: Node, results: Sequence[Node], done: Sequence[Node], place: _Place) -> None:
+        """These stand for the outputs of a structured node: whoever needs one needs what is `done` for its effects."""
+        for index, result in enumerate(results):
+            made, spec = result, node.output_specs[index]
+            if done:
+                inputs = [Value(result, 0)]
+                made = self._make(node, "identity", f"result{index}", inputs, place, spec, controls=tuple(done))
+            self._moved[Value(node, index)] = Value(made, 0)
 
     def _switched(
         self, node: Node, index: int, value: Value, pred: Value, controls: tuple[Node, ...], place: _Place
@@ -199,6 +231,8 @@ class _Loop:
         self._inside = inside(node, self._body, place.keys)
         touches: dict[Hashable, bool] = touched(node, place.keys)
         self._changing = frozenset(key for key, changes in touches.items() if changes)
+        (self._effects,) = lowering._effects(node)
+        self._turns = bool(self._changing or self._effects)
 
     def lower(self) -> None:
         """Put its nodes."""
@@ -210,7 +244,7 @@ class _Loop:
             part = f"record{index}"
             starts.append(Value(lowering._make(node, "no_records", part, (), self._place, spec), 0))
             specs.append(spec)
-        if self._changing:
+        if self._turns:
             starts.append(zero)
             specs.append(_INT)
         pairs = enumerate(zip(starts, specs, strict=True))
@@ -288,7 +322,7 @@ class _Loop:
         lowering, node, body = self._lowering, self._node, self._body
         pivot = lowering._make(node, "identity", "pivot", [Value(self._switches[0], 1)], _Place(), _INT)
         place = _Place(pivot, self._inside)
-        if self._changing:
+        if self._turns:
             place.turn = lowering._make(node, "identity", "turn", [Value(self._switches[-1], 1)], _Place(), _INT)
             place.changing = self._changing
         variables = [Value(switch, 1) for switch in self._switches]
@@ -305,7 +339,8 @@ class _Loop:
                 Value(lowering._make(node, "recorded", f"recorded{index}", inputs, place, spec, **swap), 0)
             )
         if place.turn is not None:
-            done = tuple(dict.fromkeys(place.takers))
+            effects = [a for each in body.flow.nodes if each in self._effects for a in lowering._anchors[each]]
+            done = tuple(dict.fromkeys([*place.takers, *effects]))
             made = lowering._make(node, "identity", "turned", [Value(place.turn, 0)], place, _INT, controls=done)
             following.append(Value(made, 0))
         for index, (merge, value, spec) in enumerate(zip(self._merges, following, specs, strict=True)):
@@ -321,12 +356,8 @@ class _Loop:
         ]
         results = [*exits[1 : 1 + self._count], exits[0], *exits[1 + self._count :]]
         lowering._anchors[node] = tuple(exits)
-        lowering._moved.update(
-            {
-                Value(node, index): Value(made, 0)
-                for index, made in zip(range(len(node.output_specs)), results, strict=False)
-            }
-        )
+        done = exits[-1:] if self._effects else []
+        lowering._give(node, results[: len(node.output_specs)], done, self._place)
 
 
 __all__ = ["lower"]

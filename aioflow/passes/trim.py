@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from aioflow.node import Operation
-from aioflow.passes.flow import Block, Flow, Node, Value, sources_before, sweep
+from aioflow.passes.flow import Block, Flow, Node, Value, has_primitives, sources_before, sweep
 
 _HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
 """Stateful so that they are never merged, but without an effect of their own."""
@@ -72,18 +72,43 @@ def _loop(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
     effects = _for_effects(body, live | records)
     live |= {index for index in effects if index < count}
     records |= effects - live
-    while True:
-        inner = _reduced(body, sorted(live | records))
-        more = {place - first for place in inner.takes if 0 <= place - first < count} - live
-        if not more:
-            break
-        live |= more
+    inner = _closed(body, live, records, first, count)
     blocks = [*[_reduced(block, [0]) for block in conditions], inner]
     variables = [first + index for index in sorted(live)]
     others = sorted({place for block in blocks for place in block.takes if place >= first + count})
     attrs = {"variables": len(live), "replays": sum(place < first + count + replays for place in others)}
     outputs = [*sorted(live), count, *[index + 1 for index in sorted(records)]]
     return _rebuilt(node, [*range(first), *variables, *others], blocks, outputs, attrs), outputs
+
+
+def _closed(body: Block, live: set[int], records: set[int], first: int, count: int) -> Block:
+    """The body with what is live and recorded alone. What these need of other variables is made live, too."""
+    while True:
+        inner = _reduced(body, sorted(live | records))
+        more = {place - first for place in inner.takes if 0 <= place - first < count} - live
+        if not more:
+            return inner
+        live |= more
+
+
+def unneeded_effects(node: Node, used: Collection[int]) -> list[set[Node]]:
+    """For each branch, or for the body of a loop, what has an effect there that these outputs do not need."""
+    if node.definition.name == "cond":
+        return [_unneeded(block, used) for block in node.blocks]
+    first, count = node.attrs["limited"], node.attrs["variables"]
+    *conditions, body = node.blocks
+    asked = [place - first for block in conditions for place in block.takes]
+    live = {index for index in (*used, *asked) if 0 <= index < count}
+    records = {index - 1 for index in used if index > count}
+    _closed(body, live, records, first, count)
+    return [_unneeded(body, live | records)]
+
+
+def _unneeded(block: Block, outputs: Iterable[int]) -> set[Node]:
+    if has_primitives(block.flow):
+        return set()  # made by hand: what has an effect may be in a frame of its own
+    effects = {node for node in block.flow.nodes if _has_effect(node)}
+    return effects - _ancestors([block.flow.fetches[index].node for index in outputs]) if effects else effects
 
 
 def _rebuilt(node: Node, places: list[int], blocks: Iterable[Block], outputs: list[int], attrs: dict[str, int]) -> Node:
@@ -140,4 +165,4 @@ def _has_effect(node: Node) -> bool:
     )
 
 
-__all__ = ["trim"]
+__all__ = ["trim", "unneeded_effects"]
