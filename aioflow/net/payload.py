@@ -9,8 +9,8 @@
     ["dead"]                             the mark of a value on a branch that was not taken
 
 The sender's buffers are views of the arrays, no copies, unless these are small or not contiguous: who sends an array
-lets nobody write into it until the message is sent. The receiver knows the size before it allocates, allocates once,
-and each frame is copied to where it belongs. The other side is in `arriving`.
+lets nobody write into it until the message is sent. The receiver knows the size before it takes memory, takes it
+once, and each frame is copied to where it belongs. The other side is in `arriving`.
 """
 
 import functools
