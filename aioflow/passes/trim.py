@@ -67,8 +67,7 @@ def _loop(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
     first, count, replays = (node.attrs[name] for name in ("limited", "variables", "replays"))
     *conditions, body = node.blocks
     records = {index - 1 for index in used if index > count}  # as outputs of the body, which does not count iterations
-    asked = [place - first for block in conditions for place in _reduced(block, [0]).takes]
-    live = {index for index in used if index < count} | {index for index in asked if 0 <= index < count}
+    live = {index for index in (*used, *_asked(conditions, first)) if 0 <= index < count}
     effects = _for_effects(body, live | records)
     live |= {index for index in effects if index < count}
     records |= effects - live
@@ -79,6 +78,11 @@ def _loop(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
     attrs = {"variables": len(live), "replays": sum(place < first + count + replays for place in others)}
     outputs = [*sorted(live), count, *[index + 1 for index in sorted(records)]]
     return _rebuilt(node, [*range(first), *variables, *others], blocks, outputs, attrs), outputs
+
+
+def _asked(conditions: Iterable[Block], first: int) -> list[int]:
+    """The variables that the condition reads, and, with numbers from their end on, what else it does."""
+    return [place - first for block in conditions for place in _reduced(block, [0]).takes]
 
 
 def _closed(body: Block, live: set[int], records: set[int], first: int, count: int) -> Block:
@@ -97,8 +101,7 @@ def unneeded_effects(node: Node, used: Collection[int]) -> list[set[Node]]:
         return [_unneeded(block, used) for block in node.blocks]
     first, count = node.attrs["limited"], node.attrs["variables"]
     *conditions, body = node.blocks
-    asked = [place - first for block in conditions for place in block.takes]
-    live = {index for index in (*used, *asked) if 0 <= index < count}
+    live = {index for index in (*used, *_asked(conditions, first)) if 0 <= index < count}
     records = {index - 1 for index in used if index > count}
     _closed(body, live, records, first, count)
     return [_unneeded(body, live | records)]
