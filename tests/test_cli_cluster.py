@@ -21,7 +21,7 @@ from aioflow import cli, errors
 from aioflow.cli.worker import loop_factory, read_cluster
 from aioflow.launch.functions import functions_of
 from aioflow.launch.resolving import RESOLVERS
-from aioflow.net.channel import ClosedError
+from aioflow.net.channel import ClosedError, receive
 from aioflow.net.control_verbs import Hello
 from aioflow.net.limits import Limits
 from aioflow.net.websocket import dial
@@ -160,7 +160,7 @@ def test_a_worker_gives_up_a_peer_that_is_silent_for_as_long_as_it_is_told(one):
         began = time.monotonic()
         with contextlib.suppress(ClosedError):
             while True:
-                await channel.receive()
+                await receive(channel)
         await channel.close()
         return time.monotonic() - began
 

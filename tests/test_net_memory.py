@@ -6,7 +6,7 @@ import pytest
 from net_channel_contract import ChannelTests, a_pair, closed
 
 from aioflow import errors
-from aioflow.net.channel import LOST, ClosedError
+from aioflow.net.channel import LOST, ClosedError, receive
 from aioflow.net.memory import MemoryNetwork
 
 
@@ -54,16 +54,16 @@ async def test_a_frame_takes_as_long_as_the_network_says(network, pair):
     near, far = pair
     began = now()
     near.send(bytes(1000), bytes(500))
-    await far.receive()
+    await receive(far)
     assert now() - began == pytest.approx(1.5)
-    await far.receive()
+    await receive(far)
     assert now() - began == pytest.approx(2.0)
 
 
 async def test_a_frame_arrives_when_its_timer_rings_though_that_is_a_little_too_early(pair):
     near, far = pair
     near.send(bytes(1000))
-    receiving = asyncio.create_task(far.receive())
+    receiving = asyncio.create_task(receive(far))
     await asyncio.sleep(1.5 - 5e-7)  # what is due within the resolution of the clock rings now
     for _ in range(10):  # two that waited once more in turn would keep the clock from moving
         await asyncio.sleep(0)
@@ -77,9 +77,9 @@ async def test_what_is_held_up_by_a_partition_arrives_when_it_heals(network, pai
     near.send(b"x")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(100):
-            await far.receive()
+            await receive(far)
     network.heal("a", "b")
-    assert await far.receive() == b"x"
+    assert await receive(far) == b"x"
 
 
 async def test_a_partition_hides_that_the_other_is_gone(network, pair):
@@ -99,7 +99,7 @@ async def test_whoever_closes_during_a_partition_waits_for_nothing(network, pair
     network.part("a", "b")
     while not near.congested:
         near.send(bytes(60_000))
-    waiting = [asyncio.create_task(use()) for use in (near.room, near.receive)]
+    waiting = [asyncio.create_task(use) for use in (near.room(), receive(near))]
     await asyncio.sleep(1)
     await near.close()
     assert [type(found) for found in await asyncio.gather(*waiting, return_exceptions=True)] == [ClosedError] * 2
@@ -135,7 +135,7 @@ async def test_a_host_that_crashed_can_listen_again(network):
     second = await network.at("b").listen("b", accept)
     await first.close()
     channel = await network.at("a").dial("b")
-    assert await channel.receive() == b"hello"
+    assert await receive(channel) == b"hello"
     await channel.close()
     await second.close()
 
@@ -145,21 +145,21 @@ async def test_frames_can_be_late_and_keep_their_order(network, pair):
     delays = iter([3.0, 0.0, 1.0])
     network.path("a", "b").delay = lambda: next(delays)
     near.send(b"1", b"2", b"3")
-    assert [await far.receive() for _ in range(3)] == [b"1", b"2", b"3"]
+    assert [await receive(far) for _ in range(3)] == [b"1", b"2", b"3"]
 
 
 async def test_frames_can_arrive_twice(network, pair):
     near, far = pair
     network.path("a", "b").twice = lambda frame: frame == b"2"
     near.send(b"1", b"2", b"3")
-    assert [await far.receive() for _ in range(4)] == [b"1", b"2", b"2", b"3"]
+    assert [await receive(far) for _ in range(4)] == [b"1", b"2", b"2", b"3"]
 
 
 async def arrived(channel):
     """The frame that comes within a hundred seconds, if one does."""
     try:
         async with asyncio.timeout(100):
-            return await channel.receive()
+            return await receive(channel)
     except TimeoutError:
         return None
 
@@ -194,7 +194,7 @@ async def test_of_a_connection_that_hangs_neither_end_is_told_and_a_new_one_work
 async def echo(channel):
     while True:
         try:
-            channel.send(await channel.receive())
+            channel.send(await receive(channel))
         except ClosedError:
             return
 

@@ -12,6 +12,7 @@ from net_peers import PS, WORKER, Service, idle, meeting, tensor
 
 from aioflow import errors
 from aioflow.net.authority import init, issue
+from aioflow.net.channel import receive
 from aioflow.net.control_verbs import Hello
 from aioflow.net.credentials import Token
 from aioflow.net.identity import Identity, Settings
@@ -242,7 +243,7 @@ async def test_whoever_connects_and_says_nothing_is_cut_off():
         writer.close()
         channel = await dial(listener.address, None, None, settings.limits)
         with pytest.raises(Exception, match=r"no Hello came within 0\.1 s"):
-            await channel.receive()
+            await receive(channel)
         await channel.close()
         assert await works(WebSocketNetwork(), listener.address)
 
@@ -276,7 +277,7 @@ HOSTILE = {
 async def test_whoever_breaks_the_protocol_is_cut_off_and_others_are_not_disturbed(sent):
     network = WebSocketNetwork()
     async with meeting(network, network, ANYWHERE, Service()) as (good, other):
-        address = good._links[0]._channel._socket._response.url.authority
+        address = ":".join(map(str, good._links[0]._channel._transport.get_extra_info("peername")))
         async with aiohttp.ClientSession() as session:
             url = f"http://{address}{PATH}"
             async with session.ws_connect(url, headers={HEADER: "1"}, max_msg_size=0) as socket:
@@ -297,7 +298,7 @@ async def test_whoever_asks_and_does_not_listen_is_not_answered_without_end():
     async with serving(WebSocketNetwork(), service, silence=1.0) as (listener, acceptor):
         channel = await dial(listener.address, None, None, Settings().limits)
         channel.send(*HELLO)
-        await channel.receive()
+        await receive(channel)
         await asyncio.sleep(0)
         sent = [frames(tensor(10_000), number)[0] for number in range(1, 3000)]
         (peer,) = acceptor.peers.values()

@@ -42,7 +42,7 @@ class Assembler:
         self._follows = 0
         self._charged = 0
 
-    def feed(self, frame: bytes) -> Envelope | None:
+    def feed(self, frame: Frame) -> Envelope | None:
         """The message that is whole with this frame, if one is and somebody wants it."""
         stream = self._current
         if stream is None:
@@ -74,7 +74,7 @@ class Assembler:
         """How many messages are on their way in."""
         return len(self._streams)
 
-    def _head(self, frame: bytes) -> Envelope | None:
+    def _head(self, frame: Frame) -> Envelope | None:
         announced = announcement(frame, self._limits)
         name, header = announced.record.name, announced.header
         if name in (Part.__name__, Drop.__name__):

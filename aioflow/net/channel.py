@@ -4,6 +4,7 @@ A channel is ordered, loses nothing as long as it is open, and holds only so muc
 in memory, for simulated clusters. One that is made for other hardware needs these five members and no more.
 """
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
@@ -44,6 +45,16 @@ class ClosedError(Exception):
         self.reason: Final = reason
 
 
+class Ear(Protocol):
+    """Who listens to a channel."""
+
+    def hear(self, frame: Frame) -> None:
+        """A frame has come. Its memory is the channel's again afterwards."""
+
+    def lost(self, reason: Reason) -> None:
+        """No more will come, for it was closed, here or there. Told once."""
+
+
 class Channel(Protocol):
     """Frames to and from one other task."""
 
@@ -60,14 +71,45 @@ class Channel(Protocol):
         What a memoryview shows must stay as it is until the frame has left. ClosedError if the channel is closed.
         """
 
-    async def receive(self) -> bytes:
-        """The next frame. ClosedError if no more will come. Only one may wait at a time; cancelling takes nothing."""
+    def listen(self, ear: Ear | None) -> None:
+        """Tell `ear` of all that comes and was not told yet, in order, beginning with the next turn of the loop.
+
+        As long as nobody listens, what comes waits, and holds up who sends it.
+        """
 
     async def close(self, reason: Reason = DONE) -> None:
         """What was sent still arrives if the other end takes it at once; then no more does, here or there.
 
         Whoever waits gets a ClosedError. It takes a moment at most, whatever the other end does. May be called again.
         """
+
+
+async def receive(channel: Channel) -> bytes:
+    """The next frame of a channel. ClosedError if no more will come."""
+    ear = _One(channel)
+    channel.listen(ear)
+    try:
+        return await ear.frame
+    finally:
+        channel.listen(None)
+
+
+class _One:
+    """Listens for one frame."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.frame: Final[asyncio.Future[bytes]] = asyncio.get_running_loop().create_future()
+        self._channel: Final = channel
+
+    def hear(self, frame: Frame) -> None:
+        """This is it; what follows waits."""
+        self._channel.listen(None)
+        self.frame.set_result(bytes(frame))
+
+    def lost(self, reason: Reason) -> None:
+        """There is none."""
+        if not self.frame.done():
+            self.frame.set_exception(ClosedError(reason))
 
 
 class Listener(Protocol):
@@ -97,5 +139,5 @@ class Network(Protocol):
 
 __all__ = [
     "DONE", "LONGEST_REASON", "LOST", "NORMAL", "REFUSED", "SILENT", "VIOLATION", "Accept", "Channel", "ClosedError",
-    "Listener", "Network", "Reason",
+    "Ear", "Listener", "Network", "Reason", "receive",
 ]  # fmt: skip

@@ -137,7 +137,7 @@ class Announcement(NamedTuple):
         return message
 
 
-def announcement(frame: bytes, limits: Limits) -> Announcement:
+def announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     """What the first frame of a message says, its fields not yet looked at. ProtocolError if it is not allowed."""
     try:
         return _announcement(frame, limits)
@@ -145,7 +145,7 @@ def announcement(frame: bytes, limits: Limits) -> Announcement:
         raise ProtocolError(str(error)) from None
 
 
-def _announcement(frame: bytes, limits: Limits) -> Announcement:
+def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     header = _read_header(_unpack(frame, limits))
     record = VERBS.get(header.verb)
     if record is None:
@@ -183,7 +183,7 @@ def _check_sizes(header: Header, values: tuple[Incoming, ...], nbytes: int, limi
         )
 
 
-def _unpack(frame: bytes, limits: Limits) -> Any:
+def _unpack(frame: bytes | memoryview, limits: Limits) -> Any:
     if len(frame) < _LENGTH.size:
         raise ValueError(f"a frame of {len(frame)} bytes has no header")
     (length,) = _LENGTH.unpack_from(frame)

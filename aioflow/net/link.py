@@ -1,21 +1,30 @@
-"""Whole messages over one channel: sent a burst at a time, in turn with others; read, and put together, by one task."""
+"""Whole messages over one channel: sent a burst at a time, in turn with others, and put together of what comes."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final, Protocol
 
 from aioflow.net.assembler import Assembler, Receiver
 from aioflow.net.channel import Channel, ClosedError, Reason
 from aioflow.net.codec import Envelope
 from aioflow.net.control_verbs import Credit, Drop
 from aioflow.net.credits import Credits
-from aioflow.net.framing import Outgoing, StreamKey, frame_of
+from aioflow.net.framing import Frame, Outgoing, StreamKey, frame_of
 from aioflow.net.limits import Limits
 
 SLICE: Final = 0.002
-"""Seconds after which the reader lets others run, if frames keep coming."""
-_PAUSE: Final = 1e-4
+"""Seconds after which one who sends lets others run."""
+
+
+class Owner(Receiver, Protocol):
+    """Who has a link."""
+
+    def arrived(self, link: "Link", message: Envelope) -> None:
+        """A message has come, whole."""
+
+    def failed(self, link: "Link", error: Exception) -> None:
+        """No more will come: a ClosedError, or what went wrong with what came."""
 
 
 class Link:
@@ -25,13 +34,17 @@ class Link:
         heard: when the last frame came, on the loop's clock.
     """
 
-    def __init__(self, channel: Channel, limits: Limits, receiver: Receiver) -> None:
-        self.heard = asyncio.get_running_loop().time()
+    def __init__(self, channel: Channel, limits: Limits, owner: Owner) -> None:
+        """From the next turn of the loop on, the owner is told what comes."""
+        self._clock: Final = asyncio.get_running_loop().time
+        self.heard = self._clock()
         self._channel: Final = channel
         self._limits: Final = limits
-        self._assembler: Final = Assembler(limits, receiver)
+        self._owner: Final = owner
+        self._assembler: Final = Assembler(limits, owner)
         self._credits: Final = Credits(limits.window)
         self._turn: Final = asyncio.Lock()
+        channel.listen(self)
 
     @property
     def congested(self) -> bool:
@@ -104,24 +117,26 @@ class Link:
 
     # Receiving
 
-    async def read(self, arrived: "Callable[[Link, Envelope], None]") -> NoReturn:
-        """Tell of each message that has arrived. Ends with a ClosedError or a ProtocolError."""
-        clock = asyncio.get_running_loop().time
-        since = clock()
-        while True:
-            before = clock()
-            frame = await self._channel.receive()
-            self.heard = now = clock()
+    def hear(self, frame: Frame) -> None:
+        """A frame has come."""
+        self.heard = self._clock()
+        try:
             message = self._assembler.feed(frame)
             if self._assembler.received * 8 >= self._limits.window:
                 self._tell_credit()
             if message is not None:
-                arrived(self, message)
-            if now - before > _PAUSE:
-                since = now
-            elif now - since > SLICE:
-                await asyncio.sleep(0)
-                since = clock()
+                self._owner.arrived(self, message)
+        except Exception as error:
+            self.ignore()
+            self._owner.failed(self, error)
+
+    def lost(self, reason: Reason) -> None:
+        """No more will come."""
+        self._owner.failed(self, ClosedError(reason))
+
+    def ignore(self) -> None:
+        """Nobody is told any more of what comes."""
+        self._channel.listen(None)
 
     def _tell_credit(self) -> None:
         """More may come. It is told an eighth of the window at a time: nobody who waits needs the last eighth."""

@@ -10,7 +10,7 @@ import secrets
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.channel import REFUSED, VIOLATION, Channel, ClosedError, Network, Reason
+from aioflow.net.channel import REFUSED, VIOLATION, Channel, ClosedError, Network, Reason, receive
 from aioflow.net.codec import Envelope, ProtocolError, announcement
 from aioflow.net.control_verbs import VERSIONS, Hello, Welcome
 from aioflow.net.framing import frame_of
@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Message)
 
 async def _receive(channel: Channel, kind: type[M]) -> M:
     """The first message of a channel. ProtocolError if it is another."""
-    announced = announcement(await channel.receive(), STANDARD)
+    announced = announcement(await receive(channel), STANDARD)
     if announced.record.cls is not kind or announced.nbytes:
         raise ProtocolError(f"a channel begins with {kind.__name__}, not with {announced.record.name}")
     message = announced.envelope([]).message

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aioflow import errors
-from aioflow.net.channel import DONE, LOST, Accept, Channel, ClosedError, Reason
+from aioflow.net.channel import DONE, LOST, Accept, Channel, ClosedError, Ear, Reason
 from aioflow.net.framing import Frame
 
 CONGESTED: Final = 256 << 10
@@ -68,8 +68,10 @@ class _Pipe:
         self._last = 0.0
         self._reached = 0.0
         """The time that a timer was set for and has rung: it may do so before that, by the resolution of the clock."""
-        self._reader: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._writer: asyncio.Future[None] | None = None
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a frame may have arrived, or none will."""
 
     def push(self, frame: Frame) -> None:
         """One frame, to arrive in its time."""
@@ -109,22 +111,19 @@ class _Pipe:
         """Whether nothing is on its way."""
         return not self._frames
 
-    async def arrival(self) -> None:
-        """Return when a frame may have arrived, or none will."""
-        loop = asyncio.get_running_loop()
-        self._reader = loop.create_future()
-        coming = self._frames and not self.path.parted
-        timer = loop.call_at(self._frames[0][0], self._ring, self._frames[0][0]) if coming else None
-        try:
-            await self._reader
-        finally:
-            self._reader = None
-            if timer is not None:
-                timer.cancel()
+    def expect(self) -> None:
+        """Have the next frame announce itself, if one is coming."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._frames and not self.path.parted:
+            due = self._frames[0][0]
+            self._timer = asyncio.get_running_loop().call_at(due, self._ring, due)
 
     def _ring(self, due: float) -> None:
+        self._timer = None
         self._reached = due
-        _done(self._reader)
+        self.changed()
 
     async def change(self) -> None:
         """Return when less may be waiting."""
@@ -145,7 +144,7 @@ class _Pipe:
 
     def wake(self) -> None:
         """Let who waits look again."""
-        _done(self._reader)
+        self.changed()
         _done(self._writer)
 
 
@@ -162,6 +161,9 @@ class MemoryChannel:
         self._out: Final = out
         self._in: Final = back
         self._closed: Reason | None = None
+        self._ear: Ear | None = None
+        self._looking: asyncio.Handle | None = None
+        back.changed = self._look_soon
 
     @property
     def congested(self) -> bool:
@@ -185,16 +187,28 @@ class MemoryChannel:
         if reason is not None:
             raise ClosedError(reason)
 
-    async def receive(self) -> bytes:
-        """The next frame."""
-        while self._closed is None:
-            frame = self._in.take()
-            if frame is not None:
-                return frame
-            if self._in.empty and self._in.ended is not None:
-                raise ClosedError(self._in.ended)
-            await self._in.arrival()
-        raise ClosedError(self._closed)
+    def listen(self, ear: Ear | None) -> None:
+        """Tell `ear` of what comes."""
+        self._ear = ear
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._ear is not None and self._looking is None:
+            self._looking = asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        """Tell whoever listens of the frames that have arrived, and in the end that no more will."""
+        self._looking = None
+        while self._ear is not None and self._closed is None and (frame := self._in.take()) is not None:
+            self._ear.hear(frame)
+        ended = self._closed or (self._in.ended if self._in.empty else None)
+        if self._ear is None:
+            return
+        if ended is None:
+            self._in.expect()
+        else:
+            ear, self._ear = self._ear, None
+            ear.lost(ended)
 
     async def close(self, reason: Reason = DONE) -> None:
         """Closed, here at once and there when all that was sent has arrived."""

@@ -97,7 +97,7 @@ class Peer:
         self._links: Final[list[Link]] = []
         self._asked: Final[dict[int, _Asked]] = {}
         self._slots: Final = asyncio.Semaphore(limits.requests)
-        self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._watching: asyncio.Task[None] | None = None
         self._over: Final = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._late = 0
@@ -129,14 +129,10 @@ class Peer:
         """Talk over this channel, too: the first for what is short, the second for what is large."""
         link = Link(channel, self.limits, self)
         self._links.append(link)
-        self._own(self._read(link), "reads")
         if len(self._links) == 1:
-            self._own(self._watch(), "watches")
             loop = asyncio.get_running_loop()
+            self._watching = loop.create_task(self._watch(), name=f"{self.it.label} watches")
             self._closing = loop.create_task(self._close_when_over(), name=f"{self.it.label} closes")
-
-    def _own(self, work: Any, what: str) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"{self.it.label} {what}"))
 
     @property
     def clock_offset(self) -> float:
@@ -171,6 +167,8 @@ class Peer:
         if self.end is not None:
             return
         self.end = end
+        for link in self._links:
+            link.ignore()
         if self.on_end is not None:
             self.on_end(self._error(""))
         for asked in self._asked.values():
@@ -186,24 +184,22 @@ class Peer:
         """Once the peer is lost: end all tasks, and close all channels."""
         await self._over.wait()
         assert self.end is not None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        assert self._watching is not None
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
         await asyncio.gather(*[link.close(self.end.reason) for link in self._links], return_exceptions=True)
         await self._serving.stop()
 
-    async def _read(self, link: Link) -> None:
-        try:
-            await link.read(self._arrived)
-        except ClosedError as closed:
-            if closed.reason.code == NORMAL and link is not self._links[0]:
+    def failed(self, link: Link, error: Exception) -> None:
+        """No more will come over one of its channels."""
+        if isinstance(error, ClosedError):
+            if error.reason.code == NORMAL and link is not self._links[0]:
                 return  # it says goodbye on the first, after whatever it answers there
-            self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
-        except ProtocolError as error:
+            self._end(end_of(error.reason, asyncio.get_running_loop().time()))
+        elif isinstance(error, ProtocolError):
             self._finish(Loss.VIOLATION, str(error))
-        except Exception as error:
-            _log.exception("reading from %s", self.it.label)
+        else:
+            _log.error("reading from %s", self.it.label, exc_info=error)
             self._finish(Loss.VIOLATION, f"an internal error: {type(error).__name__}")
 
     # Is it there?
@@ -331,7 +327,8 @@ class Peer:
 
     # What arrives
 
-    def _arrived(self, link: Link, message: Envelope) -> None:
+    def arrived(self, link: Link, message: Envelope) -> None:
+        """A message has come over one of its channels."""
         content = message.message
         if isinstance(content, Answer):
             self._answered(message.number, content)

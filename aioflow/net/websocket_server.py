@@ -15,7 +15,8 @@ from aioflow.net.addresses import split_address
 from aioflow.net.channel import Accept, Channel
 from aioflow.net.credentials import Token, check_binding
 from aioflow.net.identity import USUAL, Settings
-from aioflow.net.websocket import CLOSING, HEADER, PATH, WebSocketChannel, dial
+from aioflow.net.websocket import HEADER, PATH, dial
+from aioflow.net.websocket_channel import CLOSING, WebSocketChannel
 
 _log: Final = logging.getLogger(__name__)
 
@@ -136,9 +137,7 @@ class WebSocketListener:
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
-        socket = web.WebSocketResponse(
-            compress=False, max_msg_size=self._settings.limits.frame, timeout=CLOSING, autoping=True
-        )
+        socket = web.WebSocketResponse(compress=False, timeout=CLOSING)
         try:
             await socket.prepare(request)
         except (ConnectionError, ValueError):
@@ -146,7 +145,10 @@ class WebSocketListener:
         timer = self._slow.pop(request.protocol, None)
         if timer is not None:
             timer.cancel()
-        await self._run(WebSocketChannel(socket, request.protocol))
+        transport = request.transport
+        if transport is not None:  # else who asks has left
+            longest = self._settings.limits.frame
+            await self._run(WebSocketChannel(transport, longest, dialled=False, release=_nothing))
         return socket
 
     async def _run(self, channel: Channel) -> None:
@@ -188,6 +190,10 @@ class WebSocketListener:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
                 await self._server.wait_closed()
+
+
+async def _nothing() -> None:
+    """There is nothing to give back."""
 
 
 class _Arriving(asyncio.Protocol):

@@ -1,0 +1,239 @@
+"""One end of a websocket as a channel, once aiohttp has agreed on it with the other end.
+
+From then on the transport is this channel's: each frame goes from the socket into one buffer, and from there to whoever
+listens, in the same turn of the loop. By way of a queue, and of a task that reads it, a small message takes twice as
+long, and a large one is copied three times.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import numpy as np
+
+from aioflow.net import websocket_frames as frames
+from aioflow.net.channel import DONE, LONGEST_REASON, LOST, NORMAL, SILENT, VIOLATION, ClosedError, Ear, Reason
+from aioflow.net.framing import Frame
+from aioflow.net.websocket_frames import Head
+
+CLOSING: Final = 0.5
+"""Seconds that the other end has to take what was sent and to close, too."""
+_READ: Final = 1 << 18
+"""Bytes that are read at a time, at most: they should still be in the processor's cache when they are copied on."""
+_JOINED: Final = 1 << 13
+"""A payload of no more bytes is joined with its head: to copy it takes less than another call of the system."""
+
+
+class WebSocketChannel(asyncio.BufferedProtocol):
+    """A websocket as a channel."""
+
+    def __init__(
+        self, transport: asyncio.Transport, longest: int, *, dialled: bool, release: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Take over the transport of a websocket that was agreed on.
+
+        Args:
+            transport: what it goes over. What talked to it until now is still told when the connection is lost.
+            longest: bytes that a frame may have.
+            dialled: whether this end dialled, so that it masks what it sends.
+            release: gives back what else it needs.
+        """
+        self._transport: Final = transport
+        self._before: Final = transport.get_protocol()
+        self._longest: Final = longest
+        self._dialled: Final = dialled
+        self._release: Final = release
+        self._ear: Ear | None = None
+        self._memory: Final = np.empty(longest + frames.LONGEST_HEAD, np.uint8).data
+        self._filled = 0
+        self._parts: bytearray | None = None
+        """What has come of a message that comes in parts, as somebody between may cut it."""
+        self._reading = True
+        self._room: asyncio.Future[None] | None = None
+        self._full = False
+        self._closed: Reason | None = None
+        """Why it was closed here."""
+        self._ended: Reason | None = None
+        """Why no more comes."""
+        self._over: Final = asyncio.Event()
+        transport.pause_reading()
+        transport.set_protocol(self)
+        transport.resume_reading()
+
+    # Sending
+
+    @property
+    def congested(self) -> bool:
+        """Whether the transport has enough to do."""
+        return self._full and self._ended is None
+
+    async def room(self) -> None:
+        """Return as soon as it has less."""
+        while self.congested and self._closed is None:
+            self._room = asyncio.get_running_loop().create_future()
+            try:
+                await self._room
+            finally:
+                self._room = None
+        self._check()
+
+    def send(self, *some: Frame) -> None:
+        """The frames are in the transport's buffer, or in the kernel's."""
+        self._check()
+        for frame in some:
+            self._write(frames.BINARY, frame)
+
+    def _check(self) -> None:
+        reason = self._closed or self._ended
+        if reason is not None:
+            raise ClosedError(reason)
+
+    def _write(self, opcode: int, payload: Frame) -> None:
+        head, payload = frames.frame(opcode, payload, self._dialled)
+        if len(payload) <= _JOINED:
+            self._transport.write(b"".join((head, payload)))
+        else:
+            self._transport.write(head)
+            self._transport.write(payload)
+
+    def pause_writing(self) -> None:
+        """The transport has enough to do."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """It has less."""
+        self._full = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    # Receiving
+
+    def listen(self, ear: Ear | None) -> None:
+        """From the next turn of the loop on, what comes is told to `ear`."""
+        self._ear = ear
+        if ear is not None:
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where to what comes goes."""
+        return self._memory[self._filled : self._filled + _READ]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much has come."""
+        self._filled += nbytes
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell whoever listens of the frames that are there, and in the end that no more will come."""
+        try:
+            self._take()
+        except frames.FrameError as error:
+            self._end(Reason(VIOLATION, str(error)))
+        if self._ended is not None and self._ear is not None:
+            ear, self._ear = self._ear, None
+            ear.lost(self._closed or self._ended)
+        self._read(self._ended is None and (self._ear is not None or self._closed is not None))
+
+    def _read(self, wanted: bool) -> None:
+        """What nobody listens to stays with who sends it."""
+        if wanted is not self._reading and not self._transport.is_closing():
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _take(self) -> None:
+        at, filled = 0, self._filled
+        while self._ended is None and (self._ear is not None or self._closed is not None):
+            head = frames.head_at(self._memory, at, filled, self._longest, not self._dialled)
+            if head is None or head.end > filled:
+                break
+            at = head.end
+            payload: Frame = self._memory[head.start : head.end]
+            self._came(head, frames.masked(payload, head.mask) if head.mask else payload)
+        self._memory[: filled - at] = self._memory[at:filled]
+        self._filled = filled - at
+
+    def _came(self, head: Head, payload: Frame) -> None:
+        if head.opcode == frames.BINARY and head.final and self._parts is None:
+            self._message(payload)
+        elif head.opcode in (frames.BINARY, frames.CONTINUATION):
+            self._part(head, payload)
+        elif head.opcode == frames.CLOSE:
+            self._close_came(bytes(payload))
+        elif head.opcode == frames.PING:
+            self._write(frames.PONG, bytes(payload))
+        elif head.opcode == frames.TEXT:
+            raise frames.FrameError("a text came, and all messages are binary")
+
+    def _message(self, message: Frame) -> None:
+        if self._closed is None and self._ear is not None:
+            self._ear.hear(message)
+
+    def _part(self, head: Head, payload: Frame) -> None:
+        if (self._parts is None) is (head.opcode == frames.CONTINUATION):
+            raise frames.FrameError("a part of a message came where none can be")
+        parts = self._parts = bytearray() if self._parts is None else self._parts
+        parts += payload
+        if len(parts) > self._longest:
+            raise frames.FrameError(f"a message of {len(parts)} bytes came in parts, {self._longest} are the most")
+        if head.final:
+            self._parts = None
+            self._message(memoryview(parts))
+
+    def _close_came(self, payload: bytes) -> None:
+        code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NORMAL
+        text = payload[2:].decode(errors="replace")
+        self._end(Reason(code if code in (NORMAL, *range(VIOLATION, 5000)) else LOST, text))
+        if self._closed is None:
+            self._write(frames.CLOSE, payload[:2])
+
+    def eof_received(self) -> None:
+        """No more comes: the transport closes itself."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """No more comes, and nothing can be sent."""
+        if self._ended is None:
+            self._end(Reason(LOST))
+        self._tell()
+        self._before.connection_lost(exc)
+
+    def _end(self, reason: Reason) -> None:
+        self._ended = reason
+        self._over.set()
+        self._wake()
+
+    # Closing
+
+    async def close(self, reason: Reason = DONE) -> None:
+        """Say why, if anybody can still hear it, and be gone."""
+        if self._closed is not None:
+            return
+        self._closed = reason
+        self._wake()
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            ear.lost(reason)
+        try:
+            if self._ended is None and reason.code not in (LOST, SILENT):
+                await self._say(reason)
+        finally:
+            self._transport.abort()
+            await self._release()
+
+    async def _say(self, reason: Reason) -> None:
+        """The other end knows, and says so, if it does so soon."""
+        text = reason.text.encode(errors="backslashreplace")[:LONGEST_REASON].decode(errors="ignore").encode()
+        self._write(frames.CLOSE, reason.code.to_bytes(2, "big") + text)
+        self._tell()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                await self._over.wait()
+
+
+__all__ = ["CLOSING", "WebSocketChannel"]
