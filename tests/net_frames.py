@@ -7,7 +7,7 @@ from aioflow.net.codec import Envelope
 from aioflow.net.framing import Outgoing
 from aioflow.net.limits import Limits
 
-LIMITS = Limits()
+LIMITS = Limits(chunk=64 << 10)
 
 
 class Everything:

@@ -10,7 +10,7 @@ from aioflow.net.control_verbs import Reply
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.master_verbs import CloseSession
 from aioflow.net.meeting import Acceptor, connect
-from aioflow.net.worker_verbs import CleanupGraph, GraphRan, RecvTensor, RunGraph, TensorSent
+from aioflow.net.worker_verbs import DeregisterGraph, GraphRan, RecvTensor, RunGraph, TensorSent
 from aioflow.testing import Gate
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
@@ -49,7 +49,7 @@ class Service:
                 return TensorSent((0,), (np.full(int(key.partition(";")[0]), call.message.step % 256, np.uint8),))
             case RunGraph(feeds=feeds):
                 return GraphRan({name: np.sum(value, dtype=np.int64) for name, value in feeds.items()})
-            case CleanupGraph():
+            case DeregisterGraph():
                 await self.gate.wait()
                 return Reply()
             case CloseSession():
@@ -57,7 +57,7 @@ class Service:
         raise errors.UnimplementedError(f"{type(call.message).__name__} is not served")
 
 
-WAITING = CleanupGraph((1,))
+WAITING = DeregisterGraph(SESSION, 1)
 FAILING = CloseSession(SESSION)
 
 

@@ -13,7 +13,7 @@ from net_samples import MESSAGES, SESSION, plain
 
 from aioflow.net.codec import Envelope, ProtocolError
 from aioflow.net.control_verbs import Drop, Part
-from aioflow.net.framing import CHUNKS, Outgoing
+from aioflow.net.framing import BURST, Outgoing
 from aioflow.net.limits import INLINE, Limits
 from aioflow.net.master_verbs import RunStep, StepDone
 from aioflow.net.worker_verbs import TensorSent
@@ -52,7 +52,7 @@ def test_small_values_beside_a_large_one_share_a_frame():
 
 
 def test_a_burst_is_short_enough_for_others_to_come_between():
-    assert max(map(len, bursts(TensorSent((0,), (array(5 << 20),))))) == CHUNKS + 1
+    assert max(map(len, bursts(TensorSent((0,), (array(5 << 20),))))) == BURST // LIMITS.chunk + 1
 
 
 @given(st.data())

@@ -188,7 +188,9 @@ async def test_the_peer_is_told_how_much_time_is_left(peer, service):
 
 async def test_a_request_that_is_not_answered_in_time_ends_here_and_there(peer, service):
     began = now()
-    with pytest.raises(errors.DeadlineExceededError, match="/task:1 has not answered CleanupGraph in time") as caught:
+    with pytest.raises(
+        errors.DeadlineExceededError, match="/task:1 has not answered DeregisterGraph in time"
+    ) as caught:
         await peer.request(WAITING, deadline=now() + 2)
     assert (now() - began, caught.value.task) == (2, WORKER)
     await settle()
@@ -329,7 +331,7 @@ async def test_a_peer_that_dies_fails_all_that_wait_at_once(network, pair, servi
     assert now() == began
     assert {type(error) for error in found} == {errors.UnavailableError}
     assert {error.task for error in found} == {WORKER}
-    assert found[0].message == f"{WORKER}, asked for CleanupGraph, is gone: its connection was lost"
+    assert found[0].message == f"{WORKER}, asked for DeregisterGraph, is gone: its connection was lost"
     assert peer.end.loss is Loss.GONE
     with pytest.raises(errors.UnavailableError, match="is gone"):
         await peer.request(tensor(1))
@@ -382,7 +384,7 @@ async def test_whoever_says_goodbye_says_why(peer, other, service):
     await other.close("maintenance")
     found = await outcome(tasks[0])
     assert isinstance(found, errors.UnavailableError)
-    assert found.message == f"{WORKER}, asked for CleanupGraph, has left: it said goodbye: maintenance"
+    assert found.message == f"{WORKER}, asked for DeregisterGraph, has left: it said goodbye: maintenance"
     assert peer.end.loss is Loss.GOODBYE
     await peer.closed()
 
@@ -452,7 +454,7 @@ async def test_an_answer_to_something_else_breaks_the_protocol(peer, other, serv
     from aioflow.net.worker_verbs import GraphRegistered
 
     other._links[0].post(Envelope(1, GraphRegistered(1)))
-    assert "GraphRegistered answers no CleanupGraph" in (await outcome(task)).message
+    assert "GraphRegistered answers no DeregisterGraph" in (await outcome(task)).message
     assert peer.end.loss is Loss.VIOLATION
 
 

@@ -50,7 +50,25 @@ class Assembler:
         if not 0 < len(frame) <= min(self._follows, self._limits.chunk):
             raise ProtocolError(f"a frame of {len(frame)} bytes came where up to {self._follows} were to follow")
         stream.fill(frame)
-        self._follows -= len(frame)
+        return self._came(stream, len(frame))
+
+    @property
+    def raw(self) -> bool:
+        """Whether raw bytes are to follow, which may be fed in parts."""
+        return self._current is not None
+
+    def space(self, most: int) -> memoryview | None:
+        """Where the next raw bytes belong, `most` at most; None if nowhere."""
+        return None if self._current is None else self._current.space(min(most, self._follows))
+
+    def filled(self, nbytes: int) -> Envelope | None:
+        """The message that is whole when so many have been written to where they belong."""
+        assert self._current is not None
+        self._current.filled(nbytes)
+        return self._came(self._current, nbytes)
+
+    def _came(self, stream: "_Stream", nbytes: int) -> Envelope | None:
+        self._follows -= nbytes
         if self._follows:
             return None
         self._current = None
@@ -157,17 +175,24 @@ class _Stream:
 
     def fill(self, data: Frame) -> None:
         """The next bytes."""
-        self.left -= len(data)
         start = 0
-        while self._memory and start < len(data):
-            memory, at = self._memory[-1], self._at
-            count = min(len(data) - start, len(memory) - at)
-            memory[at : at + count] = data if count == len(data) else data[start : start + count]
-            start += count
-            self._at += count
-            if self._at == len(memory):
-                self._memory.pop()
-                self._at = 0
+        while start < len(data) and (space := self.space(len(data) - start)) is not None:
+            space[:] = data[start : start + len(space)]
+            self.filled(len(space))
+            start += len(space)
+        self.left -= len(data) - start
+
+    def space(self, most: int) -> memoryview | None:
+        """Where the next bytes belong, `most` at most; None if they are thrown away."""
+        return self._memory[-1][self._at : self._at + most] if self._memory else None
+
+    def filled(self, nbytes: int) -> None:
+        """So many have been written there."""
+        self.left -= nbytes
+        self._at += nbytes
+        if self._at == len(self._memory[-1]):
+            self._memory.pop()
+            self._at = 0
 
     def abandon(self) -> None:
         """Let go of the memory."""

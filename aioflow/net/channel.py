@@ -48,8 +48,18 @@ class ClosedError(Exception):
 class Ear(Protocol):
     """Who listens to a channel."""
 
+    @property
+    def raw(self) -> bool:
+        """Whether the next frame is one of raw bytes, which may be told of in parts."""
+
+    def space(self, most: int) -> memoryview | None:
+        """Where the next raw bytes belong, `most` at most, if a channel can write them there itself."""
+
+    def filled(self, nbytes: int) -> None:
+        """So many have been written there."""
+
     def hear(self, frame: Frame) -> None:
-        """A frame has come. Its memory is the channel's again afterwards."""
+        """A frame has come, or the next raw bytes. Their memory is the channel's again afterwards."""
 
     def lost(self, reason: Reason) -> None:
         """No more will come, for it was closed, here or there. Told once."""
@@ -97,9 +107,17 @@ async def receive(channel: Channel) -> bytes:
 class _One:
     """Listens for one frame."""
 
+    raw = False
+
     def __init__(self, channel: Channel) -> None:
         self.frame: Final[asyncio.Future[bytes]] = asyncio.get_running_loop().create_future()
         self._channel: Final = channel
+
+    def space(self, most: int) -> None:
+        """It takes frames that are whole."""
+
+    def filled(self, nbytes: int) -> None:
+        """Nothing is."""
 
     def hear(self, frame: Frame) -> None:
         """This is it; what follows waits."""

@@ -19,8 +19,8 @@ Burst = list[Frame]
 StreamKey = tuple[int, bool]
 """Which message the bytes of a stream are of: its number, and whether it is an answer."""
 
-CHUNKS: Final = 16
-"""So many frames of raw bytes are in a burst."""
+BURST: Final = 1 << 20
+"""Bytes of raw frames in a burst, at most; there is at least one frame."""
 _SMALL: Final = 4096
 
 
@@ -97,7 +97,7 @@ def _bursts(buffers: Sequence[Buffer], chunk: int) -> Iterator[Burst]:
     burst: Burst = []
     for frame in _chunks(buffers, chunk):
         burst.append(frame)
-        if len(burst) == CHUNKS:
+        if len(burst) * chunk >= BURST:
             yield burst
             burst = []
     if burst:
@@ -120,4 +120,4 @@ def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
         yield b"".join(few)
 
 
-__all__ = ["CHUNKS", "Burst", "Frame", "Outgoing", "StreamKey", "frame_of"]
+__all__ = ["BURST", "Burst", "Frame", "Outgoing", "StreamKey", "frame_of"]

@@ -28,7 +28,7 @@ class Limits:
         requests: how many requests of one peer may be unanswered.
     """
 
-    chunk: Annotated[int, Integer(KIB, 16 * MIB)] = 64 * KIB
+    chunk: Annotated[int, Integer(KIB, 16 * MIB)] = MIB
     header: Annotated[int, Integer(64 * KIB, MIB)] = MIB
     tensor: Annotated[int, Integer(KIB)] = 2 * GIB
     message: Annotated[int, Integer(KIB)] = 4 * GIB

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from aioflow.net.assembler import Assembler, Receiver
 from aioflow.net.channel import Channel, ClosedError, Reason
@@ -13,6 +13,7 @@ from aioflow.net.credits import Credits
 from aioflow.net.framing import Frame, Outgoing, StreamKey, frame_of
 from aioflow.net.limits import Limits
 
+T = TypeVar("T")
 SLICE: Final = 0.002
 """Seconds after which one who sends lets others run."""
 
@@ -117,11 +118,28 @@ class Link:
 
     # Receiving
 
+    @property
+    def raw(self) -> bool:
+        """Whether raw bytes are to follow."""
+        return self._assembler.raw
+
+    def space(self, most: int) -> memoryview | None:
+        """Where they belong."""
+        return self._assembler.space(most)
+
+    def filled(self, nbytes: int) -> None:
+        """So many are there."""
+        self._take(self._assembler.filled, nbytes)
+
     def hear(self, frame: Frame) -> None:
         """A frame has come."""
+        self._take(self._assembler.feed, frame)
+
+    def _take(self, assemble: Callable[[T], Envelope | None], what: T) -> None:
+        """The owner is told of the message that is whole now, if one is."""
         self.heard = self._clock()
         try:
-            message = self._assembler.feed(frame)
+            message = assemble(what)
             if self._assembler.received * 8 >= self._limits.window:
                 self._tell_credit()
             if message is not None:

@@ -5,6 +5,7 @@ ends the step everywhere and is what the client gets.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -424,10 +425,12 @@ class MasterSession:
 
     async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
         """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
+        if error is None:
+            self._note(dict.fromkeys(tasks, (step,)))
+            return
         if isinstance(error, asyncio.CancelledError):
             error = errors.CancelledError("the run was cancelled")
-        request: Any = CleanupGraph((step,)) if error is None else CancelStep(step, failure_of(error, ""))
-        await self.tell(dict.fromkeys(tasks, request))
+        await self.tell(dict.fromkeys(tasks, CancelStep(step, failure_of(error, ""))))
 
     def _let_go(self, step: int, tasks: Iterable[str]) -> None:
         """A step is over, and these tasks may keep something of it: they are told, of several steps at a time."""
@@ -439,7 +442,15 @@ class MasterSession:
     def _clean(self) -> None:
         self._cleaning = None
         ended, self._ended = self._ended, {}
-        self.later(self.tell({task: CleanupGraph(tuple(steps)) for task, steps in ended.items()}))
+        self._note(ended)
+
+    def _note(self, ended: Mapping[str, Sequence[int]]) -> None:
+        """Tasks that are connected know that these steps are over; those that are not forget them by themselves."""
+        for task, steps in ended.items():
+            peer = self.peers.there(task)
+            if peer is not None:
+                with contextlib.suppress(errors.OpError):
+                    peer.note(CleanupGraph(tuple(steps)))
 
     async def tell(self, requests: Mapping[str, Any]) -> None:
         """Tell the tasks that are connected, each something; what they answer is all the same."""

@@ -199,12 +199,11 @@ class Meetings:
         meeting.early = 0
         meeting.begun = True
 
-    async def cleanup(self, call: Call) -> Reply:
+    def cleanup(self, call: Call) -> None:
         """Steps are over."""
         message: Any = call.message
         for step in message.steps:
             self.end(step, None)
-        return Reply()
 
     async def cancel(self, call: Call) -> Reply:
         """End a step, here with the error that ended it elsewhere."""
@@ -279,11 +278,10 @@ def _up_to(most: int) -> Callable[[Parcel], bool]:
 
 HANDLERS: Final[Mapping[type, Any]] = {
     RecvTensor: Meetings.send,
-    CleanupGraph: Meetings.cleanup,
     CancelStep: Meetings.cancel,
 }
 """What answers each request."""
-NOTES: Final[Mapping[type, Any]] = {PushTensors: Meetings.arrive}
+NOTES: Final[Mapping[type, Any]] = {PushTensors: Meetings.arrive, CleanupGraph: Meetings.cleanup}
 """What hears each note."""
 
 __all__ = ["HANDLERS", "NOTES", "Meetings"]

@@ -111,14 +111,14 @@ class _Pipe:
         """Whether nothing is on its way."""
         return not self._frames
 
-    def expect(self) -> None:
-        """Have the next frame announce itself, if one is coming."""
+    def expect(self, context: contextvars.Context) -> None:
+        """Have the next frame announce itself, if one is coming, in that context."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._frames and not self.path.parted:
             due = self._frames[0][0]
-            self._timer = asyncio.get_running_loop().call_at(due, self._ring, due)
+            self._timer = asyncio.get_running_loop().call_at(due, self._ring, due, context=context)
 
     def _ring(self, due: float) -> None:
         self._timer = None
@@ -162,6 +162,8 @@ class MemoryChannel:
         self._in: Final = back
         self._closed: Reason | None = None
         self._ear: Ear | None = None
+        self._context = contextvars.copy_context()
+        """That of the host that listens, which a simulation may stop, whoever sends."""
         self._looking: asyncio.Handle | None = None
         back.changed = self._look_soon
 
@@ -189,12 +191,12 @@ class MemoryChannel:
 
     def listen(self, ear: Ear | None) -> None:
         """Tell `ear` of what comes."""
-        self._ear = ear
+        self._ear, self._context = ear, contextvars.copy_context()
         self._look_soon()
 
     def _look_soon(self) -> None:
         if self._ear is not None and self._looking is None:
-            self._looking = asyncio.get_running_loop().call_soon(self._look)
+            self._looking = asyncio.get_running_loop().call_soon(self._look, context=self._context)
 
     def _look(self) -> None:
         """Tell whoever listens of the frames that have arrived, and in the end that no more will."""
@@ -205,7 +207,7 @@ class MemoryChannel:
         if self._ear is None:
             return
         if ended is None:
-            self._in.expect()
+            self._in.expect(self._context)
         else:
             ear, self._ear = self._ear, None
             ear.lost(ended)

@@ -8,10 +8,10 @@ from typing import Final, Protocol, TypeVar, cast
 from aioflow import errors
 from aioflow.net.channel import Network
 from aioflow.net.identity import Identity, Settings
-from aioflow.net.kinds import Answer, Request
+from aioflow.net.kinds import Answer, Note, Request
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
-from aioflow.net.serving import Call, Handler
+from aioflow.net.serving import Call, Handler, Hearer
 
 A = TypeVar("A", bound=Answer)
 
@@ -21,6 +21,9 @@ class Asked(Protocol):
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
+
+    def note(self, message: Note) -> None:
+        """Say something that is not answered. UnavailableError if it is lost."""
 
     @property
     def clock_offset(self) -> float:
@@ -120,7 +123,7 @@ class Peers:
 class Itself:
     """A task as its own peer: what it asks of itself goes over no channel."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Hearer) -> None:
         self._handler: Final = handler
 
     @property
@@ -138,6 +141,10 @@ class Itself:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise
             raise errors.DeadlineExceededError(f"{type(message).__name__} has not ended in time") from None
+
+    def note(self, message: Note) -> None:
+        """It is heard at once."""
+        self._handler.notes[type(message)](Call(message, None, 0, None, ""))
 
 
 __all__ = ["Asked", "Itself", "Peers"]

@@ -21,12 +21,12 @@ from aioflow.net.channel import Channel, Listener, Network
 from aioflow.net.cluster import ClusterSpec, Member
 from aioflow.net.control_verbs import Reply
 from aioflow.net.identity import Identity, Settings
-from aioflow.net.kinds import Answer
+from aioflow.net.kinds import Answer, Message
 from aioflow.net.master import Master
 from aioflow.net.meeting import Acceptor
 from aioflow.net.meetings import Meetings
 from aioflow.net.peers import Itself, Peers
-from aioflow.net.serving import Call, Handler
+from aioflow.net.serving import Call, Handler, Hears
 from aioflow.net.worker import Worker
 from aioflow.net.worker_verbs import Stop
 
@@ -214,7 +214,9 @@ class _Service:
 
     def __init__(self, server: Server) -> None:
         self._server: Final = server
-        self.notes: Final = {kind: functools.partial(self._hear, hears) for kind, hears in meetings.NOTES.items()}
+        self.notes: Mapping[type[Message], Hears] = {
+            kind: functools.partial(self._hear, hears) for kind, hears in meetings.NOTES.items()
+        }
 
     def _hear(self, hears: Callable[[Meetings, Call], None], call: Call) -> None:
         hears(self._server.worker.meetings, call)

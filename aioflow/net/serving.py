@@ -1,10 +1,11 @@
 """The requests that a peer has sent and that are not answered yet."""
 
 import asyncio
+import contextvars
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.net.codec import Envelope, ProtocolError
@@ -44,7 +45,20 @@ Handler = Callable[[Call], Awaitable[Answer]]
 """Answers a request, or raises what is to be raised there. It is cancelled when nobody waits for the answer any more,
 when its time is over, and when the peer is lost."""
 Hears = Callable[[Call], None]
-"""Is told of a note. A handler may have some as its `notes`, by their classes."""
+"""Is told of a note."""
+
+
+class Hearer(Protocol):
+    """A handler that hears notes, too.
+
+    Attributes:
+        notes: what hears each, by their classes.
+    """
+
+    notes: Mapping[type[Message], Hears]
+
+    async def __call__(self, call: Call) -> Answer:
+        """Answer a request."""
 
 
 class Serving:
@@ -58,6 +72,8 @@ class Serving:
         self._reply: Final = reply
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
         self._held: Final[dict[int, int]] = {}
+        self._context: Final = contextvars.copy_context()
+        """Requests are answered in the context that the peer was made in, whatever the loop was at when they came."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -122,7 +138,7 @@ class Serving:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, number: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.get_running_loop().create_task(work(), name=f"answer {number}")
+        task = asyncio.get_running_loop().create_task(work(), name=f"answer {number}", context=self._context.copy())
         self._tasks[number] = task
         task.add_done_callback(lambda done: self._ended(number, done))
 
@@ -179,4 +195,4 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-__all__ = ["Call", "Handler", "Serving"]
+__all__ = ["Call", "Handler", "Hearer", "Serving"]

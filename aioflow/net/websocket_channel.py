@@ -1,8 +1,8 @@
 """One end of a websocket as a channel, once aiohttp has agreed on it with the other end.
 
-From then on the transport is this channel's: each frame goes from the socket into one buffer, and from there to whoever
-listens, in the same turn of the loop. By way of a queue, and of a task that reads it, a small message takes twice as
-long, and a large one is copied three times.
+From then on the transport is this channel's: what comes goes from the socket into one buffer, and from there to whoever
+listens, in the same turn of the loop; the bytes of a large value go straight to where they belong. By way of a queue,
+and of a task that reads it, a small message takes twice as long, and a large one is copied three times.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ CLOSING: Final = 0.5
 """Seconds that the other end has to take what was sent and to close, too."""
 _READ: Final = 1 << 18
 """Bytes that are read at a time, at most: they should still be in the processor's cache when they are copied on."""
+_READ_HEAD: Final = 1 << 12
+"""So many of a frame whose other bytes go straight to where they belong."""
 _JOINED: Final = 1 << 13
 """A payload of no more bytes is joined with its head: to copy it takes less than another call of the system."""
 
@@ -47,6 +49,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._ear: Ear | None = None
         self._memory: Final = np.empty(longest + frames.LONGEST_HEAD, np.uint8).data
         self._filled = 0
+        self._left = 0
+        """Bytes of a frame that is told of in parts that have not come."""
+        self._most = _READ
+        """Bytes that are read at a time; few as long as the most goes straight to where it belongs."""
+        self._direct = False
+        """Whether what comes goes straight to where it belongs."""
         self._parts: bytearray | None = None
         """What has come of a message that comes in parts, as somebody between may cut it."""
         self._reading = True
@@ -120,12 +128,24 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to what comes goes."""
-        return self._memory[self._filled : self._filled + _READ]
+        ear, self._direct = self._ear, False
+        if self._left and ear is not None and not self._filled:
+            space = ear.space(self._left)
+            self._direct = space is not None
+            if space is not None:
+                return space
+        return self._memory[self._filled : self._filled + self._most]
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much has come."""
-        self._filled += nbytes
-        self._tell()
+        if not self._direct:
+            self._filled += nbytes
+            full = nbytes == self._most
+            self._tell()
+            self._most = _READ_HEAD if self._left else _READ if full else self._most
+        elif self._ear is not None:
+            self._left -= nbytes
+            self._ear.filled(nbytes)
 
     def _tell(self) -> None:
         """Tell whoever listens of the frames that are there, and in the end that no more will come."""
@@ -150,14 +170,36 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     def _take(self) -> None:
         at, filled = 0, self._filled
         while self._ended is None and (self._ear is not None or self._closed is not None):
+            if self._left:
+                end = min(at + self._left, filled)
+                self._part_came(self._memory[at:end])
+                at = end
+                if self._left:
+                    break
             head = frames.head_at(self._memory, at, filled, self._longest, not self._dialled)
-            if head is None or head.end > filled:
+            if head is None:
                 break
-            at = head.end
-            payload: Frame = self._memory[head.start : head.end]
-            self._came(head, frames.masked(payload, head.mask) if head.mask else payload)
-        self._memory[: filled - at] = self._memory[at:filled]
-        self._filled = filled - at
+            if head.end <= filled:
+                at = head.end
+                payload: Frame = self._memory[head.start : head.end]
+                self._came(head, frames.masked(payload, head.mask) if head.mask else payload)
+            elif self._in_parts(head):
+                at, self._left = head.start, head.end - head.start
+            else:
+                break
+        if at:
+            self._memory[: filled - at] = self._memory[at:filled]
+            self._filled = filled - at
+
+    def _in_parts(self, head: Head) -> bool:
+        """Whether what has come of a frame that is not whole can be told of."""
+        plain = head.opcode == frames.BINARY and head.final and not head.mask and self._parts is None
+        return plain and self._ear is not None and self._ear.raw
+
+    def _part_came(self, data: memoryview) -> None:
+        self._left -= len(data)
+        if len(data):
+            self._message(data)
 
     def _came(self, head: Head, payload: Frame) -> None:
         if head.opcode == frames.BINARY and head.final and self._parts is None:

@@ -186,7 +186,7 @@ class PushTensors(Note):
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
-class CleanupGraph(Request[Reply]):
+class CleanupGraph(Note):
     """Steps are over: nothing of them is kept."""
 
     steps: Steps

@@ -1,0 +1,265 @@
+"""Frames of websockets, and the channel that takes them from a transport, however they are cut."""
+
+import asyncio
+import itertools
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from aioflow.net import websocket_frames as frames
+from aioflow.net.channel import LOST, NORMAL, VIOLATION, ClosedError, Reason, receive
+from aioflow.net.websocket_channel import WebSocketChannel
+
+LONGEST = 5000
+SIZES = st.sampled_from([0, 1, 125, 126, 256, 257, 3001, LONGEST])
+
+
+def packed(opcode, payload, *, mask, final=True):
+    head, payload = frames.frame(opcode, payload, mask)
+    return bytes([head[0] & (0xFF if final else 0x7F)]) + head[1:] + bytes(payload)
+
+
+def content(nbytes, start=0):
+    return bytes((start + number) % 251 for number in range(nbytes))
+
+
+class Before(asyncio.Protocol):
+    """What talked to the transport before."""
+
+    told = False
+
+    def connection_lost(self, exc):
+        self.told = True
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self):
+        self.written = b""
+        self.paused = False
+        self.closing = False
+        self.before = self._protocol = Before()
+
+    def get_protocol(self):
+        return self._protocol
+
+    def set_protocol(self, protocol):
+        self._protocol = protocol
+
+    def pause_reading(self):
+        assert not self.paused
+        self.paused = True
+
+    def resume_reading(self):
+        assert self.paused
+        self.paused = False
+
+    def is_closing(self):
+        return self.closing
+
+    def write(self, data):
+        self.written += bytes(data)
+
+    def abort(self):
+        if not self.closing:
+            self.closing = True
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    def comes(self, data):
+        """Hand over what has come, as a transport does, as far as it is let."""
+        while data and not self.paused and not self.closing:
+            space = self._protocol.get_buffer(-1)
+            count = min(len(space), len(data))
+            assert count
+            space[:count] = data[:count]
+            self._protocol.buffer_updated(count)
+            data = data[count:]
+        return data
+
+
+class Ear:
+    """Notes what it hears. `wants` raw bytes are to follow after the first frame, into memory of its own."""
+
+    def __init__(self, wants=0, own_memory=True):
+        self.frames = []
+        self.reason = None
+        self.memory = bytearray(wants)
+        self.at = None
+        self._own = own_memory
+
+    @property
+    def raw(self):
+        return self.at is not None
+
+    def space(self, most):
+        return memoryview(self.memory)[self.at : self.at + most] if self._own else None
+
+    def filled(self, nbytes):
+        self.at += nbytes
+        if self.at == len(self.memory):
+            self.at = None
+
+    def hear(self, frame):
+        if self.at is None:
+            self.frames.append(bytes(frame))
+            self.at = 0 if len(self.frames) == 1 and self.memory else None
+        else:
+            self.memory[self.at : self.at + len(frame)] = frame
+            self.filled(len(frame))
+
+    def lost(self, reason):
+        assert self.reason is None
+        self.reason = reason
+
+
+async def nothing():
+    """What is given back."""
+
+
+def on(transport, dialled):
+    return WebSocketChannel(transport, LONGEST, dialled=dialled, release=nothing)
+
+
+async def heard(data, cuts=(), *, dialled=True, ear=None):
+    """What is heard of these bytes, which come in pieces."""
+    ear, transport = ear or Ear(), Transport()
+    channel = on(transport, dialled)
+    channel.listen(ear)
+    await asyncio.sleep(0)
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    for start, end in itertools.pairwise(edges):
+        assert not transport.comes(data[start:end]) or transport.paused
+    return ear, transport, channel
+
+
+CUTS = st.lists(st.integers(0, 1 << 20), max_size=8)
+
+
+@pytest.mark.parametrize("dialled", [False, True])
+@given(sizes=st.lists(SIZES, max_size=5), cuts=CUTS)
+async def test_frames_arrive_whole_however_they_are_cut(dialled, sizes, cuts):
+    sent = [content(size, index) for index, size in enumerate(sizes)]
+    data = b"".join([packed(frames.BINARY, one, mask=not dialled) for one in sent])
+    ear, transport, _ = await heard(data, cuts, dialled=dialled)
+    assert ear.frames == sent
+    assert ear.reason is None
+    assert not transport.written
+
+
+@pytest.mark.parametrize("dialled", [False, True])
+@pytest.mark.parametrize("own_memory", [False, True])
+@given(sizes=st.lists(SIZES.filter(bool), min_size=1, max_size=4), cuts=CUTS)
+@example(sizes=[LONGEST, LONGEST], cuts=[3, 5, 4000, 5011])
+async def test_raw_bytes_arrive_in_order_however_they_are_cut(dialled, own_memory, sizes, cuts):
+    value = content(sum(sizes))
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    pieces = [value[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    data = b"".join([packed(frames.BINARY, one, mask=not dialled) for one in (b"head", *pieces, b"tail")])
+    ear, _, _ = await heard(data, cuts, dialled=dialled, ear=Ear(len(value), own_memory))
+    assert bytes(ear.memory) == value
+    assert ear.frames == [b"head", b"tail"]
+
+
+@given(parts=st.lists(st.binary(max_size=300), min_size=2, max_size=5), cuts=CUTS)
+async def test_a_message_that_somebody_between_has_cut_arrives_whole(parts, cuts):
+    opcodes = [frames.BINARY] + [frames.CONTINUATION] * (len(parts) - 1)
+    cut = [
+        packed(opcode, part, mask=False, final=index == len(parts) - 1)
+        for index, (opcode, part) in enumerate(zip(opcodes, parts, strict=True))
+    ]
+    cut.insert(1, packed(frames.PING, b"there?", mask=False))
+    ear, transport, _ = await heard(b"".join(cut) + packed(frames.BINARY, b"next", mask=False), cuts)
+    assert ear.frames == [b"".join(parts), b"next"]
+    head = frames.head_at(memoryview(transport.written), 0, len(transport.written), 125, masked=True)
+    pong = frames.masked(transport.written[head.start : head.end], head.mask)
+    assert (head.opcode, pong) == (frames.PONG, b"there?")
+
+
+WRONG = {
+    "that is masked": packed(frames.BINARY, b"x", mask=True),
+    "all messages are binary": packed(frames.TEXT, b"x", mask=False),
+    "a part of a message came where none can be": packed(frames.CONTINUATION, b"x", mask=False),
+    "none can be": packed(frames.BINARY, b"x", mask=False, final=False) + packed(frames.BINARY, b"x", mask=False),
+    "or in parts": packed(frames.PING, b"x", mask=False, final=False),
+    "too long": packed(frames.PING, bytes(126), mask=False),
+    "of 5001 bytes came, 5000 are the most": packed(frames.BINARY, bytes(LONGEST + 1), mask=False),
+    "6000 bytes came in parts": packed(frames.BINARY, bytes(3000), mask=False, final=False)
+    + packed(frames.CONTINUATION, bytes(3000), mask=False),
+    "a kind came that is not agreed on": b"\xc2\x00",
+    "not agreed on": b"\x83\x00",
+    "18446744073709551615 bytes": b"\x82\x7f" + b"\xff" * 8,
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+async def test_what_may_not_come_ends_it(text):
+    ear, transport, channel = await heard(WRONG[text] + packed(frames.BINARY, b"later", mask=False))
+    assert ear.reason.code == VIOLATION
+    assert text in ear.reason.text
+    assert b"later" not in ear.frames
+    with pytest.raises(ClosedError, match=text):
+        channel.send(b"x")
+    assert transport.paused
+
+
+async def test_who_does_not_mask_is_not_heard():
+    ear, _, _ = await heard(packed(frames.BINARY, b"x", mask=False), dialled=False)
+    assert ear.reason == Reason(VIOLATION, "a frame came that is not masked")
+
+
+async def test_what_nobody_listens_to_waits_in_the_kernel():
+    transport = Transport()
+    channel = on(transport, dialled=True)
+    assert transport.comes(b"".join([packed(frames.BINARY, b"%d" % number, mask=False) for number in range(9)])) == b""
+    assert transport.paused
+    assert [await receive(channel) for _ in range(9)] == [b"%d" % number for number in range(9)]
+    assert transport.paused
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", Reason(NORMAL)),
+        ((4001).to_bytes(2, "big") + b"no", Reason(4001, "no")),
+        ((1011).to_bytes(2, "big") + b"\xff", Reason(LOST, "\N{REPLACEMENT CHARACTER}")),
+        (b"\x03", Reason(NORMAL)),
+    ],
+)
+async def test_a_close_is_told_and_answered_once(payload, reason):
+    ear, transport, channel = await heard(packed(frames.CLOSE, payload, mask=False) * 2)
+    assert ear.reason == reason
+    answered = transport.written
+    assert answered[0] == 0x80 | frames.CLOSE
+    await channel.close()
+    await asyncio.sleep(0)
+    assert transport.written == answered
+    assert transport.before.told
+
+
+async def test_closing_waits_for_the_answer_and_hears_nothing_else():
+    transport, ear = Transport(), Ear()
+    channel = on(transport, dialled=True)
+    channel.listen(ear)
+    closing = asyncio.create_task(channel.close(Reason(VIOLATION, "enough")))
+    await asyncio.sleep(0)
+    assert ear.reason == Reason(VIOLATION, "enough")
+    assert not transport.comes(packed(frames.BINARY, b"late", mask=False))
+    await asyncio.sleep(0)
+    assert not closing.done()
+    transport.comes(packed(frames.CLOSE, b"", mask=False))
+    await closing
+    assert transport.closing
+    assert ear.frames == []
+
+
+async def test_the_connection_is_lost_amid_a_frame():
+    ear, transport, channel = await heard(packed(frames.BINARY, bytes(100), mask=False)[:50])
+    transport.abort()
+    await asyncio.sleep(0)
+    assert ear.reason == Reason(LOST)
+    assert transport.before.told
+    with pytest.raises(ClosedError):
+        await channel.room()
+    await channel.close()
