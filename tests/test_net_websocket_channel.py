@@ -209,6 +209,45 @@ async def test_who_does_not_mask_is_not_heard():
     assert ear.reason == Reason(VIOLATION, "a frame came that is not masked")
 
 
+async def test_who_sends_much_does_not_hold_the_loop(monkeypatch):
+    monkeypatch.setattr("aioflow.net.websocket_channel.SLICE", -1.0)  # each frame takes too long
+    sent = [b"%d" % number for number in range(9)]
+    ear, transport, _ = await heard(b"".join([packed(frames.BINARY, one, mask=False) for one in sent]))
+    for count in range(1, 10):
+        assert ear.frames == sent[:count]
+        assert transport.paused
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not transport.paused
+
+
+async def test_whoever_only_asks_for_signs_of_life_fills_no_buffer():
+    ear, transport, channel = await heard(b"")
+    channel.pause_writing()
+    transport.comes(packed(frames.PING, b"there?", mask=False) * 1000)
+    assert not transport.written
+    channel.resume_writing()
+    transport.comes(packed(frames.PING, b"there?", mask=False))
+    assert transport.written
+    assert ear.reason is None
+
+
+async def test_a_transport_that_is_closed_before_it_says_so():
+    _, transport, channel = await heard(b"")
+
+    def closed(data):
+        raise RuntimeError("the handler is closed")
+
+    transport.write = closed
+    with pytest.raises(ClosedError):
+        channel.send(b"x")
+    transport.comes(packed(frames.PING, b"", mask=False))
+    closing = asyncio.create_task(channel.close())
+    await asyncio.sleep(0)
+    transport.abort()
+    await closing
+
+
 async def test_what_nobody_listens_to_waits_in_the_kernel():
     transport = Transport()
     channel = on(transport, dialled=True)

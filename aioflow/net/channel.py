@@ -95,7 +95,7 @@ class Channel(Protocol):
 
 
 async def receive(channel: Channel) -> bytes:
-    """The next frame of a channel. ClosedError if no more will come."""
+    """The next frame of a channel. ClosedError if no more will come. Cancelled as it comes, it is lost."""
     ear = _One(channel)
     channel.listen(ear)
     try:
@@ -122,7 +122,8 @@ class _One:
     def hear(self, frame: Frame) -> None:
         """This is it; what follows waits."""
         self._channel.listen(None)
-        self.frame.set_result(bytes(frame))
+        if not self.frame.done():
+            self.frame.set_result(bytes(frame))
 
     def lost(self, reason: Reason) -> None:
         """There is none."""

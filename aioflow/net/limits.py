@@ -10,6 +10,8 @@ from aioflow.net.kinds import Integer
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
+SLICE: Final = 0.002
+"""Seconds after which whoever sends or receives much lets others run."""
 INLINE: Final = 16 * KIB
 """So many bytes of values are sent in the frame of the header; what is no more needs no other frame, and no credit."""
 
@@ -69,4 +71,4 @@ def check_sizes(named: Mapping[str, Any], limits: Limits) -> None:
 STANDARD: Final = Limits()
 """Where nothing else is said."""
 
-__all__ = ["GIB", "INLINE", "KIB", "MIB", "STANDARD", "Limits", "check_sizes"]
+__all__ = ["GIB", "INLINE", "KIB", "MIB", "SLICE", "STANDARD", "Limits", "check_sizes"]

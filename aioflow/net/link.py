@@ -11,11 +11,9 @@ from aioflow.net.codec import Envelope
 from aioflow.net.control_verbs import Credit, Drop
 from aioflow.net.credits import Credits
 from aioflow.net.framing import Frame, Outgoing, StreamKey, frame_of
-from aioflow.net.limits import Limits
+from aioflow.net.limits import SLICE, Limits
 
 T = TypeVar("T")
-SLICE: Final = 0.002
-"""Seconds after which one who sends lets others run."""
 
 
 class Owner(Receiver, Protocol):
@@ -176,4 +174,4 @@ def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
 
 
-__all__ = ["SLICE", "Link"]
+__all__ = ["Link", "Owner"]

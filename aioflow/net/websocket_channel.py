@@ -15,6 +15,7 @@ import numpy as np
 from aioflow.net import websocket_frames as frames
 from aioflow.net.channel import DONE, LONGEST_REASON, LOST, NORMAL, SILENT, VIOLATION, ClosedError, Ear, Reason
 from aioflow.net.framing import Frame
+from aioflow.net.limits import SLICE
 from aioflow.net.websocket_frames import Head
 
 CLOSING: Final = 0.5
@@ -55,6 +56,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         """Bytes that are read at a time; few as long as the most goes straight to where it belongs."""
         self._direct = False
         """Whether what comes goes straight to where it belongs."""
+        self._behind = False
+        """Whether more has come than could be told of in a turn of the loop."""
         self._parts: bytearray | None = None
         """What has come of a message that comes in parts, as somebody between may cut it."""
         self._reading = True
@@ -99,11 +102,18 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _write(self, opcode: int, payload: Frame) -> None:
         head, payload = frames.frame(opcode, payload, self._dialled)
-        if len(payload) <= _JOINED:
-            self._transport.write(b"".join((head, payload)))
-        else:
-            self._transport.write(head)
-            self._transport.write(payload)
+        try:
+            if len(payload) <= _JOINED:
+                self._transport.write(b"".join((head, payload)))
+            else:
+                self._transport.write(head)
+                self._transport.write(payload)
+        except RuntimeError:  # uvloop knows that the connection is lost before it tells
+            raise ClosedError(Reason(LOST)) from None
+
+    def _control(self, opcode: int, payload: bytes) -> None:
+        with contextlib.suppress(ClosedError):
+            self._write(opcode, payload)
 
     def pause_writing(self) -> None:
         """The transport has enough to do."""
@@ -156,7 +166,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         if self._ended is not None and self._ear is not None:
             ear, self._ear = self._ear, None
             ear.lost(self._closed or self._ended)
-        self._read(self._ended is None and (self._ear is not None or self._closed is not None))
+        self._read(self._is_heard and not self._behind)
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether somebody listens, if only for the end."""
+        return self._ended is None and (self._ear is not None or self._closed is not None)
 
     def _read(self, wanted: bool) -> None:
         """What nobody listens to stays with who sends it."""
@@ -168,38 +183,45 @@ class WebSocketChannel(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _take(self) -> None:
-        at, filled = 0, self._filled
-        while self._ended is None and (self._ear is not None or self._closed is not None):
-            if self._left:
-                end = min(at + self._left, filled)
-                self._part_came(self._memory[at:end])
-                at = end
-                if self._left:
-                    break
-            head = frames.head_at(self._memory, at, filled, self._longest, not self._dialled)
-            if head is None:
-                break
-            if head.end <= filled:
-                at = head.end
-                payload: Frame = self._memory[head.start : head.end]
-                self._came(head, frames.masked(payload, head.mask) if head.mask else payload)
-            elif self._in_parts(head):
-                at, self._left = head.start, head.end - head.start
-            else:
+        at = 0
+        clock = asyncio.get_running_loop().time
+        late = clock() + SLICE
+        self._behind = False
+        while self._is_heard and (end := self._told(at)) is not None:
+            at = end
+            if clock() > late:
+                self._behind = True
+                asyncio.get_running_loop().call_soon(self._tell)
                 break
         if at:
-            self._memory[: filled - at] = self._memory[at:filled]
-            self._filled = filled - at
+            left = self._filled - at
+            self._memory[:left] = self._memory[at : self._filled]
+            self._filled = left
+
+    def _told(self, at: int) -> int | None:
+        """Tell of the frame at that place, or of what is there of one. Where that ends; None if too little is there."""
+        if self._left:
+            end = min(at + self._left, self._filled)
+            self._left -= end - at
+            if end > at:
+                self._message(self._memory[at:end])
+            return end if end > at else None
+        head = frames.head_at(self._memory, at, self._filled, self._longest, not self._dialled)
+        if head is None:
+            return None
+        if head.end <= self._filled:
+            payload: Frame = self._memory[head.start : head.end]
+            self._came(head, frames.masked(payload, head.mask) if head.mask else payload)
+            return head.end
+        if self._in_parts(head):
+            self._left = head.end - head.start
+            return head.start
+        return None
 
     def _in_parts(self, head: Head) -> bool:
         """Whether what has come of a frame that is not whole can be told of."""
         plain = head.opcode == frames.BINARY and head.final and not head.mask and self._parts is None
         return plain and self._ear is not None and self._ear.raw
-
-    def _part_came(self, data: memoryview) -> None:
-        self._left -= len(data)
-        if len(data):
-            self._message(data)
 
     def _came(self, head: Head, payload: Frame) -> None:
         if head.opcode == frames.BINARY and head.final and self._parts is None:
@@ -209,7 +231,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         elif head.opcode == frames.CLOSE:
             self._close_came(bytes(payload))
         elif head.opcode == frames.PING:
-            self._write(frames.PONG, bytes(payload))
+            if not self._full:
+                self._control(frames.PONG, bytes(payload))
         elif head.opcode == frames.TEXT:
             raise frames.FrameError("a text came, and all messages are binary")
 
@@ -233,7 +256,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         text = payload[2:].decode(errors="replace")
         self._end(Reason(code if code in (NORMAL, *range(VIOLATION, 5000)) else LOST, text))
         if self._closed is None:
-            self._write(frames.CLOSE, payload[:2])
+            self._control(frames.CLOSE, payload[:2])
 
     def eof_received(self) -> None:
         """No more comes: the transport closes itself."""
@@ -271,7 +294,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     async def _say(self, reason: Reason) -> None:
         """The other end knows, and says so, if it does so soon."""
         text = reason.text.encode(errors="backslashreplace")[:LONGEST_REASON].decode(errors="ignore").encode()
-        self._write(frames.CLOSE, reason.code.to_bytes(2, "big") + text)
+        self._control(frames.CLOSE, reason.code.to_bytes(2, "big") + text)
         self._tell()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
