@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -32,7 +32,6 @@ from aioflow.net.master_verbs import (
     ExtendSession,
     InspectSession,
     MakeCallable,
-    PartialRun,
     PartialRunSetup,
     Place,
     ReleaseCallable,
@@ -45,11 +44,11 @@ from aioflow.net.master_verbs import (
 )
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
+from aioflow.net.remote_partial import RemotePartialRun
 from aioflow.net.remote_queue import RemoteQueue
 from aioflow.net.reports import TaskReport, unpack_placement, unpack_trace
 from aioflow.net.worker_verbs import QueueServed
-from aioflow.node import Operation, Tensor
-from aioflow.partial import only_tensors
+from aioflow.node import Tensor
 from aioflow.placement import Placement
 from aioflow.plan import Signature
 from aioflow.plan_cache import LONG_PLAN
@@ -147,7 +146,7 @@ class RemoteEngine:
         """A call signature made ready."""
         return RemoteCall(self, fetches, feeds)
 
-    async def begin(self, signature: Signature, limit: float | None) -> "RemotePartialRun":
+    async def begin(self, signature: Signature, limit: float | None) -> RemotePartialRun:
         """Begin a partial run. `limit` is for each call of it."""
         found = await self.ready(self.deadline())
         options = {} if limit is None or limit >= _ENDLESS else {"timeout": float(limit)}
@@ -436,37 +435,6 @@ class RemoteCall:
         number: int = answer.handle
         self._engine.give_up_with(self, found, ReleaseCallable(found.session, number))
         return number
-
-
-class RemotePartialRun:
-    """The handle of a partial run over the tasks of a cluster; see `aioflow.partial.PartialRun`."""
-
-    def __init__(self, peer: Peer, session: str, handle: str) -> None:
-        self._peer: Final = peer
-        self._session: Final = session
-        self._handle: Final = handle
-
-    def request(self, feeds: Mapping[str, Array], fetches: tuple[str, ...]) -> PartialRun:
-        """What goes on with it; what gives it up, if nothing is fed or fetched."""
-        return PartialRun(self._session, self._handle, feeds, fetches)
-
-    async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> Sequence[Array]:
-        """Give feeds, and return fetches as soon as they are there. Cancelling ends the whole partial run."""
-        names = []
-        for element in fetches:
-            if isinstance(element, Operation):
-                raise errors.InvalidArgumentError(only_tensors(element))
-            names.append(element.name)
-        if not names and not feeds:
-            return ()
-        asked = self.request({tensor.name: value for tensor, value in feeds.items()}, tuple(names))
-        values: Sequence[Array] = (await self._peer.request(asked)).values
-        return values
-
-    async def stop(self) -> None:
-        """End it if it still runs, and wait until nothing of it is left. If the master is lost, that is so."""
-        with contextlib.suppress(errors.UnavailableError):
-            await self._peer.request(self.request({}, ()))
 
 
 def _names(signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
