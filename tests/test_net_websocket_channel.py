@@ -91,7 +91,7 @@ class Ear:
 
     @property
     def raw(self):
-        return self.at is not None
+        return 0 if self.at is None else len(self.memory) - self.at
 
     def space(self, most):
         return memoryview(self.memory)[self.at : self.at + most] if self._own else None
@@ -134,6 +134,16 @@ async def heard(data, cuts=(), *, dialled=True, ear=None):
     return ear, transport, channel
 
 
+def head_of(written):
+    """The head of the first frame that a dialler has written."""
+    return frames.head_at(memoryview(written), 0, len(written), LONGEST, masked=True)
+
+
+def unmasked(written):
+    head = head_of(written)
+    return bytes(frames.masked(written[head.start : head.end], head.mask))
+
+
 CUTS = st.lists(st.integers(0, 1 << 20), max_size=8)
 
 
@@ -172,9 +182,7 @@ async def test_a_message_that_somebody_between_has_cut_arrives_whole(parts, cuts
     cut.insert(1, packed(frames.PING, b"there?", mask=False))
     ear, transport, _ = await heard(b"".join(cut) + packed(frames.BINARY, b"next", mask=False), cuts)
     assert ear.frames == [b"".join(parts), b"next"]
-    head = frames.head_at(memoryview(transport.written), 0, len(transport.written), 125, masked=True)
-    pong = frames.masked(transport.written[head.start : head.end], head.mask)
-    assert (head.opcode, pong) == (frames.PONG, b"there?")
+    assert (head_of(transport.written).opcode, unmasked(transport.written)) == (frames.PONG, b"there?")
 
 
 WRONG = {
@@ -199,6 +207,8 @@ async def test_what_may_not_come_ends_it(text):
     assert ear.reason.code == VIOLATION
     assert text in ear.reason.text
     assert b"later" not in ear.frames
+    assert head_of(transport.written).opcode == frames.CLOSE
+    assert unmasked(transport.written)[:2] == VIOLATION.to_bytes(2, "big")
     with pytest.raises(ClosedError, match=text):
         channel.send(b"x")
     assert transport.paused
@@ -210,13 +220,16 @@ async def test_who_does_not_mask_is_not_heard():
 
 
 async def test_who_sends_much_does_not_hold_the_loop(monkeypatch):
-    monkeypatch.setattr("aioflow.net.websocket_channel.SLICE", -1.0)  # each frame takes too long
     sent = [b"%d" % number for number in range(9)]
-    ear, transport, _ = await heard(b"".join([packed(frames.BINARY, one, mask=False) for one in sent]))
+    ear, transport, _ = await heard(b"")
+    await asyncio.sleep(0)
+    monkeypatch.setattr("aioflow.net.websocket_channel.SLICE", -1.0)  # each frame takes too long
+    assert not transport.comes(b"".join([packed(frames.BINARY, one, mask=False) for one in sent]))
     for count in range(1, 10):
         assert ear.frames == sent[:count]
         assert transport.paused
         await asyncio.sleep(0)
+    monkeypatch.undo()
     await asyncio.sleep(0)
     assert not transport.paused
 
@@ -270,7 +283,8 @@ async def test_a_close_is_told_and_answered_once(payload, reason):
     ear, transport, channel = await heard(packed(frames.CLOSE, payload, mask=False) * 2)
     assert ear.reason == reason
     answered = transport.written
-    assert answered[0] == 0x80 | frames.CLOSE
+    assert head_of(answered).opcode == frames.CLOSE
+    assert unmasked(answered) == (reason.code if reason.code != LOST else NORMAL).to_bytes(2, "big")
     await channel.close()
     await asyncio.sleep(0)
     assert transport.written == answered
@@ -301,4 +315,41 @@ async def test_the_connection_is_lost_amid_a_frame():
     assert transport.before.told
     with pytest.raises(ClosedError):
         await channel.room()
+    await channel.close()
+
+
+@pytest.mark.parametrize("dialled", [False, True])
+async def test_raw_bytes_are_told_of_before_their_frame_is_whole(dialled):
+    value = content(3000)
+    data = packed(frames.BINARY, b"head", mask=not dialled) + packed(frames.BINARY, value, mask=not dialled)
+    ear, _, _ = await heard(data[:1017], dialled=dialled, ear=Ear(len(value)))
+    assert ear.at > 990
+    assert ear.memory[: ear.at] == value[: ear.at]
+
+
+async def test_a_raw_frame_that_is_longer_than_announced_is_not_told_of_in_parts():
+    data = packed(frames.BINARY, b"head", mask=False) + packed(frames.BINARY, content(3000), mask=False)
+    ear, _, _ = await heard(data[:2000], ear=Ear(2999))
+    assert ear.at == 0
+
+
+async def test_what_came_whole_is_told_though_the_connection_is_lost_before_anybody_listens():
+    transport = Transport()
+    channel = on(transport, dialled=True)
+    transport.comes(b"".join([packed(frames.BINARY, one, mask=False) for one in (b"1", b"2")]) + b"\x82")
+    transport.abort()
+    await asyncio.sleep(0)
+    assert [await receive(channel), await receive(channel)] == [b"1", b"2"]
+    with pytest.raises(ClosedError):
+        await receive(channel)
+
+
+async def test_nothing_is_sent_once_the_transport_closes():
+    _, transport, channel = await heard(b"")
+    transport.closing = True
+    with pytest.raises(ClosedError):
+        channel.send(b"x")
+    assert not transport.written
+    transport.closing = False
+    transport.abort()
     await channel.close()

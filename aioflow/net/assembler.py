@@ -53,9 +53,9 @@ class Assembler:
         return self._came(stream, len(frame))
 
     @property
-    def raw(self) -> bool:
-        """Whether raw bytes are to follow, which may be fed in parts."""
-        return self._current is not None
+    def raw(self) -> int:
+        """So many raw bytes are to follow, which may be fed in parts."""
+        return self._follows
 
     def space(self, most: int) -> memoryview | None:
         """Where the next raw bytes belong, `most` at most; None if nowhere."""

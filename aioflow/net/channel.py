@@ -49,8 +49,8 @@ class Ear(Protocol):
     """Who listens to a channel."""
 
     @property
-    def raw(self) -> bool:
-        """Whether the next frame is one of raw bytes, which may be told of in parts."""
+    def raw(self) -> int:
+        """So many raw bytes are to follow, in frames that may be told of in parts; 0 if the next is to be whole."""
 
     def space(self, most: int) -> memoryview | None:
         """Where the next raw bytes belong, `most` at most, if a channel can write them there itself."""
@@ -107,7 +107,7 @@ async def receive(channel: Channel) -> bytes:
 class _One:
     """Listens for one frame."""
 
-    raw = False
+    raw = 0
 
     def __init__(self, channel: Channel) -> None:
         self.frame: Final[asyncio.Future[bytes]] = asyncio.get_running_loop().create_future()
@@ -150,7 +150,7 @@ class Network(Protocol):
     """How tasks reach each other."""
 
     async def dial(self, address: str) -> Channel:
-        """A channel to whoever listens there. UnavailableError if nobody does."""
+        """A channel to whoever listens there, for this end to speak first. UnavailableError if nobody does."""
 
     async def listen(self, address: str, accept: Accept) -> Listener:
         """Serve whoever dials that address."""

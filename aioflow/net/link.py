@@ -117,8 +117,8 @@ class Link:
     # Receiving
 
     @property
-    def raw(self) -> bool:
-        """Whether raw bytes are to follow."""
+    def raw(self) -> int:
+        """So many raw bytes are to follow."""
         return self._assembler.raw
 
     def space(self, most: int) -> memoryview | None:

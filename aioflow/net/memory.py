@@ -137,6 +137,9 @@ class _Pipe:
         """No more is sent. What is lost is lost with all that was on its way."""
         if self.closed is None:
             self.closed = reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if reason.code == LOST:
             self._frames.clear()
             self.waiting = 0

@@ -52,12 +52,16 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._filled = 0
         self._left = 0
         """Bytes of a frame that is told of in parts that have not come."""
+        self._mask = b""
+        """What they are masked with."""
         self._most = _READ
         """Bytes that are read at a time; few as long as the most goes straight to where it belongs."""
         self._direct = False
         """Whether what comes goes straight to where it belongs."""
+        self._late: float | None = None
+        """When others should run; None if nothing has come since they did."""
         self._behind = False
-        """Whether more has come than could be told of in a turn of the loop."""
+        """Whether they run before more is read."""
         self._parts: bytearray | None = None
         """What has come of a message that comes in parts, as somebody between may cut it."""
         self._reading = True
@@ -67,6 +71,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         """Why it was closed here."""
         self._ended: Reason | None = None
         """Why no more comes."""
+        self._deaf = False
+        """Whether what may have come after all means nothing."""
         self._over: Final = asyncio.Event()
         transport.pause_reading()
         transport.set_protocol(self)
@@ -97,8 +103,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _check(self) -> None:
         reason = self._closed or self._ended
-        if reason is not None:
-            raise ClosedError(reason)
+        if reason is not None or self._transport.is_closing():
+            raise ClosedError(reason or Reason(LOST))
 
     def _write(self, opcode: int, payload: Frame) -> None:
         head, payload = frames.frame(opcode, payload, self._dialled)
@@ -112,8 +118,13 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             raise ClosedError(Reason(LOST)) from None
 
     def _control(self, opcode: int, payload: bytes) -> None:
-        with contextlib.suppress(ClosedError):
-            self._write(opcode, payload)
+        if not self._transport.is_closing():
+            with contextlib.suppress(ClosedError):
+                self._write(opcode, payload)
+
+    def _tell_why(self, reason: Reason) -> None:
+        text = reason.text.encode(errors="backslashreplace")[:LONGEST_REASON].decode(errors="ignore").encode()
+        self._control(frames.CLOSE, reason.code.to_bytes(2, "big") + text)
 
     def pause_writing(self) -> None:
         """The transport has enough to do."""
@@ -139,7 +150,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to what comes goes."""
         ear, self._direct = self._ear, False
-        if self._left and ear is not None and not self._filled:
+        if self._left and not self._mask and ear is not None and not self._filled:
             space = ear.space(self._left)
             self._direct = space is not None
             if space is not None:
@@ -148,33 +159,59 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much has come."""
+        self._begin_turn()
         if not self._direct:
             self._filled += nbytes
             full = nbytes == self._most
             self._tell()
-            self._most = _READ_HEAD if self._left else _READ if full else self._most
+            self._most = _READ_HEAD if self._left and not self._mask else _READ if full else self._most
         elif self._ear is not None:
             self._left -= nbytes
             self._ear.filled(nbytes)
+            self._rest()
+
+    def _begin_turn(self) -> None:
+        """Others run after a slice of time: uvloop reads again and again in a turn as long as much is there."""
+        if self._late is None:
+            loop = asyncio.get_running_loop()
+            self._late = loop.time() + SLICE
+            loop.call_soon(self._turned)
+
+    def _turned(self) -> None:
+        self._late = None
+        if self._behind:
+            self._behind = False
+            self._tell()
+
+    def _has_to_rest(self) -> bool:
+        if self._late is not None and asyncio.get_running_loop().time() > self._late:
+            self._behind = True
+        return self._behind
+
+    def _rest(self) -> None:
+        """Read more in this turn, or in the next, or when somebody listens: what nobody does stays with who sends."""
+        self._read(self._ended is None and self._is_heard and not self._has_to_rest())
 
     def _tell(self) -> None:
         """Tell whoever listens of the frames that are there, and in the end that no more will come."""
+        self._begin_turn()
         try:
             self._take()
         except frames.FrameError as error:
+            self._tell_why(Reason(VIOLATION, str(error)))
             self._end(Reason(VIOLATION, str(error)))
-        if self._ended is not None and self._ear is not None:
+            self._deaf = True
+        if self._ended is not None and self._ear is not None and not self._behind:
             ear, self._ear = self._ear, None
             ear.lost(self._closed or self._ended)
-        self._read(self._is_heard and not self._behind)
+        self._rest()
 
     @property
     def _is_heard(self) -> bool:
         """Whether somebody listens, if only for the end."""
-        return self._ended is None and (self._ear is not None or self._closed is not None)
+        return not self._deaf and (self._ear is not None or self._closed is not None)
 
     def _read(self, wanted: bool) -> None:
-        """What nobody listens to stays with who sends it."""
         if wanted is not self._reading and not self._transport.is_closing():
             self._reading = wanted
             if wanted:
@@ -184,14 +221,9 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _take(self) -> None:
         at = 0
-        clock = asyncio.get_running_loop().time
-        late = clock() + SLICE
-        self._behind = False
-        while self._is_heard and (end := self._told(at)) is not None:
+        while self._is_heard and not self._behind and (end := self._told(at)) is not None:
             at = end
-            if clock() > late:
-                self._behind = True
-                asyncio.get_running_loop().call_soon(self._tell)
+            if self._has_to_rest():
                 break
         if at:
             left = self._filled - at
@@ -201,11 +233,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     def _told(self, at: int) -> int | None:
         """Tell of the frame at that place, or of what is there of one. Where that ends; None if too little is there."""
         if self._left:
-            end = min(at + self._left, self._filled)
-            self._left -= end - at
-            if end > at:
-                self._message(self._memory[at:end])
-            return end if end > at else None
+            return self._told_in_part(at, min(at + self._left, self._filled))
         head = frames.head_at(self._memory, at, self._filled, self._longest, not self._dialled)
         if head is None:
             return None
@@ -214,14 +242,26 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._came(head, frames.masked(payload, head.mask) if head.mask else payload)
             return head.end
         if self._in_parts(head):
-            self._left = head.end - head.start
+            self._left, self._mask = head.end - head.start, head.mask
             return head.start
         return None
 
+    def _told_in_part(self, at: int, end: int) -> int | None:
+        if end == at:
+            return None
+        self._left -= end - at
+        part: Frame = self._memory[at:end]
+        if self._mask:
+            part = frames.masked(part, self._mask)
+            turn = (end - at) % 4
+            self._mask = self._mask[turn:] + self._mask[:turn]
+        self._message(part)
+        return end
+
     def _in_parts(self, head: Head) -> bool:
         """Whether what has come of a frame that is not whole can be told of."""
-        plain = head.opcode == frames.BINARY and head.final and not head.mask and self._parts is None
-        return plain and self._ear is not None and self._ear.raw
+        plain = head.opcode == frames.BINARY and head.final and self._parts is None
+        return plain and self._ear is not None and head.end - head.start <= self._ear.raw
 
     def _came(self, head: Head, payload: Frame) -> None:
         if head.opcode == frames.BINARY and head.final and self._parts is None:
@@ -254,9 +294,11 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     def _close_came(self, payload: bytes) -> None:
         code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NORMAL
         text = payload[2:].decode(errors="replace")
-        self._end(Reason(code if code in (NORMAL, *range(VIOLATION, 5000)) else LOST, text))
+        known = code in (NORMAL, *range(VIOLATION, 5000))
+        self._end(Reason(code if known else LOST, text))
+        self._deaf = True
         if self._closed is None:
-            self._control(frames.CLOSE, payload[:2])
+            self._tell_why(Reason(code if known else NORMAL))
 
     def eof_received(self) -> None:
         """No more comes: the transport closes itself."""
@@ -282,9 +324,9 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._closed = reason
         self._wake()
         ear, self._ear = self._ear, None
-        if ear is not None:
-            ear.lost(reason)
         try:
+            if ear is not None:
+                ear.lost(reason)
             if self._ended is None and reason.code not in (LOST, SILENT):
                 await self._say(reason)
         finally:
@@ -293,8 +335,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     async def _say(self, reason: Reason) -> None:
         """The other end knows, and says so, if it does so soon."""
-        text = reason.text.encode(errors="backslashreplace")[:LONGEST_REASON].decode(errors="ignore").encode()
-        self._control(frames.CLOSE, reason.code.to_bytes(2, "big") + text)
+        self._tell_why(reason)
         self._tell()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
