@@ -188,6 +188,7 @@ async def test_a_message_that_somebody_between_has_cut_arrives_whole(parts, cuts
 WRONG = {
     "that is masked": packed(frames.BINARY, b"x", mask=True),
     "all messages are binary": packed(frames.TEXT, b"x", mask=False),
+    "a text came": packed(frames.TEXT, b"x", mask=False, final=False) + packed(frames.CONTINUATION, b"y", mask=False),
     "a part of a message came where none can be": packed(frames.CONTINUATION, b"x", mask=False),
     "none can be": packed(frames.BINARY, b"x", mask=False, final=False) + packed(frames.BINARY, b"x", mask=False),
     "or in parts": packed(frames.PING, b"x", mask=False, final=False),

@@ -10,20 +10,14 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import numpy as np
-
 from aioflow.net import websocket_frames as frames
 from aioflow.net.channel import DONE, LONGEST_REASON, LOST, NORMAL, SILENT, VIOLATION, ClosedError, Ear, Reason
 from aioflow.net.framing import Frame
 from aioflow.net.limits import SLICE
-from aioflow.net.websocket_frames import Head
+from aioflow.net.websocket_arrivals import Arrivals
 
 CLOSING: Final = 0.5
 """Seconds that the other end has to take what was sent and to close, too."""
-_READ: Final = 1 << 18
-"""Bytes that are read at a time, at most: they should still be in the processor's cache when they are copied on."""
-_READ_HEAD: Final = 1 << 12
-"""So many of a frame whose other bytes go straight to where they belong."""
 _JOINED: Final = 1 << 13
 """A payload of no more bytes is joined with its head: to copy it takes less than another call of the system."""
 
@@ -44,26 +38,16 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         """
         self._transport: Final = transport
         self._before: Final = transport.get_protocol()
-        self._longest: Final = longest
+        self._arrivals: Final = Arrivals(longest, masked=not dialled)
         self._dialled: Final = dialled
         self._release: Final = release
         self._ear: Ear | None = None
-        self._memory: Final = np.empty(longest + frames.LONGEST_HEAD, np.uint8).data
-        self._filled = 0
-        self._left = 0
-        """Bytes of a frame that is told of in parts that have not come."""
-        self._mask = b""
-        """What they are masked with."""
-        self._most = _READ
-        """Bytes that are read at a time; few as long as the most goes straight to where it belongs."""
         self._direct = False
         """Whether what comes goes straight to where it belongs."""
         self._late: float | None = None
         """When others should run; None if nothing has come since they did."""
         self._behind = False
         """Whether they run before more is read."""
-        self._parts: bytearray | None = None
-        """What has come of a message that comes in parts, as somebody between may cut it."""
         self._reading = True
         self._room: asyncio.Future[None] | None = None
         self._full = False
@@ -149,24 +133,19 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to what comes goes."""
-        ear, self._direct = self._ear, False
-        if self._left and not self._mask and ear is not None and not self._filled:
-            space = ear.space(self._left)
-            self._direct = space is not None
-            if space is not None:
-                return space
-        return self._memory[self._filled : self._filled + self._most]
+        wants = self._arrivals.wants
+        space = self._ear.space(wants) if wants and self._ear is not None else None
+        self._direct = space is not None
+        return self._arrivals.room() if space is None else space
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much has come."""
         self._begin_turn()
         if not self._direct:
-            self._filled += nbytes
-            full = nbytes == self._most
+            self._arrivals.add(nbytes)
             self._tell()
-            self._most = _READ_HEAD if self._left and not self._mask else _READ if full else self._most
         elif self._ear is not None:
-            self._left -= nbytes
+            self._arrivals.add_elsewhere(nbytes)
             self._ear.filled(nbytes)
             self._rest()
 
@@ -183,14 +162,14 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._behind = False
             self._tell()
 
-    def _has_to_rest(self) -> bool:
-        if self._late is not None and asyncio.get_running_loop().time() > self._late:
-            self._behind = True
-        return self._behind
+    @property
+    def _is_late(self) -> bool:
+        return self._late is not None and asyncio.get_running_loop().time() > self._late
 
     def _rest(self) -> None:
         """Read more in this turn, or in the next, or when somebody listens: what nobody does stays with who sends."""
-        self._read(self._ended is None and self._is_heard and not self._has_to_rest())
+        self._behind = self._behind or self._is_late
+        self._read(self._ended is None and self._is_heard and not self._behind)
 
     def _tell(self) -> None:
         """Tell whoever listens of the frames that are there, and in the end that no more will come."""
@@ -220,76 +199,27 @@ class WebSocketChannel(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _take(self) -> None:
-        at = 0
-        while self._is_heard and not self._behind and (end := self._told(at)) is not None:
-            at = end
-            if self._has_to_rest():
+        while self._is_heard and not self._behind:
+            found = self._arrivals.take(0 if self._ear is None else self._ear.raw)
+            if found is None:
                 break
-        if at:
-            left = self._filled - at
-            self._memory[:left] = self._memory[at : self._filled]
-            self._filled = left
+            self._came(*found)
+            self._behind = self._behind or self._is_late
 
-    def _told(self, at: int) -> int | None:
-        """Tell of the frame at that place, or of what is there of one. Where that ends; None if too little is there."""
-        if self._left:
-            return self._told_in_part(at, min(at + self._left, self._filled))
-        head = frames.head_at(self._memory, at, self._filled, self._longest, not self._dialled)
-        if head is None:
-            return None
-        if head.end <= self._filled:
-            payload: Frame = self._memory[head.start : head.end]
-            self._came(head, frames.masked(payload, head.mask) if head.mask else payload)
-            return head.end
-        if self._in_parts(head):
-            self._left, self._mask = head.end - head.start, head.mask
-            return head.start
-        return None
-
-    def _told_in_part(self, at: int, end: int) -> int | None:
-        if end == at:
-            return None
-        self._left -= end - at
-        part: Frame = self._memory[at:end]
-        if self._mask:
-            part = frames.masked(part, self._mask)
-            turn = (end - at) % 4
-            self._mask = self._mask[turn:] + self._mask[:turn]
-        self._message(part)
-        return end
-
-    def _in_parts(self, head: Head) -> bool:
-        """Whether what has come of a frame that is not whole can be told of."""
-        plain = head.opcode == frames.BINARY and head.final and self._parts is None
-        return plain and self._ear is not None and head.end - head.start <= self._ear.raw
-
-    def _came(self, head: Head, payload: Frame) -> None:
-        if head.opcode == frames.BINARY and head.final and self._parts is None:
+    def _came(self, opcode: int, payload: Frame) -> None:
+        if opcode == frames.BINARY:
             self._message(payload)
-        elif head.opcode in (frames.BINARY, frames.CONTINUATION):
-            self._part(head, payload)
-        elif head.opcode == frames.CLOSE:
+        elif opcode == frames.CLOSE:
             self._close_came(bytes(payload))
-        elif head.opcode == frames.PING:
+        elif opcode == frames.PING:
             if not self._full:
                 self._control(frames.PONG, bytes(payload))
-        elif head.opcode == frames.TEXT:
+        elif opcode == frames.TEXT:
             raise frames.FrameError("a text came, and all messages are binary")
 
     def _message(self, message: Frame) -> None:
         if self._closed is None and self._ear is not None:
             self._ear.hear(message)
-
-    def _part(self, head: Head, payload: Frame) -> None:
-        if (self._parts is None) is (head.opcode == frames.CONTINUATION):
-            raise frames.FrameError("a part of a message came where none can be")
-        parts = self._parts = bytearray() if self._parts is None else self._parts
-        parts += payload
-        if len(parts) > self._longest:
-            raise frames.FrameError(f"a message of {len(parts)} bytes came in parts, {self._longest} are the most")
-        if head.final:
-            self._parts = None
-            self._message(memoryview(parts))
 
     def _close_came(self, payload: bytes) -> None:
         code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NORMAL
