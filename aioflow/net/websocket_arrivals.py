@@ -65,26 +65,23 @@ class Arrivals:
     def take(self, raw: int) -> tuple[int, Frame] | None:
         """The opcode and the payload of the next frame, if it is there.
 
-        A message that came in several frames is taken when it is whole. A frame of up to `raw` bytes is taken as it
-        comes, part by part. FrameError if a frame came that may not.
+        What came in several frames is BINARY with the last of them, CONTINUATION and empty with those before. A frame
+        of up to `raw` bytes is taken as it comes, part by part. FrameError if a frame came that may not.
         """
-        while True:
-            if self.left:
-                return self._take_part()
-            head = frames.head_at(self._memory, self._at, self._filled, self._longest, self._masked)
-            if head is None:
-                return None
-            if head.end <= self._filled:
-                self._at = head.end
-                payload: Frame = self._memory[head.start : head.end]
-                whole = self._whole(head, frames.masked(payload, head.mask) if head.mask else payload)
-                if whole is not None:
-                    return head.opcode or frames.BINARY, whole
-            elif head.opcode == frames.BINARY and head.final and self._parts is None and head.end - head.start <= raw:
-                self._at, self.left, self._mask = head.start, head.end - head.start, head.mask
-                self._most = _READ if head.mask else _READ_HEAD
-            else:
-                return None
+        if self.left:
+            return self._take_part()
+        head = frames.head_at(self._memory, self._at, self._filled, self._longest, self._masked)
+        if head is None:
+            return None
+        if head.end <= self._filled:
+            self._at = head.end
+            payload: Frame = self._memory[head.start : head.end]
+            return self._whole(head, frames.masked(payload, head.mask) if head.mask else payload)
+        if head.opcode == frames.BINARY and head.final and self._parts is None and head.end - head.start <= raw:
+            self._at, self.left, self._mask = head.start, head.end - head.start, head.mask
+            self._most = _READ if head.mask else _READ_HEAD
+            return self._take_part()
+        return None
 
     def _take_part(self) -> tuple[int, Frame] | None:
         """What is there of a frame that is taken in parts."""
@@ -99,11 +96,11 @@ class Arrivals:
             self._mask = self._mask[turn:] + self._mask[:turn] if self.left else b""
         return frames.BINARY, part
 
-    def _whole(self, head: Head, payload: Frame) -> Frame | None:
-        """A payload, or the message whose last part it is; None if that is not whole."""
+    def _whole(self, head: Head, payload: Frame) -> tuple[int, Frame]:
+        """A frame, or the message whose last part it is."""
         alone = head.opcode == frames.BINARY and head.final and self._parts is None
         if alone or head.opcode not in (frames.BINARY, frames.CONTINUATION):
-            return payload
+            return head.opcode, payload
         if (self._parts is None) is (head.opcode == frames.CONTINUATION):
             raise FrameError("a part of a message came where none can be")
         parts = self._parts = bytearray() if self._parts is None else self._parts
@@ -111,9 +108,9 @@ class Arrivals:
         if len(parts) > self._longest:
             raise FrameError(f"a message of {len(parts)} bytes came in parts, {self._longest} are the most")
         if not head.final:
-            return None
+            return frames.CONTINUATION, b""
         self._parts = None
-        return memoryview(parts)
+        return frames.BINARY, memoryview(parts)
 
 
 __all__ = ["Arrivals"]
