@@ -354,3 +354,20 @@ async def test_nothing_is_sent_once_the_transport_closes():
     transport.closing = False
     transport.abort()
     await channel.close()
+
+
+async def test_a_wait_that_is_cancelled_as_its_frame_comes_breaks_nothing():
+    transport = Transport()
+    channel = on(transport, dialled=True)
+    waiting = asyncio.create_task(receive(channel))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    transport.comes(packed(frames.BINARY, b"lost", mask=False))
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    waiting = asyncio.create_task(receive(channel))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    transport.comes(packed(frames.BINARY, b"next", mask=False))
+    assert await waiting == b"next"
