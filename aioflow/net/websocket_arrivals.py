@@ -15,11 +15,7 @@ _READ_HEAD: Final = 1 << 12
 
 
 class Arrivals:
-    """Add to it what was read, and take the frames. What was taken is there until more is added.
-
-    Attributes:
-        left: bytes that have not come of a frame that is taken in parts.
-    """
+    """Add to it what was read, and take the frames. What was taken is there until `room` is asked for again."""
 
     def __init__(self, longest: int, masked: bool) -> None:
         """Nothing yet.
@@ -28,7 +24,8 @@ class Arrivals:
             longest: bytes that a frame may have.
             masked: whether the other end has to mask what it sends.
         """
-        self.left = 0
+        self._left = 0
+        """Bytes that have not come of a frame that is taken in parts."""
         self._longest: Final = longest
         self._masked: Final = masked
         self._memory: Final = np.empty(longest + frames.LONGEST_HEAD, np.uint8).data
@@ -56,11 +53,11 @@ class Arrivals:
     @property
     def wants(self) -> int:
         """So many bytes that come next are all of one frame, to be read elsewhere and counted by `add_elsewhere`."""
-        return 0 if self._mask or self._at < self._filled else self.left
+        return 0 if self._mask or self._at < self._filled else self._left
 
     def add_elsewhere(self, nbytes: int) -> None:
         """So many of them were."""
-        self.left -= nbytes
+        self._left -= nbytes
 
     def take(self, raw: int) -> tuple[int, Frame] | None:
         """The opcode and the payload of the next frame, if it is there.
@@ -68,7 +65,7 @@ class Arrivals:
         What came in several frames is BINARY with the last of them, CONTINUATION and empty with those before. A frame
         of up to `raw` bytes is taken as it comes, part by part. FrameError if a frame came that may not.
         """
-        if self.left:
+        if self._left:
             return self._take_part()
         head = frames.head_at(self._memory, self._at, self._filled, self._longest, self._masked)
         if head is None:
@@ -78,22 +75,22 @@ class Arrivals:
             payload: Frame = self._memory[head.start : head.end]
             return self._whole(head, frames.masked(payload, head.mask) if head.mask else payload)
         if head.opcode == frames.BINARY and head.final and self._parts is None and head.end - head.start <= raw:
-            self._at, self.left, self._mask = head.start, head.end - head.start, head.mask
+            self._at, self._left, self._mask = head.start, head.end - head.start, head.mask
             self._most = _READ if head.mask else _READ_HEAD
             return self._take_part()
         return None
 
     def _take_part(self) -> tuple[int, Frame] | None:
         """What is there of a frame that is taken in parts."""
-        start, self._at = self._at, min(self._at + self.left, self._filled)
+        start, self._at = self._at, min(self._at + self._left, self._filled)
         nbytes = self._at - start
         if not nbytes:
             return None
-        self.left -= nbytes
+        self._left -= nbytes
         part: Frame = self._memory[start : self._at]
         if self._mask:
             part, turn = frames.masked(part, self._mask), nbytes % 4
-            self._mask = self._mask[turn:] + self._mask[:turn] if self.left else b""
+            self._mask = self._mask[turn:] + self._mask[:turn] if self._left else b""
         return frames.BINARY, part
 
     def _whole(self, head: Head, payload: Frame) -> tuple[int, Frame]:

@@ -2,7 +2,7 @@
 
 From then on the transport is this channel's: what comes goes from the socket into one buffer, and from there to whoever
 listens, in the same turn of the loop; the bytes of a large value go straight to where they belong. By way of a queue,
-and of a task that reads it, a small message takes twice as long, and a large one is copied three times.
+and of a task that reads it, a small message takes half as long again, and a large one is copied three times.
 """
 
 import asyncio
