@@ -73,9 +73,10 @@ def head_at(data: memoryview, at: int, end: int, most: int, masked: bool) -> Hea
         raise FrameError(f"a frame of {nbytes} bytes came, {most} are the most")
     if not masked:
         return Head(opcode, final, start, start + nbytes, b"")
-    return (
-        Head(opcode, final, start + 4, start + 4 + nbytes, bytes(data[start : start + 4])) if end >= start + 4 else None
-    )
+    start += 4
+    if end < start:
+        return None
+    return Head(opcode, final, start, start + nbytes, bytes(data[start - 4 : start]))
 
 
 def masked(data: Frame, mask: bytes) -> Frame:
