@@ -10,7 +10,7 @@ from net_samples import VALUES, X, plain, tensor_list
 
 from aioflow import errors
 from aioflow.net import payload
-from aioflow.net.arriving import incoming
+from aioflow.net.arriving import Budget, incoming
 from aioflow.net.payload import describe
 from aioflow.tensor_list import TensorList
 
@@ -22,7 +22,7 @@ def sent(value):
 
 
 def received(descriptor, data):
-    coming = incoming(descriptor)
+    coming = incoming(descriptor, Budget(1 << 20))
     assert coming.nbytes == len(data)
     coming.allocate()[:] = data
     return coming.value()
@@ -110,7 +110,7 @@ def test_a_list_that_is_nested_too_deep_is_not_sent():
 )
 def test_descriptors_that_make_no_sense_are_refused(descriptor, text):
     with pytest.raises(ValueError, match=text):
-        incoming(descriptor)
+        incoming(descriptor, Budget(1 << 20))
 
 
 def a_list(structure, data=b""):
@@ -132,7 +132,8 @@ BYTE = ["array", "int8", [1], 1]
         (*a_list([1, [[0, 1]]]), "no run of a list"),
         (*a_list([1, [[0, 0, BYTE]]]), "no run of a list"),
         (*a_list([1, [[1, 1, BYTE]]], b"x"), "a list of 1 cannot have 1 tensors from 1 on"),
-        (*a_list([1 << 40, [[0, 1 << 30, ["cleared"]]]]), "cannot have 1073741824 tensors"),
+        (*a_list([1 << 40, []]), "no structure of a list"),
+        (*a_list([1 << 20, [[0, 1 << 30, ["cleared"]]]]), "cannot have 1073741824 tensors"),
         (*a_list([2, [[0, 2, BYTE]]], b"x"), "2 tensors of a list are rows of one array"),
         (*a_list([1, [[0, 1, BYTE]]]), "more than its 0 bytes"),
         (*a_list([1, [[0, 1, ["list", 1, 0]]]], b"\xc1"), "no msgpack"),
@@ -141,7 +142,7 @@ BYTE = ["array", "int8", [1], 1]
     ],
 )
 def test_bytes_that_make_no_sense_are_refused(descriptor, data, text):
-    coming = incoming(descriptor)
+    coming = incoming(descriptor, Budget(1 << 20))
     coming.allocate()[:] = data
     with pytest.raises(ValueError, match=text):
         coming.value()
@@ -149,4 +150,4 @@ def test_bytes_that_make_no_sense_are_refused(descriptor, data, text):
 
 def test_an_array_that_cannot_be_is_refused_with_a_value_error():
     with pytest.raises(ValueError, match="array"):
-        incoming(["array", "float32", [0, 1 << 62, 1 << 62], 0]).allocate()
+        incoming(["array", "float32", [0, 1 << 62, 1 << 62], 0], Budget(0)).allocate()

@@ -1,26 +1,58 @@
 """Values on their way in, announced by the descriptors of `payload`.
 
-Nothing is believed of a descriptor: what does not fit raises ValueError, before anything is allocated.
+Nothing is believed of a descriptor: what does not fit raises ValueError, before anything is allocated. Bytes are not
+all that a value takes: a tensor of no elements has none of them, and is an object all the same. So each message has
+one `Budget` of memory, from which its values take before they make an object of each element.
 """
 
 import abc
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
-import msgpack
 import numpy as np
 
 from aioflow import dtypes
 from aioflow.dtypes import DType
+from aioflow.graphdef import unpack
 from aioflow.kernels.control_flow import DEAD
 from aioflow.net.buffers import BUFFERS
 from aioflow.net.payload import ALIGNED, DEEPEST, LENGTH, MOST_ELEMENTS
 from aioflow.plain import brief
-from aioflow.tensor_list import TensorList
+from aioflow.tensor_list import CLEARED, UNWRITTEN, TensorList
 from aioflow.values import AnyArray
 
+_OF_SLOT: Final = 8
+"""Bytes of memory that a slot of a list takes."""
+_OF_ELEMENT: Final = 256
+"""Bytes of memory that a tensor takes besides its elements, roughly."""
+_FREE: Final = _OF_SLOT * MOST_ELEMENTS
+"""Bytes of memory that the elements of any message may take: enough for a list of which nothing is written."""
 _RAW: Final = {dtype.name: dtype for dtype in dtypes.ALL if not dtype.np.hasobject}
+
+
+class Budget:
+    """The memory that the values of one message may take for their elements, besides the bytes of these.
+
+    It is proportional to the bytes of the message, so that a short message cannot take much of it.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, nbytes: int) -> None:
+        self._left = _FREE
+        self.grow(nbytes)
+
+    def grow(self, nbytes: int) -> None:
+        """The message has so many more bytes."""
+        self._left += nbytes * _OF_ELEMENT
+
+    def take(self, slots: int, elements: int) -> None:
+        """Memory for so many slots of lists and so many elements. ValueError if too little is left."""
+        self._left -= slots * _OF_SLOT + elements * _OF_ELEMENT
+        if self._left < 0:
+            raise ValueError("the message has more elements than its bytes allow")
 
 
 class Incoming(abc.ABC):
@@ -158,36 +190,38 @@ class _ListIn(_BytesIn):
     up with zeros to a multiple of 64. The elements are views of the one buffer.
     """
 
-    __slots__ = ("_depth", "_structure")
+    __slots__ = ("_budget", "_depth", "_structure")
     is_bytes = False
 
-    def __init__(self, structure: Any, data: Any, depth: int = 0) -> None:
+    def __init__(self, structure: Any, data: Any, budget: Budget, depth: int) -> None:
         self._structure: Final = _count_of(structure)
+        self._budget: Final = budget
         self._depth: Final = depth
         super().__init__(self._structure + _count_of(data))
 
     def value(self) -> Any:
         structure, data = self._data[: self._structure], self._data[self._structure :]
         length, runs = _structure_of(structure)
-        items: dict[int, Any] = {}
-        cleared: list[int] = []
-        at = behind = 0
+        items: list[Any] = []
+        at = 0
         for first, count, descriptor in runs:
-            if len(items) + len(cleared) + count > MOST_ELEMENTS or first + count > length or first < behind:
+            gap = first - len(items)
+            if gap < 0 or first + count > length:
                 raise ValueError(f"a list of {length} cannot have {count} tensors from {first} on")
-            behind = first + count
-            slots = range(first, behind)
-            if descriptor == ["cleared"]:
-                cleared += slots
+            is_cleared = descriptor == ["cleared"]
+            self._budget.take(gap + count, 0 if is_cleared else count)
+            items.extend(itertools.repeat(UNWRITTEN, gap))
+            if is_cleared:
+                items.extend(itertools.repeat(CLEARED, count))
                 continue
-            incoming = _incoming(descriptor, self._depth + 1)
+            incoming = _incoming(descriptor, self._budget, self._depth + 1)
             end = at + incoming.nbytes
             if end > len(data):
                 raise ValueError(f"the elements of a list are more than its {len(data)} bytes")
             incoming.place(data[at:end])
             at = end + -end % ALIGNED
-            items |= zip(slots, _rows(incoming.value(), count), strict=True)
-        return TensorList(length).write_all(items | dict.fromkeys(cleared, 0)).clear(cleared)
+            items += _rows(incoming.value(), count)
+        return TensorList.of(items).grow(length)
 
 
 def _rows(value: Any, count: int) -> Sequence[Any]:
@@ -201,11 +235,11 @@ def _rows(value: Any, count: int) -> Sequence[Any]:
 def _structure_of(data: AnyArray) -> tuple[int, list[Any]]:
     """The length of a list, and its runs."""
     try:
-        found = msgpack.unpackb(data.tobytes(), max_ext_len=0)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise ValueError(f"the structure of a list is no msgpack: {error or type(error).__name__}") from None
+        found = unpack(data.data)
+    except ValueError as error:
+        raise ValueError(f"the structure of a list is no msgpack: {error}") from None
     match found:
-        case [int(length), list(runs)] if 0 <= length < 1 << 63:
+        case [int(length), list(runs)] if 0 <= length <= MOST_ELEMENTS:
             for run in runs:
                 match run:
                     case [int(first), int(count), list()] if first >= 0 and count >= 1:
@@ -234,12 +268,12 @@ _KINDS: Final[dict[str, tuple[int, Callable[..., Incoming]]]] = {
 }  # fmt: skip
 
 
-def incoming(descriptor: Any) -> Incoming:
-    """What a descriptor announces. ValueError if it is none."""
-    return _incoming(descriptor, 0)
+def incoming(descriptor: Any, budget: Budget) -> Incoming:
+    """The value that a descriptor announces, in a message with this budget. ValueError if it is none."""
+    return _incoming(descriptor, budget, 0)
 
 
-def _incoming(descriptor: Any, depth: int) -> Incoming:
+def _incoming(descriptor: Any, budget: Budget, depth: int) -> Incoming:
     if type(descriptor) is not list or not descriptor or type(descriptor[0]) is not str:
         raise ValueError(f"{brief(descriptor)} describes no value")
     kind, *rest = descriptor
@@ -249,8 +283,8 @@ def _incoming(descriptor: Any, depth: int) -> Incoming:
     if kind == "list":
         if depth >= DEEPEST:
             raise ValueError(f"lists are nested more than {DEEPEST} deep")
-        rest.append(depth)
+        rest += [budget, depth]
     return make(*rest)
 
 
-__all__ = ["Incoming", "incoming"]
+__all__ = ["Budget", "Incoming", "incoming"]

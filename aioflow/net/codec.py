@@ -19,8 +19,9 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgpack
 
+from aioflow.graphdef import unpack
 from aioflow.net import master_verbs, worker_verbs  # noqa: F401 - all messages are known
-from aioflow.net.arriving import Incoming, incoming
+from aioflow.net.arriving import Budget, Incoming, incoming
 from aioflow.net.kinds import VERBS, Integer, Message, Real, Record, Simple, Text
 from aioflow.net.limits import Limits
 from aioflow.plain import brief
@@ -150,10 +151,12 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     record = VERBS.get(header.verb)
     if record is None:
         raise ValueError(f"there is no message {brief(header.verb)} in this version of the protocol")
-    values = tuple([incoming(descriptor) for descriptor in header.values])
-    nbytes = sum([value.nbytes for value in values])
-    _check_sizes(header, values, nbytes, limits)
     inline = memoryview(frame)[_LENGTH.size + _LENGTH.unpack_from(frame)[0] :]
+    budget = Budget(len(frame) - len(inline))
+    values = tuple([incoming(descriptor, budget) for descriptor in header.values])
+    nbytes = sum([value.nbytes for value in values])
+    budget.grow(nbytes)
+    _check_sizes(header, values, nbytes, limits)
     if len(inline) + header.follows > nbytes and header.verb != "Part":
         raise ValueError(f"{len(inline) + header.follows} bytes are more than the {nbytes} of the values")
     return Announcement(record, header, values, nbytes, inline)
@@ -189,11 +192,10 @@ def _unpack(frame: bytes | memoryview, limits: Limits) -> Any:
     (length,) = _LENGTH.unpack_from(frame)
     if length > limits.header or length > len(frame) - _LENGTH.size:
         raise ValueError(f"a header of {length} bytes is cut off, or longer than {limits.header}")
-    data = memoryview(frame)[_LENGTH.size : _LENGTH.size + length]
     try:
-        return msgpack.unpackb(data, strict_map_key=True, max_ext_len=0)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise ValueError(f"the header is no msgpack: {error or type(error).__name__}") from None
+        return unpack(memoryview(frame)[_LENGTH.size : _LENGTH.size + length])
+    except ValueError as error:
+        raise ValueError(f"the header is no msgpack: {error}") from None
 
 
 __all__ = ["TRACE", "Announcement", "Envelope", "Header", "ProtocolError", "announcement", "fields_of", "head_of"]

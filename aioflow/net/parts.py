@@ -9,6 +9,7 @@ import msgpack
 from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.flowdef import flow_from_plain, flow_to_plain
+from aioflow.graphdef import unpack
 from aioflow.net.graphs import MOST
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.worker_verbs import RegisterGraph
@@ -108,7 +109,7 @@ def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
     if len(message.graph) > MOST:
         raise ValueError(f"malformed graph: {len(message.graph)} bytes are more than {MOST}")
     try:
-        data = msgpack.unpackb(message.graph, strict_map_key=True)
+        data = unpack(message.graph)
         arrays = _arrays(message.constants)
         parts = [_part(fields, arrays) for fields in data["parts"]]
         counted = list(data["counted"])
@@ -116,8 +117,8 @@ def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
         raise ValueError(f"malformed graph: {error} is missing") from None
     except StopIteration:
         raise ValueError("malformed graph: there are fewer arrays than it says") from None
-    except (msgpack.exceptions.UnpackException, TypeError) as error:
-        raise ValueError(f"malformed graph: {str(error) or type(error).__name__}") from None
+    except TypeError as error:
+        raise ValueError(f"malformed graph: {error}") from None
     if not all(isinstance(name, str) for name in counted):
         raise ValueError("malformed graph: names of operations are text")
     _check_numbers("fetches", [index for part in parts for index in part.fetches])

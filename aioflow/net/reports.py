@@ -9,6 +9,7 @@ import msgpack
 from aioflow.compression import Saving
 from aioflow.devices.memory import Holder, MemoryUse
 from aioflow.explain import Caller, Report, Wait, explain
+from aioflow.graphdef import unpack
 from aioflow.kernels.compression import savings_of
 from aioflow.local import Local
 from aioflow.placement import Placed, Placement
@@ -133,8 +134,8 @@ def _row(thing: Any) -> list[Any]:
 
 def _unpacked(data: bytes, make: Callable[[Any], T]) -> T:
     try:
-        return make(msgpack.unpackb(data))
-    except (msgpack.exceptions.UnpackException, ValueError, TypeError, AttributeError, LookupError) as error:
+        return make(unpack(data))
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"malformed report: {type(error).__name__}: {error}") from error
 
 

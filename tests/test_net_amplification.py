@@ -1,0 +1,131 @@
+"""A message takes memory in proportion to its bytes, whatever it says that it holds."""
+
+import struct
+import tracemalloc
+
+import msgpack
+import pytest
+
+from aioflow.graphdef import GraphDef, unpack
+from aioflow.net import parts
+from aioflow.net.arriving import _FREE as FREE
+from aioflow.net.assembler import Assembler
+from aioflow.net.codec import ProtocolError
+from aioflow.net.limits import STANDARD
+from aioflow.net.reports import unpack_placement
+from aioflow.net.worker_verbs import RegisterGraph
+
+MOST = 1 << 20
+NOTHING = ["array", "float32", [0], 0]
+
+
+class Everything:
+    """A receiver that wants each message."""
+
+    def admits(self, announced, key):
+        return True
+
+    def out_of_memory(self, announced, key):
+        raise AssertionError
+
+    def dropped(self, key):
+        raise AssertionError
+
+
+def frame(descriptors, data=b"", verb="PushTensors", fields=None):
+    fields = {"step": 3, "keys": ["k"] * len(descriptors), "values": list(range(len(descriptors)))} | (fields or {})
+    header = msgpack.packb({"verb": verb, "id": 9, "fields": fields, "values": descriptors})
+    return struct.pack("<I", len(header)) + header + data
+
+
+def a_list(structure, data=b""):
+    packed = msgpack.packb(structure)
+    return ["list", len(packed), len(data)], packed + data
+
+
+def lists_in_lists(deep, wide):
+    """Each list holds `wide` others, and the innermost ones as many slots as there may be."""
+    descriptor, data = a_list([MOST, [[0, MOST, ["cleared"]]]])
+    for _ in range(deep):
+        size = len(data) + -len(data) % 64
+        runs = [[place, 1, descriptor] for place in range(wide)]
+        descriptor, data = a_list([wide, runs], data.ljust(size, b"\0") * wide)
+    return frame([descriptor], data)
+
+
+def from_list(structure, data=b"", times=1):
+    descriptor, packed = a_list(structure, data)
+    return frame([descriptor] * times, packed * times)
+
+
+HOSTILE = {
+    "a run of a million empty tensors": from_list([MOST, [[0, MOST, ["array", "float32", [MOST, 0], 0]]]]),
+    "ten of them": from_list([MOST, [[0, MOST, ["array", "float32", [MOST, 0], 0]]]], times=10),
+    "a million cleared slots": from_list([MOST, [[0, MOST, ["cleared"]]]]),
+    "a hundred times a million cleared slots": from_list([MOST, [[0, MOST, ["cleared"]]]], times=100),
+    "a slot far out, a hundred times": from_list([MOST, [[MOST - 1, 1, NOTHING]]], times=100),
+    "runs of few slots": from_list([MOST, [[64 * n, 64, ["array", "int8", [64, 0], 0]] for n in range(500)]]),
+    "lists in lists": lists_in_lists(3, 10),
+    "lists in lists, deeper": lists_in_lists(6, 3),
+    "a structure of empty lists": from_list([MOST, [[]] * 15_000]),
+    "many empty arrays": frame([NOTHING] * 20_000),
+    "many empty strings": frame([["strings", [0, 1 << 40], 0]] * 5_000),
+    "a header of empty lists": frame([], fields={"keys": [[]] * 900_000}),
+    "a header of nested lists": frame([], fields={"keys": b""})[:4] + b"\xdd\x00\x0f\xff\xff" * 200_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_message_takes_memory_in_proportion_to_its_bytes(name):
+    data = HOSTILE[name]
+    kept = []
+
+    def read():
+        try:
+            kept.append(Assembler(STANDARD, Everything()).feed(data))
+        except ProtocolError as error:
+            kept.append(str(error))
+
+    assert peak(read) < 2 * FREE + 300 * len(data)
+    assert kept
+
+
+def peak(function):
+    """The most memory that a call takes, in bytes."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def refused(function, data):
+    with pytest.raises(ValueError):  # noqa: PT011 - each reader says it in its own words
+        function(data)
+
+
+READERS = {
+    "unpack": unpack,
+    "GraphDef": GraphDef.from_msgpack,
+    "placement": unpack_placement,
+    "RegisterGraph": lambda data: parts.parts_of(RegisterGraph("0" * 32, data, {})),
+}
+PACKED = {
+    "empty lists": msgpack.packb([[]] * 1_000_000),
+    "empty maps": msgpack.packb([{}] * 1_000_000),
+    "lists of one": msgpack.packb([[[[[[[[]]]]]]]] * 200_000),
+    "maps of one": msgpack.packb([{"": {}}] * 500_000),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", PACKED)
+def test_plain_data_takes_memory_in_proportion_to_its_bytes(reader, name):
+    data = PACKED[name]
+    assert peak(lambda: refused(READERS[reader], data)) < 60 * len(data)
+
+
+def test_plain_data_that_is_no_attack_is_read():
+    data = {"nodes": [{"name": str(n), "in": [[n, 0]], "attr": {"shape": {"tuple": []}}} for n in range(5_000)]}
+    assert unpack(msgpack.packb(data)) == data
