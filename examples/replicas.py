@@ -113,6 +113,7 @@ async def launch(options: argparse.Namespace) -> None:
     sizes = {"worker": options.workers} if options.mode == "allreduce" else {"ps": PS, "worker": options.workers}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cluster.json").write_text(json.dumps(free_addresses(sizes)))
+        (Path(folder) / "token").touch(0o600)
         (Path(folder) / "token").write_text(secrets.token_urlsafe(32))
         job = Job.of(folder, options.mode, options.epochs)
         told = [f"--{name}={value}" for name, value in vars(options).items() if name in ("mode", "epochs", "loop")]

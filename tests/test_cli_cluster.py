@@ -96,6 +96,7 @@ def test_a_worker_has_a_token_functions_and_files_and_is_stopped_over_the_wire(o
     (tmp_path / "helpers.py").write_text("def double(x):\n    return 2 * x\n")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a").write_text("text")
+    (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text(SECRET)
     options = ["--token-file", "token", "--py-funcs", "helpers", "--file-root", "data"]
     config = af.Config(token_file=tmp_path / "token")
@@ -140,6 +141,7 @@ def test_a_worker_that_cannot_be_says_why_and_ends_with_1(text, tmp_path, monkey
     monkeypatch.delenv("AIOFLOW_TOKEN", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "cluster.json").write_text(content)
+    (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text(SECRET)
     (tmp_path / "short").write_text("short")
     (tmp_path / "antigravity_of_ours.py").write_text("x = 1\n")

@@ -123,6 +123,7 @@ def test_functions_are_told_by_the_name_of_their_module():
 
 
 async def test_every_launch_has_a_token_of_its_own_unless_there_is_a_file(tmp_path):
+    (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text("one that the user has\n".replace(" ", "-"))
     tokens = []
     for config in (None, None, Config(token_file=tmp_path / "token")):

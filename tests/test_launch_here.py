@@ -65,6 +65,7 @@ async def test_a_task_that_is_killed_is_named_and_the_others_go_on():
 
 
 async def test_the_token_is_the_users_if_there_is_one(tmp_path):
+    (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text(SECRET)
     token = af.Config(token_file=tmp_path / "token")
     config = dataclasses.replace(token, file_roots=[str(tmp_path)])

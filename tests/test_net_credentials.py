@@ -5,6 +5,7 @@ import errno
 import os
 import pickle
 import stat
+import sys
 
 import pytest
 
@@ -18,6 +19,7 @@ SECRET = "correct-horse-battery"
 
 def test_a_token_is_read_from_a_file_or_from_the_environment(tmp_path):
     file = tmp_path / "token"
+    file.touch(0o600)
     file.write_text(f"{SECRET}\n")
     wanted = f"Bearer {SECRET}"
     assert load_token(file, {}).header() == wanted
@@ -32,10 +34,31 @@ def test_a_token_is_read_from_a_file_or_from_the_environment(tmp_path):
 )
 def test_what_is_no_token_is_refused_and_not_shown(tmp_path, secret):
     file = tmp_path / "token"
+    file.touch(0o600)
     file.write_text(secret)
     with pytest.raises(errors.InvalidArgumentError, match=f"{file}: a token has at least 16 printable") as caught:
         load_token(file, {})
     assert not secret or secret not in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o666])
+def test_a_token_file_of_ones_own_that_is_open_to_others_is_refused(tmp_path, mode):
+    file = tmp_path / "token"
+    file.write_text(SECRET)
+    file.chmod(mode)
+    with pytest.raises(errors.PermissionDeniedError, match=f"{file} is open to other users .mode {mode:04o}.: chmod 6"):
+        load_token(file, {})
+    file.chmod(0o600)
+    assert load_token(file, {}).header() == f"Bearer {SECRET}"
+
+
+def test_a_secret_that_belongs_to_another_user_is_read_whatever_its_mode(tmp_path, monkeypatch):
+    file = tmp_path / "token"
+    file.write_text(SECRET)
+    file.chmod(0o444)
+    monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    assert load_token(file, {}).header() == f"Bearer {SECRET}"
 
 
 def test_a_variable_that_holds_no_token_is_named():

@@ -29,6 +29,7 @@ def graph(monkeypatch):
 @pytest.fixture
 def token_file(tmp_path):
     path = tmp_path / "token"
+    path.touch(0o600)
     path.write_text(f"{SECRET}\n")
     return path
 
@@ -57,6 +58,7 @@ def spec(**jobs):
 
 async def test_who_shows_the_token_of_a_file_is_let_in_and_nobody_else(token_file, tmp_path, monkeypatch):
     other = tmp_path / "other"
+    other.touch(0o600)
     other.write_text("another-token-entirely")
     y = af.constant(2.0) * 3.0
     async with af.train.Server(ALONE, "worker", config=af.Config(token_file=token_file)) as server:

@@ -4,6 +4,7 @@ What is there is found by looking. The text file `checkpoint`, which TensorFlow'
 for a later process: it names those of what is there that may be deleted.
 """
 
+import contextlib
 import json
 import math
 import re
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from aioflow import errors
-from aioflow.checkpoint.manifest import INDEX, MANIFEST, read_manifest
+from aioflow.checkpoint.manifest import INDEX, MANIFEST, index, names_in_index, read_json, read_manifest
 from aioflow.checkpoint.place import located
 from aioflow.checkpoint.reading import Checkpoint
 from aioflow.checkpoint.retention import series
@@ -137,7 +138,7 @@ def sweep(
         for place, token in _left_over(storage, entry, draft):
             own = owner is not None and token is not None and token.startswith(owner)
             if token not in live and (own or (meant and _rests(storage, place, before))):
-                storage.remove(place)
+                _remove(storage, place)
 
 
 def _left_over(storage: Storage, entry: str, draft: re.Match[str] | None) -> Iterator[tuple[str, str | None]]:
@@ -162,6 +163,17 @@ def _left_over_beside(storage: Storage, folder: str) -> Iterator[tuple[str, str 
     for file, token in _strays(storage, folder):
         if _is_file(storage, f"{folder}/{file}"):
             yield f"{folder}/{file}", token
+
+
+def _remove(storage: Storage, place: str) -> None:
+    """Remove what was left over. The index of a save that was cut off goes first, if it names that."""
+    folder, _, file = place.rpartition("/")
+    if folder and _SHARD.fullmatch(file):
+        with contextlib.suppress(*_NOT_ONE):
+            if file in names_in_index(read_json(storage, f"{folder}/{INDEX}", folder)):
+                shards = read_manifest(storage, folder, folder).shards
+                storage.write(f"{folder}/{INDEX}", [memoryview(index(shards))])
+    storage.remove(place)
 
 
 def _rests(storage: Storage, place: str, before: float) -> bool:
@@ -223,7 +235,7 @@ def sweep_draft(storage: Storage, name: str, token: str) -> None:
     storage.remove(draft_name(name, token))
     for file, made_by in _strays(storage, name):
         if made_by == token:
-            storage.remove(f"{name}/{file}")
+            _remove(storage, f"{name}/{file}")
 
 
 def sweep_shards(storage: Storage, name: str, kept: Collection[str]) -> None:

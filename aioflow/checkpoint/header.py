@@ -61,11 +61,12 @@ def described(file: str, source: Source, number: int = 0, count: int = 1) -> Sha
 
 
 def matches(record: ShardRecord, source: Source) -> bool:
-    """Whether a file has the size, and a header of the tensors, that its record says. DataLossError if it has none."""
+    """Whether a file has the size that its record says, and to the byte the header of the tensors in it."""
     if source.size != record.size:
         return False
-    found = described(record.file, source)
-    return found.begin == record.begin and header_entries(found.entries) == header_entries(record.entries)
+    found = bytearray(record.begin)
+    source.read_into(0, memoryview(found))
+    return found == header(record.entries)
 
 
 def _entry(file: str, key: str, value: Any, begin: int) -> Entry:

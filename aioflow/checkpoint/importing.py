@@ -37,7 +37,7 @@ def import_safetensors(path: Path, files: Files = FILES) -> Checkpoint:
 
 def _checkpoint(given: str, storage: Storage, folder: str, names: list[str]) -> Checkpoint:
     shards = [_shard(storage, folder, name, number, len(names)) for number, name in enumerate(names)]
-    return Checkpoint(given, storage, folder, shards, {}, 0.0)
+    return Checkpoint(given, storage, folder, shards, {}, 0.0, has_manifest=False)
 
 
 def _shard(storage: Storage, folder: str, name: str, number: int, count: int) -> ShardRecord:

@@ -11,7 +11,7 @@ Shards are as `ShardRecord.to_json` gives them, the checksum is the CRC-32 of al
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,7 +56,7 @@ class Manifest:
             text = json.dumps(told, allow_nan=False, separators=(",", ":")).encode()[:-1]
         except (TypeError, ValueError, RecursionError) as error:
             raise errors.InvalidArgumentError(f"the facts of a checkpoint are what JSON can hold: {error}") from None
-        return text + _CHECKSUM + b"%d}" % zlib.crc32(text)
+        return _with_checksum(text)
 
     @classmethod
     def from_bytes(cls, file: str, text: bytes) -> "Manifest":
@@ -69,7 +69,8 @@ class Manifest:
             raise errors.UnimplementedError(
                 f"{file!r} is of version {version!r}, this aioflow reads {VERSION}: use the one it is from"
             )
-        if field(data, "checksum", int) != zlib.crc32(text[: text.rfind(_CHECKSUM)]):
+        told = text[: text.rfind(_CHECKSUM)]
+        if text != _with_checksum(told):
             raise errors.DataLossError(f"{file!r} is damaged: it does not agree with its checksum")
         created = field(data, "created", float)
         if not math.isfinite(created):
@@ -77,6 +78,10 @@ class Manifest:
         shards = tuple(map(ShardRecord.from_json, field(data, "shards", list)))
         check_whole(shards)
         return cls(created, field(data, "facts", dict), shards)
+
+
+def _with_checksum(text: bytes) -> bytes:
+    return text + _CHECKSUM + b"%d}" % zlib.crc32(text)
 
 
 def check_whole(shards: Iterable[ShardRecord]) -> dict[str, list[tuple[str, Entry]]]:
@@ -94,6 +99,28 @@ def index(shards: Iterable[ShardRecord]) -> bytes:
     placed = {entry.key: shard.file for shard in shards for entry in shard.entries}
     total = sum(entry.size for shard in shards for entry in shard.entries)
     return json.dumps({"metadata": {"total_size": total}, "weight_map": placed}, indent=2).encode()
+
+
+def check_index(found: bytes, shards: Sequence[ShardRecord], files: Collection[str], called: str) -> None:
+    """DataLossError if that is not the index of the checkpoint, to the byte.
+
+    Nothing is read by the index. Saving over a checkpoint replaces it just before the manifest, so one that names
+    other shards, all of which are among the `files` beside it, is that of a save that was cut off there.
+    """
+    if found == index(shards):
+        return
+    named = names_in_index(found)
+    if not named or not named <= set(files) or named & {shard.file for shard in shards}:
+        raise errors.DataLossError(f"{called + '/' + INDEX!r} is damaged: it is not the index of these shards")
+
+
+def names_in_index(text: bytes) -> set[str]:
+    """The files that an index names; none if it is damaged."""
+    try:
+        placed = parsed(INDEX, text).get("weight_map")
+    except errors.DataLossError:
+        return set()
+    return {file for file in placed.values() if isinstance(file, str)} if isinstance(placed, dict) else set()
 
 
 def read_manifest(storage: Storage, folder: str, called: str) -> Manifest:
@@ -118,4 +145,7 @@ def _read(file: str, source: Source) -> bytes:
     return bytes(whole)
 
 
-__all__ = ["INDEX", "MANIFEST", "Manifest", "check_whole", "index", "read_json", "read_manifest"]
+__all__ = [
+    "INDEX", "MANIFEST", "Manifest", "check_index", "check_whole", "index", "names_in_index", "read_json",
+    "read_manifest",
+]  # fmt: skip

@@ -11,7 +11,7 @@ from aioflow import errors
 from aioflow.checkpoint.blocks import read_range
 from aioflow.checkpoint.encoding import Shape, bytes_of, texts
 from aioflow.checkpoint.header import matches
-from aioflow.checkpoint.manifest import MANIFEST, check_whole, read_manifest
+from aioflow.checkpoint.manifest import INDEX, MANIFEST, check_index, check_whole, read_json, read_manifest
 from aioflow.checkpoint.place import located
 from aioflow.checkpoint.records import Entry, ShardRecord
 from aioflow.checkpoint.storage import Source, Storage
@@ -55,6 +55,7 @@ class Checkpoint:
         shards: Sequence[ShardRecord],
         facts: Mapping[str, Any],
         created: float,
+        has_manifest: bool = True,
     ) -> None:
         self.path: Final = path
         self.facts: Final = facts
@@ -64,10 +65,13 @@ class Checkpoint:
             for name, pieces in check_whole(shards).items()
         }
         self._storage, self._folder, self._shards = storage, folder, tuple(shards)
+        self._has_manifest: Final = has_manifest
 
     @classmethod
     def open(cls, path: Path, files: Files = FILES) -> "Checkpoint":
         """The checkpoint at that path, whose manifest is valid, and whose files have the sizes that it says.
+
+        Their headers and the index are what the manifest says, to the byte. The tensors are checked as they are read.
 
         NotFoundError if there is none, DataLossError if it is damaged, UnimplementedError if it is of another version,
         PermissionDeniedError if it names or links files elsewhere.
@@ -79,7 +83,7 @@ class Checkpoint:
         except errors.NotFoundError:
             raise errors.NotFoundError(f"there is no checkpoint {given!r}: it has no {MANIFEST}") from None
         found = cls(given, storage, f"{name}/", manifest.shards, manifest.facts, manifest.created)
-        found._check_sizes()
+        found._check_files()
         return found
 
     def read(
@@ -109,19 +113,11 @@ class Checkpoint:
 
     def verify(self) -> None:
         """All bytes have been read, and agree with their checksums. DataLossError, with what is damaged, if not."""
-        damaged = [shard.file for shard in self._shards if not self._has_header(shard)]
-        damaged += [name for name, stored in self.tensors.items() if not all(map(self._is_sound, stored.pieces))]
+        if self._has_manifest:
+            self._check_files()
+        damaged = [name for name, stored in self.tensors.items() if not all(map(self._is_sound, stored.pieces))]
         if damaged:
             raise errors.DataLossError(f"checkpoint {self.path!r} is damaged in {', '.join(map(repr, damaged))}")
-
-    def _has_header(self, shard: ShardRecord) -> bool:
-        source = self._open(shard.file)
-        try:
-            return matches(shard, source)
-        except errors.DataLossError:
-            return False
-        finally:
-            source.close()
 
     def _is_sound(self, placed: tuple[str, Entry]) -> bool:
         file, piece = placed
@@ -180,14 +176,27 @@ class Checkpoint:
                 f"checkpoint {self.path!r} lacks its file {file!r}, or was replaced or deleted meanwhile"
             ) from None
 
-    def _check_sizes(self) -> None:
+    def _check_files(self) -> None:
         for shard in self._shards:
-            source = self._open(shard.file)
+            self._check_shard(shard)
+        try:
+            found = read_json(self._storage, self._folder + INDEX, self.path)
+        except errors.NotFoundError:
+            raise errors.DataLossError(f"checkpoint {self.path!r} lacks its file {INDEX!r}") from None
+        check_index(found, self._shards, self._storage.entries(self._folder.rstrip("/")), self.path)
+
+    def _check_shard(self, shard: ShardRecord) -> None:
+        source = self._open(shard.file)
+        try:
+            sound = matches(shard, source)
+        finally:
             source.close()
-            if source.size != shard.size:
-                raise errors.DataLossError(
-                    f"{shard.file!r} of checkpoint {self.path!r} has {source.size} bytes, and should have {shard.size}"
-                )
+        if source.size != shard.size:
+            raise errors.DataLossError(
+                f"{shard.file!r} of checkpoint {self.path!r} has {source.size} bytes, and should have {shard.size}"
+            )
+        if not sound:
+            raise errors.DataLossError(f"{shard.file!r} of checkpoint {self.path!r} is damaged in its header")
 
 
 _Box = tuple[Shape, Shape]

@@ -8,6 +8,8 @@ import hmac
 import ipaddress
 import os
 import ssl
+import stat
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -50,6 +52,7 @@ def load_token(path: str | os.PathLike[str] | None = None, environment: Mapping[
 
     Raises:
         NotFoundError: there is no such file.
+        PermissionDeniedError: the file is this user's own, and other users can read or change it.
         InvalidArgumentError: what is there is no token. It names the file, or the variable.
     """
     if path is None:
@@ -57,10 +60,21 @@ def load_token(path: str | os.PathLike[str] | None = None, environment: Mapping[
         return _token(secret, VARIABLE) if secret else None
     try:
         with open(path, encoding="ascii", errors="replace") as file:
+            check_private(f"the token file {os.fspath(path)}", os.fstat(file.fileno()))
             secret = file.read(4097).strip()
     except OSError as error:
         raise errors.NotFoundError(f"the token file {os.fspath(path)} cannot be read: {error.strerror}") from None
     return _token(secret, f"the token file {os.fspath(path)}")
+
+
+def check_private(file: str, status: os.stat_result) -> None:
+    """PermissionDeniedError if a file with a secret is this user's own and open to others, as ssh has it.
+
+    Secrets that a system mounts belong to another user, who decides on them; Windows has no such permissions.
+    """
+    if sys.platform != "win32" and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+        mode = stat.S_IMODE(status.st_mode)
+        raise errors.PermissionDeniedError(f"{file} is open to other users (mode {mode:04o}): chmod 600 it")
 
 
 def _token(secret: str, where: str) -> Token:
@@ -87,4 +101,4 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-__all__ = ["Token", "check_binding", "is_loopback", "load_token"]
+__all__ = ["Token", "check_binding", "check_private", "is_loopback", "load_token"]

@@ -8,6 +8,7 @@ import ssl
 from pathlib import Path
 
 from aioflow import errors
+from aioflow.net.credentials import check_private
 
 
 def server_tls(directory: str | os.PathLike[str], name: str = "node", *, mutual: bool = True) -> ssl.SSLContext:
@@ -31,6 +32,7 @@ def _prepare(context: ssl.SSLContext, directory: Path, name: str | None) -> None
     try:
         context.load_verify_locations(directory / "ca.pem")
         if name is not None:
+            check_private(f"the key {directory / name}.key", os.stat(directory / f"{name}.key"))
             context.load_cert_chain(directory / f"{name}.pem", directory / f"{name}.key")
     except (OSError, ssl.SSLError) as error:
         text = f"the certificates in {directory} cannot be used: {error.strerror or error}"
