@@ -177,12 +177,15 @@ def to_top_k(xp: Namespace, x: Array, keep: float, carried: Array | None) -> tup
     return _packed(xp, x.shape, values, places), rest.reshape(x.shape)
 
 
-def from_top_k(xp: Namespace, wire: Array, dtype: np.dtype[Any], shape: TensorShape) -> Array:
-    """Zeros, but for the elements that were sent."""
+def from_top_k(xp: Namespace, wire: Array, dtype: np.dtype[Any], shape: TensorShape, keep: float) -> Array:
+    """Zeros, but for the elements that were sent. ValueError, before it takes memory, if these are too few."""
     sizes, body = _unpacked(wire, shape)
-    values = xp.zeros(math.prod(sizes), dtype)
-    place_type = np.dtype(_place_type(values.size))
+    size = math.prod(sizes)
+    place_type = np.dtype(_place_type(size))
     count = body.size // (dtype.itemsize + place_type.itemsize)
+    if count < math.floor(keep * size):
+        raise ValueError(f"{count} elements were sent of {size}, of which {keep:g} are to be")
+    values = xp.zeros(size, dtype)
     split = count * dtype.itemsize
     values[body[split:].view(place_type)] = body[:split].view(dtype)
     return values.reshape(sizes)
@@ -206,7 +209,9 @@ def _unpacked(wire: Array, shape: TensorShape) -> tuple[tuple[int, ...], Array]:
     sizes: Any = shape.sizes
     if not shape.is_fully_defined():
         rank = int(wire[:_LONG].view(np.int64)[0])
-        sizes = tuple(map(int, wire[_LONG : _LONG * (1 + rank)].view(np.int64)))
+        sizes = tuple(map(int, wire[_LONG : _LONG * (1 + rank)].view(np.int64))) if 0 <= rank <= 64 else (-1,)
+        if min(sizes, default=0) < 0:
+            raise ValueError("a tensor in a lossy form says of itself no shape that can be")
     return sizes, wire[_LONG * (1 + len(sizes)) :]
 
 

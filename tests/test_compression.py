@@ -196,7 +196,7 @@ def test_savings_can_begin_anew():
 @given(numbers(min_value=-1e6, max_value=1e6), st.floats(0.01, 0.5))
 def test_what_is_sent_and_what_is_left_out_make_the_whole(x, keep):
     wire, rest = compression.to_top_k(np, x, keep, None)
-    sent = compression.from_top_k(np, wire, x.dtype, TensorShape(None))
+    sent = compression.from_top_k(np, wire, x.dtype, TensorShape(None), keep)
     np.testing.assert_array_equal(sent + rest, x)
     assert not np.logical_and(sent, rest).any()
     assert np.count_nonzero(sent) <= math.ceil(keep * x.size)
@@ -204,12 +204,30 @@ def test_what_is_sent_and_what_is_left_out_make_the_whole(x, keep):
         assert np.abs(rest).max() <= np.abs(sent).max()
 
 
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        ([1, 1 << 40], "0 elements were sent of 1099511627776, of which 0.01 are to be"),
+        ([2, 1 << 31, 1 << 31], "0 elements were sent"),
+        ([1, -5], "no shape that can be"),
+        ([-1], "no shape that can be"),
+        ([1 << 40, 1], "no shape that can be"),
+    ],
+)
+def test_a_few_bytes_that_say_they_are_a_giant_take_no_memory(head, says):
+    wire = np.array(head, np.int64).view(np.uint8)
+    with pytest.raises(ValueError, match=says):
+        compression.from_top_k(np, wire, np.dtype(np.float32), TensorShape(None), 0.01)
+    with pytest.raises(ValueError, match=r"shape|size"):
+        compression.from_int8(np, wire, np.dtype(np.float32), TensorShape(None), False)
+
+
 @given(numbers())
 def test_all_that_is_not_finite_is_sent_so_that_the_rest_always_is(x):
     wire, rest = compression.to_top_k(np, x, 0.01, None)
     assert np.isfinite(rest).all()
     wild = ~np.isfinite(x)
-    np.testing.assert_array_equal(compression.from_top_k(np, wire, x.dtype, TensorShape(None))[wild], x[wild])
+    np.testing.assert_array_equal(compression.from_top_k(np, wire, x.dtype, TensorShape(None), 0.01)[wild], x[wild])
 
 
 @given(st.lists(arrays.arrays(np.float64, 12, elements=st.integers(-99, 99)), min_size=1, max_size=12))
@@ -318,7 +336,7 @@ def test_steps_at_the_same_time_send_what_is_left_out_once(moves):
             vain[step] = rest, carried
             continue
         given_in = given_in + x
-        sent = sent + compression.from_top_k(np, wire, x.dtype, TensorShape([4]))
+        sent = sent + compression.from_top_k(np, wire, x.dtype, TensorShape([4]), 0.25)
     for carried in under_way.values():
         residual.give(carried)
     for given_back in vain.values():

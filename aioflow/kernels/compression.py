@@ -156,17 +156,18 @@ def lossy_decode(wire: Spec, codec: str, dtype: DType, shape: TensorShape, edge:
 
 @lossy_decode.kernel(CPU, GPU, fresh=True)
 def _(ctx: Context, wire: Array, *, codec: str, dtype: DType, shape: TensorShape, edge: str) -> Array:
-    value = _decoded(ctx.xp, wire, Codec.parse(codec).name, dtype.np, shape)
+    value = _decoded(ctx.xp, wire, Codec.parse(codec), dtype.np, shape)
     if edge:
         savings_of(ctx.resources).add(edge, wire.nbytes, value.nbytes)
     return value
 
 
-def _decoded(xp: Namespace, wire: Array, name: str, dtype: np.dtype[Any], shape: TensorShape) -> Array:
+def _decoded(xp: Namespace, wire: Array, codec: Codec, dtype: np.dtype[Any], shape: TensorShape) -> Array:
+    name = codec.name
     if name == "float16":
         return wire.astype(dtype)
     if name == "top_k":
-        return compression.from_top_k(xp, wire, dtype, shape)
+        return compression.from_top_k(xp, wire, dtype, shape, codec.keep)
     if name.startswith("int8"):
         return compression.from_int8(xp, wire, dtype, shape, name == "int8_rows")
     return compression.from_bfloat16(xp, wire, dtype)
