@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.config import RunOptions
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.feeds import converter
@@ -50,6 +51,24 @@ class Call:
             given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
         else:
             given = _each(self.converters, values)
+        if local.plans.is_limited:
+            return await self._run_with_limits(given, options, metadata)
+        return await self._run(given, options, metadata)
+
+    async def _run_with_limits(self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+        """The same where devices may run out of memory: the plan is made for the sizes fed, and learns from failing."""
+        plans = self.local.plans
+        plans.fed(self.signature, [np.shape(value) for value in given])
+        try:
+            return await self._run(given, options, metadata)
+        except errors.ResourceExhaustedError as error:
+            if error.device is not None:
+                plans.ran_out(self.signature, error.device)
+            raise
+
+    async def _run(self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+        """Run with converted feeds, and shape the result."""
+        local = self.local
         planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
         if planned is not self.planned:
             self.prepare(planned)

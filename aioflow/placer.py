@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from aioflow.config import Config
@@ -14,8 +14,10 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.dtypes import DeviceKind
 from aioflow.partition import Part, partition
 from aioflow.passes.compress import Compression
+from aioflow.passes.fed_shapes import with_fed_shapes
 from aioflow.passes.flow import Flow, Node
 from aioflow.passes.gather import gathered
+from aioflow.passes.liveness import peak_of_part
 from aioflow.passes.memory_kinds import memory_kinds
 from aioflow.placement import Arrangement, Placement, lowered, place, state_bytes, state_key
 from aioflow.scheduling import scheduled
@@ -45,6 +47,8 @@ class Placer:
         self._state: dict[Hashable, float] = {}
         """The bytes of what is at home."""
         self._lock = threading.Lock()
+        self._share_usable: dict[str, float] = {}
+        """Of the memory of devices that ran out of it, the share that plans may use."""
         self.model: Final = config.cost_model or CostModel()
 
     def use(self, devices: Sequence[DeviceAttributes]) -> None:
@@ -52,7 +56,23 @@ class Placer:
         self._sites = list(map(_site, devices))
         self._incarnations = {device.name: device.incarnation for device in devices}
 
-    def split(self, flow: Flow, streamed: bool = False, home: DeviceAttributes | None = None) -> Sequence[Part]:
+    @property
+    def is_limited(self) -> bool:
+        """Whether it matters how large values are: a device has a limit of memory, and there are others."""
+        return len(self._sites) > 1 and any(site.memory_limit is not None for site in self._sites)
+
+    def ran_out(self, device: str) -> None:
+        """A step needed more memory of that device than plans took it to: those to come use less of it."""
+        with self._lock:
+            self._share_usable[device] = self._share_usable.get(device, 1.0) * _LESS
+
+    def split(
+        self,
+        flow: Flow,
+        streamed: bool = False,
+        home: DeviceAttributes | None = None,
+        fed: Sequence[Sequence[int]] | None = None,
+    ) -> Sequence[Part]:
         """The parts of a flow, one for each device. InvalidArgumentError, saying why, if something has no place.
 
         Args:
@@ -60,27 +80,36 @@ class Placer:
             streamed: whether its feeds arrive while it runs.
             home: the device that all feeds come to, and that all fetches come from, though it be none of the session's;
                 any of these, if it is None.
+            fed: the shapes that its feeds will have, where they are known.
         """
         sites = {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
-        parts = [_with_memory_kinds(part, sites[part.device].kind) for part in self._parts(flow, home)]
-        return scheduled(parts, sites, self.model, self._config, streamed)
+        return self._scheduled(self._parts(flow, home, fed), sites, streamed)
 
-    def _parts(self, flow: Flow, home: DeviceAttributes | None) -> Sequence[Part]:
+    def _scheduled(self, parts: Sequence[Part], sites: Mapping[str, Site], streamed: bool = False) -> Sequence[Part]:
+        whole = [_with_memory_kinds(part, sites[part.device].kind) for part in parts]
+        return scheduled(whole, sites, self.model, self._config, streamed)
+
+    def _parts(self, flow: Flow, home: DeviceAttributes | None, fed: Sequence[Sequence[int]] | None) -> Sequence[Part]:
         alone = len(self._sites) == 1 and (home is None or home.name == self._sites[0].name)
         if alone and not _asks(flow) and not self._config.log_device_placement:
             every = tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches)))
             return [Part(self._sites[0].name, flow, *every)]
         with self._lock:
             at_home: frozenset[Node] = frozenset()
+            sized = flow if fed is None else with_fed_shapes(flow, fed)
             if home is not None:
                 flow, at_home = gathered(flow)
-            flow = self._lowered(flow)
-            placed = self._place(flow)
-            devices, incarnations = dict(placed.devices), self._incarnations
+                sized, _ = gathered(sized)
+            flow, sized = self._lowered(flow), self._lowered(sized)
+            placed = self._place_with_room(sized) if self.is_limited and home is None else self._place(sized)
+            twins = {node: twin for node, twin in zip(flow.nodes, sized.nodes, strict=True) if twin in placed.devices}
+            devices = {node: placed.devices[twin] for node, twin in twins.items()}
+            incarnations = self._incarnations
             if home is not None:
                 devices |= dict.fromkeys(at_home, home.name)
                 incarnations = {**incarnations, home.name: home.incarnation}
-            for node, device in placed.devices.items():
+            for node in twins:
+                device = placed.devices[twins[node]]
                 if node.definition.handle:
                     self._homes.setdefault(state_key(node), device)
                     self._state[state_key(node)] = state_bytes(node)
@@ -96,22 +125,71 @@ class Placer:
         """The flow with primitives for branches and loops that span devices."""
         return flow if len(self._sites) == 1 else lowered(flow, self._sites, self._homes)
 
-    def _place(self, flow: Flow) -> Arrangement:
+    def _place(self, flow: Flow, sites: Sequence[Site] | None = None) -> Arrangement:
         soft = self._config.allow_soft_placement
-        return place(flow, self._with_room(flow), self.model, soft=soft, homes=self._homes)
+        return place(flow, sites or self._with_room(flow), self.model, soft=soft, homes=self._homes)
+
+    def _place_with_room(self, flow: Flow) -> Arrangement:
+        """A placement for which the devices have memory; of some that were tried, else, the one that lacks least.
+
+        What a device will hold is known when it is known what it will run, and in which order: each placement is
+        split and scheduled as it would run. A device that would hold too much is given less in the next one.
+        """
+        sites = rooms = self._with_room(flow)
+        found: list[tuple[float, int, Arrangement]] = []
+        for number in range(_TRIES):
+            placed = self._place(flow, sites)
+            peaks = self._peaks(flow, placed, rooms)
+            found.append((sum(_over(site, peaks) for site in rooms), number, placed))
+            if not found[-1][0]:
+                break
+            sites = [_tighter(site, room, peaks) for site, room in zip(sites, rooms, strict=True)]
+        return min(found)[-1]
+
+    def _peaks(self, flow: Flow, placed: Arrangement, sites: Sequence[Site]) -> dict[str, float]:
+        """The most bytes that each device holds at a time, state and all."""
+        by_name = {site.name: site for site in sites}
+        parts = self._scheduled(partition(flow, dict(placed.devices), self._incarnations, self._compression), by_name)
+        found = {part.device: float(peak_of_part(part.flow, by_name[part.device].kind)) for part in parts}
+        for node, device in placed.devices.items():
+            found[device] = found.get(device, 0.0) + state_bytes(node)
+        return found
 
     def _with_room(self, flow: Flow) -> list[Site]:
         """The devices with the memory that the state of other plans leaves."""
         mine = {state_key(node) for node in flow.nodes if node.definition.handle}
         held = dict.fromkeys(self._incarnations, 0.0)
+
+        def usable(site: Site) -> float:
+            return (site.memory_limit or 0) * self._share_usable.get(site.name, 1.0)
+
         for key, size in self._state.items():
             if key not in mine:
                 held[self._homes[key]] += size
         return [
             site if site.memory_limit is None
-            else dataclasses.replace(site, memory_limit=int(max(0, site.memory_limit - held[site.name])))
+            else dataclasses.replace(site, memory_limit=int(max(0, usable(site) - held[site.name])))
             for site in self._sites
         ]  # fmt: skip
+
+
+_TRIES: Final = 6
+"""So many placements are split and scheduled to find one for which there is memory."""
+_LESS: Final = 0.7
+"""Of the share of a device's memory that plans may use, the share left when a step ran out of it."""
+
+
+def _over(site: Site, peaks: Mapping[str, float]) -> float:
+    """The bytes that a device would hold beyond its limit."""
+    return 0.0 if site.memory_limit is None else max(0.0, peaks.get(site.name, 0.0) - site.memory_limit)
+
+
+def _tighter(site: Site, room: Site, peaks: Mapping[str, float]) -> Site:
+    """The device with less memory to place by, if with this much it would hold more than there is room for."""
+    if not _over(room, peaks):
+        return site
+    share = (room.memory_limit or 0) / peaks[room.name]
+    return dataclasses.replace(site, memory_limit=int((site.memory_limit or 0) * min(share, _LESS)))
 
 
 def _site(device: DeviceAttributes) -> Site:

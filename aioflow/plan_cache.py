@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -22,6 +23,7 @@ from aioflow.programs import DeviceProgram, Programs
 from aioflow.resources import Resources
 
 DEFAULT: Final = RunOptions()
+Shape = tuple[int, ...]
 Form = Literal["fused", "plain", "streamed", "unchanged"]
 """What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
 meanwhile; node by node as the user built them."""
@@ -65,11 +67,31 @@ class Plans:
         self._compute = compute
         self._placer = Placer(config, [attributes_of(device) for device in devices])
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
+        self._fed: dict[Signature, list[Shape]] = {}
+        """The largest shapes that the feeds of calls have had, where plans depend on it."""
 
     @property
     def signatures(self) -> list[Signature]:
         """The signatures whose plans are kept, the least recently used first."""
         return list(self._plans)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether plans depend on the sizes of what is fed: a device has a limit of memory, and there are others."""
+        return self._placer.is_limited
+
+    def fed(self, signature: Signature, shapes: Sequence[Shape]) -> None:
+        """A call is fed values of these shapes. It is planned anew if they are clearly larger than those before."""
+        known = self._fed.get(signature)
+        if known is not None and all(map(_is_hardly_larger, shapes, known)):
+            return
+        self._fed[signature] = list(shapes) if known is None else list(map(_larger, shapes, known))
+        self._plans.pop(signature, None)
+
+    def ran_out(self, signature: Signature, device: str) -> None:
+        """A step of that call ran out of the memory of a device: the next one has another plan, which takes less."""
+        self._placer.ran_out(device)
+        self._plans.pop(signature, None)
 
     @property
     def model(self) -> CostModel:
@@ -114,14 +136,15 @@ class Plans:
         return element is not None and element.graph.version > LONG_PLAN
 
     def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
-        split = functools.partial(self._placer.split, streamed=streamed)
+        split = functools.partial(self._placer.split, streamed=streamed, fed=self._fed.get(signature))
         return Planned(make_plan(signature, split, optimize and self._config.optimize))
 
     def _keep(self, signature: Signature, planned: Planned) -> Planned:
         """Cache a plan; the least recently used one makes room."""
         self._plans[signature] = planned
         if len(self._plans) > self._config.plan_cache_size:
-            self._plans.popitem(last=False)
+            dropped, _ = self._plans.popitem(last=False)
+            self._fed.pop(dropped, None)
         return planned
 
     async def programs(self, planned: Planned, form: Form) -> Programs:
@@ -158,6 +181,18 @@ class Plans:
                 program = assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks)
             made.append(DeviceProgram(device, program, () if stream else part.feeds, part.fetches))
         return Programs(made, self._first)
+
+
+def _is_hardly_larger(shape: Shape, known: Shape) -> bool:
+    return math.prod(shape) <= _CLEARLY * math.prod(known)
+
+
+def _larger(shape: Shape, known: Shape) -> Shape:
+    return shape if math.prod(shape) > math.prod(known) else known
+
+
+_CLEARLY: Final = 1.1
+"""How many times as large values must be for their call to be planned anew."""
 
 
 __all__ = ["DEFAULT", "LONG_PLAN", "Form", "Planned", "Plans"]

@@ -12,6 +12,7 @@ from typing import Final
 from aioflow.dtypes import DeviceKind, ResourceSpec, Spec
 from aioflow.op import Kernel
 from aioflow.passes.flow import Flow, Node, Value, is_back_edge
+from aioflow.passes.relink import in_place
 
 OURS: Final[frozenset[Value]] = frozenset()
 """The owners of what is not counted."""
@@ -135,6 +136,16 @@ def peak(flow: Flow, kind: DeviceKind = DeviceKind.CPU, guess: int = GUESS) -> i
     return peak_of(Liveness(flow, kind, guess), range(len(flow.nodes)))
 
 
+def peak_of_part(flow: Flow, kind: DeviceKind = DeviceKind.CPU) -> int:
+    """The most bytes that one device's part of a step takes at a time, whenever the other parts send what it receives.
+
+    Values that nothing delays are taken to be received before anything runs.
+    """
+    early = {node for node in flow.nodes if node.definition.name == "recv" and not node.controls}
+    number = {node: index for index, node in enumerate(flow.nodes)}
+    return peak_of(Liveness(flow, kind), [number[node] for node in in_place(flow.nodes, first=early)])
+
+
 def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
     """The most bytes that values take at a time if the nodes run in this order."""
     run = Run(liveness)
@@ -143,4 +154,4 @@ def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
     return run.peak
 
 
-__all__ = ["OURS", "Liveness", "Run", "bytes_of", "peak", "peak_of"]
+__all__ = ["OURS", "Liveness", "Run", "bytes_of", "peak", "peak_of", "peak_of_part"]

@@ -63,12 +63,14 @@ def place(
 
 
 def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
-    """The best of some placements, refined: one on all devices, and of each class of them one on a single device."""
+    """The best of some placements, refined: one on all devices, and some on a single one.
+
+    That is the one of each class with the most room for memory.
+    """
     order = order_of(work, layout)
     tried = [Assignment(work, layout, order)]
     if any(len(demand.sites) > 1 for demand in work.demands):
-        classes = range(max(layout.class_of) + 1)
-        tried += [Assignment(work, layout, order, [layout.class_of.index(number)]) for number in classes]
+        tried += [Assignment(work, layout, order, [site]) for site in layout.roomiest]
     found = [(Refinement(work, layout, each.run().places), each.why) for each in tried]
     budget = _BUDGET
     for refinement, _ in sorted(found, key=lambda pair: pair[0].score):

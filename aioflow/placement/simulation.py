@@ -10,6 +10,7 @@ fetched has to come back.
 
 import heapq
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -31,6 +32,7 @@ class Layout:
         short_lane: of each device, the lane of what is too short for a thread: its loop's; of a GPU, its own.
         lanes: how many there are.
         limited: whether some device has a limit of memory.
+        roomiest: of each class of devices, the first of those that may hold the most bytes.
     """
 
     def __init__(self, sites: Sequence[Site], model: CostModel) -> None:
@@ -48,6 +50,10 @@ class Layout:
         ]
         self.class_of: Final = _numbered(list(zip(self.kind_of, tasks, strict=True)))
         classes = range(max(self.class_of) + 1)
+        room = [math.inf if site.memory_limit is None else site.memory_limit for site in sites]
+        self.roomiest: Final = [
+            max(range(len(sites)), key=lambda i: (self.class_of[i] == number, room[i], -i)) for number in classes
+        ]
         firsts = [self.class_of.index(number) for number in classes]
         lasts = [len(sites) - 1 - self.class_of[::-1].index(number) for number in classes]
         self._ends = [[(sites[first], sites[last]) for last in lasts] for first in firsts]
