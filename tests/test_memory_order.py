@@ -50,7 +50,7 @@ def names(flow: Flow) -> list[str]:
         (lambda x: af.identity(x), 0),  # the caller's
         (lambda x: af.constant(np.ones((256, 256), np.float32)), 0),
         (lambda x: af.Variable(np.ones((256, 256), np.float32)).read_value(), 0),
-        (lambda x: af.cond(x[0, 0] > 0, lambda: af.matmul(x, af.matmul(x, x)), lambda: af.exp(x)), 3),
+        (lambda x: af.cond(x[0, 0] > 0, lambda: af.matmul(x, af.matmul(x, x)), lambda: af.exp(x)), 2),  # its branch's
     ],
 )
 def test_the_memory_that_is_simulated_is_what_is_alive_at_a_time(build, expected):

@@ -83,8 +83,9 @@ class Ledger:
     many views of it there are; the charge ends when the array does. Strings count with their characters.
 
     It does not see what a kernel allocates and frees again before it returns, what was allocated outside of kernels
-    (feeds and constants, until a kernel returns them), scalars, what a pool keeps for later use, and of a long list of
-    tensors all but the newest. A string in several arrays counts in each, and an array that two devices share on both.
+    (feeds, views of them, and constants until a kernel returns them), scalars, what a pool keeps for later use, and of
+    a long list of tensors all but the newest. A string in several arrays counts in each, and an array that two devices
+    share on both.
     """
 
     def __init__(self, device: str, limit: int | None = None, arrays: type[Any] = np.ndarray) -> None:
@@ -130,7 +131,7 @@ class Ledger:
             self._settle()
             for charge in self._held.values():
                 sums[charge.op, charge.line] = sums.get((charge.op, charge.line), 0) + charge.bytes
-        holders = [Holder(op, held, line) for (op, line), held in sums.items()]
+        holders = [Holder(op, held, line) for (op, line), held in sums.items() if held]
         return sorted(holders, key=lambda holder: -holder.bytes)
 
     def use(self) -> MemoryUse:
@@ -138,13 +139,18 @@ class Ledger:
         with self._lock:
             return MemoryUse(self.live, self.peak, self.limit, tuple(self.by_op()))
 
-    def hold(self, value: Array, op: str, line: str = "") -> Array:
-        """Charge what the op made, and return it. ResourceExhaustedError if the device may not hold so much."""
+    def hold(self, value: Array, op: str, line: str = "", given: Sequence[Array] = ()) -> Array:
+        """Charge what the op made, and return it. ResourceExhaustedError if the device may not hold so much.
+
+        Memory that its kernel was given is not the op's: it was charged when a kernel made it, or it is the caller's.
+        """
         if isinstance(value, self._arrays):
-            self._charge(self._owner(value), op, line)
+            owner = self._owner(value)
+            was_there = any(isinstance(each, self._arrays) and self._owner(each) is owner for each in given)
+            self._charge(owner, op, line, 0 if was_there else None)
         elif isinstance(value, TensorList):
             for item in _items(value):
-                self.hold(item, op, line)
+                self.hold(item, op, line, given)
         return value
 
     def check(self, nbytes: int, what: str) -> None:
@@ -157,16 +163,15 @@ class Ledger:
                     f"{self._live:,}{_described(self.by_op())}"
                 )
 
-    def _charge(self, owner: Array, op: str, line: str) -> None:
+    def _charge(self, owner: Array, op: str, line: str, size: int | None) -> None:
         with self._lock:
             self._settle()
             known = self._held.get(id(owner))
             if known is not None and known() is owner:
                 return
-            size = _size(owner)
-            if not size:
-                return
-            self.check(size, repr(op))
+            size = _size(owner) if size is None else size
+            if size:
+                self.check(size, repr(op))
             charge = _Charge(owner, self._ended.append)
             charge.bytes, charge.key, charge.op, charge.line = size, id(owner), op, line
             self._held[charge.key] = charge
@@ -204,15 +209,15 @@ def wrap(call: Callable[..., Any], ledger: Ledger, node: Made, *, asynchronous: 
     """
     name, line, single = node.name, describe_line(node.operation), len(node.output_specs) == 1
 
-    def held(result: Any) -> Any:
+    def held(result: Any, inputs: Sequence[Array]) -> Any:
         for value in (result,) if single else result or ():
-            ledger.hold(value, name, line)
+            ledger.hold(value, name, line, inputs)
         return result
 
     async def waited(*inputs: Array) -> Any:
-        return held(await call(*inputs))
+        return held(await call(*inputs), inputs)
 
-    return waited if asynchronous else lambda *inputs, **out: held(call(*inputs, **out))
+    return waited if asynchronous else lambda *inputs, **out: held(call(*inputs, **out), inputs)
 
 
 def _items(tensors: TensorList) -> Iterable[Any]:

@@ -3,6 +3,8 @@
 A value belongs to the node that makes it, or shares the memory of what the node reads, as a transposed matrix does. It
 takes memory from then on until the last has read it, or to the end if it is fetched. What the caller feeds, what a
 variable holds and what is known before any step is not counted. Sizes that are open are taken to be of one size.
+
+A list of tensors takes memory where a loop writes it, for as many elements as it has slots or the loop has iterations.
 """
 
 import math
@@ -18,6 +20,7 @@ OURS: Final[frozenset[Value]] = frozenset()
 """The owners of what is not counted."""
 
 
+_WRITES: Final = frozenset({"tensor_array_write", "tensor_array_scatter"})
 GUESS: Final = 32
 """The size that an axis is taken to have if its size is open."""
 
@@ -71,9 +74,27 @@ class Liveness:
                 self.readers[value] = 0
                 made.append((value, bytes_of(spec, self._guess)))
         self.makes.append(made)
-        self.inside.append(max([peak(block.flow, self._kind, self._guess) for block in node.blocks], default=0))
+        self.inside.append(self._inside(node, made))
         reusing = kernel is not None and kernel.out and node.definition.elementwise and len(made) == 1
         self.reuses.append(made[0][1] if reusing else 0)
+
+    def _inside(self, node: Node, made: list[tuple[Value, int]]) -> int:
+        """What the branches of a node, or one iteration of it, take besides what they give; `made` is completed."""
+        inner = [Liveness(block.flow, self._kind, self._guess) for block in node.blocks]
+        most = max([peak_of(each, range(len(each.nodes))) for each in inner], default=0)
+        if node.definition.name == "cond":
+            return max(0, most - sum(size for _, size in made))
+        if node.definition.name != "while_loop":
+            return most
+        rounds = _iterations(node, self._guess)
+        place = {value.index: place for place, (value, _) in enumerate(made)}
+        for kept, output in _kept(node, inner[-1]).items():
+            size = bytes_of(kept.spec, self._guess)
+            if output in place:
+                value, before = made[place[output]]
+                made[place[output]] = value, before + rounds * size
+                most -= size
+        return max(0, most)
 
     def _shared(
         self, node: Node, index: int, kernel: Kernel | None, reads: set[Value], given: bool
@@ -82,11 +103,62 @@ class Liveness:
         elsewhere = node.definition.name == "swap_out" and self._kind is DeviceKind.GPU
         if given or elsewhere or node.definition.name == "constant" or node.definition.handle:
             return OURS
+        carried = _handed_on(node, index)
+        if carried is not None:
+            return self.owners[carried]
         if kernel is None or kernel.fresh or kernel.asynchronous or not node.inputs:
             return None
         if len(node.inputs) == len(node.output_specs):
             return self.owners[node.inputs[index]]
         return frozenset(reads)
+
+
+def _handed_on(node: Node, index: int) -> Value | None:
+    """The input that a loop hands on unchanged as its output of that number, if it does."""
+    if node.definition.name != "while_loop":
+        return None
+    step = node.blocks[-1]
+    if index >= len(step.flow.fetches):
+        return None
+    place = {argument: place for place, argument in step.arguments.items()}.get(step.flow.fetches[index].node)
+    return node.inputs[place] if place == index else None
+
+
+def _kept(loop: Node, step: Liveness) -> dict[Value, int]:
+    """The values of one iteration that lists keep, written or recorded for the gradient, and which output keeps each.
+
+    A value that several lists keep counts in the last, which is one that is recorded: that is needed the longest.
+    """
+    block, variables = loop.blocks[-1], loop.attrs["variables"]
+    place = {argument: place for place, argument in block.arguments.items()}
+    kept: dict[Value, int] = {}
+    for number, value in enumerate(block.flow.fetches):
+        if number < variables:
+            written = value.node.inputs[1:] if value.node.definition.name in _WRITES else ()
+            kept |= {owner: number for each in written for owner in step.owners[each]}
+        elif (carried := place.get(value.node)) is None:
+            kept |= dict.fromkeys(step.owners[value], number + 1)
+        elif carried < variables:
+            kept |= dict.fromkeys(step.owners[block.flow.fetches[carried]], number + 1)
+    return kept
+
+
+def _iterations(loop: Node, guess: int) -> int:
+    """How often a loop goes round, if it counts up to a constant; else a guess."""
+    if len(loop.blocks) < 2:
+        return guess
+    asks, step = loop.blocks
+    less = asks.flow.fetches[0].node
+    place = {argument: place for place, argument in asks.arguments.items()}.get(
+        less.inputs[0].node if less.definition.name == "less" else less
+    )
+    if place is None or place >= len(step.flow.fetches):
+        return guess
+    first, most, add = loop.constant(place), less.constant(1), step.flow.fetches[place].node
+    by = add.constant(1) if add.definition.name == "add" else None
+    if first is None or most is None or by is None or any(each.ndim for each in (first, most, by)) or by <= 0:
+        return guess
+    return max(0, math.ceil((int(most) - int(first)) / int(by)))
 
 
 class Run:
@@ -143,7 +215,16 @@ def peak_of_part(flow: Flow, kind: DeviceKind = DeviceKind.CPU) -> int:
     """
     early = {node for node in flow.nodes if node.definition.name == "recv" and not node.controls}
     number = {node: index for index, node in enumerate(flow.nodes)}
-    return peak_of(Liveness(flow, kind), [number[node] for node in in_place(flow.nodes, first=early)])
+    order = [number[node] for node in in_place(flow.nodes, first=early)]
+    return _constants(flow) + peak_of(Liveness(flow, kind), order)
+
+
+def _constants(flow: Flow) -> int:
+    """The bytes of the constants of a flow, each array once: they are there all the time."""
+    arrays = [
+        node.attrs["value"] for top in flow.nodes for node in top.everything() if node.definition.name == "constant"
+    ]
+    return sum({id(array): array.nbytes for array in arrays}.values())
 
 
 def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
