@@ -47,8 +47,10 @@ class Config:
         cost_model: what operations and transfers are thought to cost, for placement; estimates by default.
         order_for_memory: whether nodes run in another order than the user's where that takes clearly less memory.
         schedule_receives: whether large values from other devices are received just before they are needed.
-        recompute: whether long-lived values are dropped and computed again, at the price of up to a tenth of the time.
-        swap_to_host: whether long-lived values of a GPU are put away in host memory while nobody needs them.
+        recompute: whether long-lived values are dropped and computed again. The step takes up to a tenth more time as
+            estimated from shapes, in practice up to a third; the log `aioflow.plan` has the estimate, at level INFO.
+        swap_to_host: whether long-lived values of a GPU are put away in host memory while nobody needs them: as many as
+            its memory_limit asks for; without one, as many as make the step take at most twice as long, as estimated.
         compression: the lossy form in which floating-point tensors go from device to device, as "bfloat16", or one
             between the devices of a task and one between workers, as {"workers": "int8"}; any of `af.lossy` but
             `top_k`, which is for gradients that are marked.

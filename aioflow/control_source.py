@@ -160,7 +160,7 @@ class _Loop:
             )
         source.block(body.statements, body.outputs, depth, self._loops)
         for name, value in zip(self._records, body.outputs[self._count :], strict=True):
-            kept = f"put_away(ctx.xp, {source.texts[value]})" if self._swaps else source.texts[value]
+            kept = f"put_away(ctx.device, {source.texts[value]})" if self._swaps else source.texts[value]
             source.line(depth, f"{name}.append({kept})")
         _assign(source, body, dict(zip(self._names, body.outputs, strict=False)), depth)
         if self._condition is not None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import math
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
@@ -47,6 +48,8 @@ class Placer:
         self._state: dict[Hashable, float] = {}
         """The bytes of what is at home."""
         self._lock = threading.Lock()
+        self._expected: dict[str, float] = {}
+        """The most bytes that each device was taken to hold in the last plan that was made."""
         self._share_usable: dict[str, float] = {}
         """Of the memory of devices that ran out of it, the share that plans may use."""
         self.model: Final = config.cost_model or CostModel()
@@ -63,8 +66,10 @@ class Placer:
 
     def ran_out(self, device: str) -> None:
         """A step needed more memory of that device than plans took it to: those to come use less of it."""
+        limits = {site.name: site.memory_limit for site in self._sites}
+        expected = self._expected.get(device, math.inf) / (limits.get(device) or math.inf)
         with self._lock:
-            self._share_usable[device] = self._share_usable.get(device, 1.0) * _LESS
+            self._share_usable[device] = min(self._share_usable.get(device, 1.0), expected) * _LESS
 
     def split(
         self,
@@ -136,15 +141,16 @@ class Placer:
         split and scheduled as it would run. A device that would hold too much is given less in the next one.
         """
         sites = rooms = self._with_room(flow)
-        found: list[tuple[float, int, Arrangement]] = []
+        found: list[tuple[float, int, Arrangement, dict[str, float]]] = []
         for number in range(_TRIES):
             placed = self._place(flow, sites)
             peaks = self._peaks(flow, placed, rooms)
-            found.append((sum(_over(site, peaks) for site in rooms), number, placed))
+            found.append((sum(_over(site, peaks) for site in rooms), number, placed, peaks))
             if not found[-1][0]:
                 break
             sites = [_tighter(site, room, peaks) for site, room in zip(sites, rooms, strict=True)]
-        return min(found)[-1]
+        *_, placed, self._expected = min(found)
+        return placed
 
     def _peaks(self, flow: Flow, placed: Arrangement, sites: Sequence[Site]) -> dict[str, float]:
         """The most bytes that each device holds at a time, state and all."""

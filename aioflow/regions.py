@@ -27,9 +27,9 @@ from aioflow.blame import Finder, Found
 from aioflow.control_source import write_structured
 from aioflow.dtypes import Array
 from aioflow.fusion import Bound, Chain
+from aioflow.kernels.host_memory import put_away, taken_back
 from aioflow.nested import Statement, Structured
 from aioflow.passes.flow import Value
-from aioflow.swapping import put_away, taken_back
 from aioflow.tensor_list import TensorList
 
 Loops = tuple[str, ...]

@@ -7,16 +7,25 @@ delay         large values are received just before they are needed
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from aioflow.config import Config
 from aioflow.cost_model import CostModel
 from aioflow.costs import Site
 from aioflow.partition import Part
 from aioflow.passes.flow import Flow, Node
+from aioflow.passes.liveness import constant_bytes, peak
 from aioflow.passes.memory_order import memory_order
 from aioflow.passes.receives import delay_receives
 from aioflow.passes.recompute import recompute, swap
+from aioflow.placement import state_bytes
+
+_log: Final = logging.getLogger("aioflow.plan")
+_COMFORTABLE: Final = 0.9
+"""The share of a device's memory that values may take before some are put away: estimates are not exact."""
 
 
 def scheduled(
@@ -41,10 +50,31 @@ def _smaller(flow: Flow, site: Site, model: CostModel, config: Config) -> Flow:
         return model.seconds(node, site.kind)
 
     if config.recompute:
-        flow = recompute(flow, seconds=seconds, kind=site.kind)
+        before, flow = flow, recompute(flow, seconds=seconds, kind=site.kind)
+        _tell_cost(before, flow, seconds, site)
     if config.swap_to_host:
-        flow = swap(flow, model.to_host, seconds=seconds, kind=site.kind)
+        limit = site.memory_limit
+        target, most = (0, 1.0) if limit is None else (int(_COMFORTABLE * limit) - _always(flow), math.inf)
+        flow = swap(flow, model.to_host, target=target, most=most, seconds=seconds, kind=site.kind)
     return memory_order(flow, site.kind) if config.order_for_memory else flow
+
+
+def _tell_cost(before: Flow, after: Flow, seconds: Callable[[Node], float], site: Site) -> None:
+    """Log what computing again costs, as estimated."""
+    if after is before or not _log.isEnabledFor(logging.INFO):
+        return
+    more = sum(map(seconds, after.nodes)) / sum(map(seconds, before.nodes)) - 1
+    peaks = peak(before, site.kind) / 1e6, peak(after, site.kind) / 1e6
+    again = len(after.nodes) - len(before.nodes)
+    _log.info(
+        "%s computes %d nodes again: %.0f%% more time and a peak of %.1f MB instead of %.1f MB, as estimated",
+        site.name, again, 100 * more, peaks[1], peaks[0],
+    )  # fmt: skip
+
+
+def _always(flow: Flow) -> int:
+    """The bytes that are on the device all the time: state and constants."""
+    return constant_bytes(flow) + int(sum(map(state_bytes, flow.nodes)))
 
 
 __all__ = ["scheduled"]

@@ -1,7 +1,5 @@
 """Long-lived values computed again, or put away in host memory, instead of kept."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from doubles import gated, light
@@ -14,7 +12,7 @@ from aioflow import passes
 from aioflow.context import Context
 from aioflow.devices.gpu import Gpu
 from aioflow.dtypes import DeviceKind
-from aioflow.kernels.host_memory import swap_in, swap_out
+from aioflow.kernels.host_memory import swap_free, swap_in, swap_out
 from aioflow.partition import Part
 from aioflow.passes.flow import Flow, Node
 from aioflow.passes.liveness import peak
@@ -170,19 +168,38 @@ async def test_on_a_gpu_the_copies_are_enqueued_and_the_value_is_the_same():
     context = Context(gpu.xp, Resources(), None, device=gpu)
     value = np.arange(SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE)
     mine = gpu.bring(value)
-    out, back = swap_out.kernels[GPU][0].function, swap_in.kernels[GPU][0].function
+    out, free, back = (op.kernels[GPU][0].function for op in (swap_out, swap_free, swap_in))
     away = out(context, mine)
+    assert driver.used == value.nbytes
+    assert free(context, away, mine) is away
     del mine
+    assert driver.used == 0  # what is enqueued from here on, and may use that memory, waits for the copy
+    returned = back(context, away)
     await gpu.settled()
-    assert driver.used == 0
-    task = asyncio.ensure_future(back(context, away))
-    returned = await task
     np.testing.assert_array_equal(returned._data, value)
-    assert out(context, 1.5) == 1.5  # what lies in host memory anyway
-    assert await back(context, 1.5) == 1.5
+    for function in (out, back):
+        assert function(context, 1.5) == 1.5  # what lies in host memory anyway
     await gpu.settled()
     gpu.close()
     machine.check()
+
+
+async def test_the_log_says_what_computing_again_costs(caplog):
+    graph = af.Graph()
+    with graph.as_default():
+        x = af.placeholder(af.float32, [512, 1024])
+        h = x
+        for _ in range(12):
+            h = af.tanh(af.exp(-h * h) + h * 0.5)
+        (slope,) = af.gradients(af.reduce_sum(h), x)
+    with caplog.at_level("INFO", "aioflow.plan"):
+        async with af.Session(graph=graph, config=af.Config(recompute=True)) as session:
+            await session.run(slope, {x: np.zeros([512, 1024], np.float32)})
+    (record,) = caplog.records
+    again, more, after, before = record.args[1:]
+    assert again > 0
+    assert 0 < more <= 10
+    assert after < before
 
 
 @st.composite

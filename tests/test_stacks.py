@@ -1,15 +1,18 @@
 """Stacks live for one step; large values leave a device that is nearly full."""
 
 import asyncio
-import types
+import gc
 
 import numpy as np
 import pytest
 
 import aioflow as af
+from aioflow.devices.device import local_devices
+from aioflow.devices.gpu import Away, Gpu
+from aioflow.kernels.host_memory import put_away, taken_back
 from aioflow.kernels.stacks import Stack
 from aioflow.kernels.variables import read_variable
-from aioflow.swapping import SMALLEST, Swapped, put_away, taken_back
+from aioflow.testing.fake_gpu import FakeGpu, Machine
 
 
 @pytest.fixture
@@ -107,52 +110,50 @@ def test_a_stack_shows_what_it_holds():
     assert repr(stack) == "<Stack 's' of 0, closed>"
 
 
-# Swapping, on a device that is none
+# Swapping, on a fake GPU
 
 
-class DeviceArray:
-    def __init__(self, host):
-        self.host = host
-        self.nbytes = host.nbytes
+@pytest.fixture
+def gpu():
+    machine = Machine(strict=True)
+    driver = FakeGpu(machine, limit=1 << 16)
+    gpu = Gpu(driver, "/job:localhost/replica:0/task:0/device:GPU:0")
+    yield gpu
+    gc.collect()
+    machine.run()
+    machine.check()
+    assert driver.used == 0
+    gpu.close()
 
 
-def device(free, total=1000, kept=0, used=0, limit=0):
-    """What stands in for CuPy: arrays of its own, and a memory of which so much is free, is kept, is the pool's."""
-    pool = types.SimpleNamespace(free_bytes=lambda: kept, used_bytes=lambda: used, get_limit=lambda: limit)
-    return types.SimpleNamespace(
-        ndarray=DeviceArray,
-        asnumpy=lambda array: array.host,
-        asarray=DeviceArray,
-        get_default_memory_pool=lambda: pool,
-        cuda=types.SimpleNamespace(runtime=types.SimpleNamespace(memGetInfo=lambda: (free, total))),
-    )
+LARGE = np.arange(1024, dtype=np.float32)
 
 
-LARGE = np.zeros(SMALLEST + 1, np.uint8)
+@pytest.mark.parametrize(("others", "is_moved"), [(10, False), (11, True), (12, True)])
+async def test_a_large_value_is_moved_while_its_device_is_nearly_full(gpu, others, is_moved):
+    held = [gpu.bring(LARGE) for _ in range(others)]
+    value = gpu.bring(LARGE)
+    kept = put_away(gpu, value)
+    assert isinstance(kept, Away) == is_moved
+    del value
+    assert gpu.driver.used == (others + (not is_moved)) * LARGE.nbytes  # at once, in the order of the stream
+    back = taken_back(gpu, kept)
+    await gpu.settled()
+    np.testing.assert_array_equal(back._data, LARGE)
+    assert len(held) == others
 
 
-@pytest.mark.parametrize(
-    ("xp", "moved"),
-    [
-        (device(free=299), True),
-        (device(free=301), False),
-        (device(free=0, kept=301), False),
-        (device(free=0, kept=299), True),
-        (device(free=900, used=80, limit=100), True),
-        (device(free=0, used=60, limit=100), False),
-    ],
-)
-def test_a_large_value_is_moved_while_its_device_is_nearly_full(xp, moved):
-    value = DeviceArray(LARGE)
-    kept = put_away(xp, value)
-    assert isinstance(kept, Swapped) == moved
-    assert taken_back(xp, kept).host is LARGE
+async def test_small_values_and_those_of_the_host_stay_where_they_are(gpu):
+    held = [gpu.bring(LARGE) for _ in range(15)]
+    small = gpu.bring(LARGE[:512])
+    assert put_away(gpu, small) is small
+    assert put_away(gpu, LARGE) is LARGE
+    assert taken_back(gpu, LARGE) is LARGE
+    await gpu.settled()
+    assert len(held) == 15
 
 
-def test_small_values_and_those_of_the_host_stay_where_they_are():
-    full = device(free=0)
-    small = DeviceArray(LARGE[:-1])
-    assert put_away(full, small) is small
-    assert put_away(full, LARGE) is LARGE
-    assert put_away(np, LARGE) is LARGE
-    assert taken_back(np, LARGE) is LARGE
+def test_on_a_cpu_nothing_is_moved():
+    (cpu,) = local_devices(af.Config())
+    assert put_away(cpu, LARGE) is LARGE
+    assert taken_back(cpu, LARGE) is LARGE

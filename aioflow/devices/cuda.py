@@ -85,6 +85,13 @@ class CudaDriver:
         with self.selected():
             return int(self.xp.get_default_memory_pool().used_bytes())
 
+    def room(self) -> float:
+        """The pool's limit, or else what is free on this GPU and what the pool has."""
+        with self.selected():
+            pool = self.xp.get_default_memory_pool()
+            free, _ = self._cuda.runtime.memGetInfo()
+            return float(pool.get_limit() or free + pool.total_bytes())
+
     def translate(self, error: BaseException) -> errors.OpError | None:
         """Out of memory is ResourceExhausted; after any other error of CUDA the GPU is of no use to the process."""
         if isinstance(error, self._cuda.memory.OutOfMemoryError):

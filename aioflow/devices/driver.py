@@ -89,6 +89,9 @@ class Driver(Protocol):
     def used_bytes(self) -> int:
         """What its live arrays take up."""
 
+    def room(self) -> float:
+        """How many bytes its arrays may take up; infinity if that is not known."""
+
     def translate(self, error: BaseException) -> errors.OpError | None:
         """The OpError of something that CUDA raised; None for everything else."""
 

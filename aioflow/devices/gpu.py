@@ -20,7 +20,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,16 @@ LARGE: Final = 1 << 20
 """Bytes from which on a value is copied to page-locked memory beside the loop."""
 _NAMED: Final = 3
 """So many of the largest holders an error names."""
+_FULL: Final = 0.7
+"""The share of its memory in use from which on it is nearly full."""
+
+
+class Away(NamedTuple):
+    """An array that is in page-locked host memory once the event is done; the cell holds the array until `release`."""
+
+    host: Host
+    after: Event
+    cell: list[Array]
 
 
 class Gpu:
@@ -228,6 +238,37 @@ class Gpu:
             self.to_host.wait_event(after)
             driver.to_host(value, pinned, self.to_host)
             return pinned, self.keep(self.to_host, value, pinned)
+
+    def put_away(self, value: Array) -> Away:
+        """Enqueue a copy of the value to host memory. Its own memory is held until `release`, or until that is done."""
+        cell = [self.whole(value)]
+        pinned = self.driver.pinned(value.shape, value.dtype)
+        with self.driver.selected():
+            self.to_host.wait_event(self.mark())
+            self.driver.to_host(cell[0], pinned, self.to_host)
+        return Away(pinned, self.keep(self.to_host, cell, pinned), cell)
+
+    def release(self, away: Away) -> None:
+        """Give up the memory of what was put away: kernels enqueued from now on, which may use it, wait for that."""
+        self.compute.wait_event(away.after)
+        away.cell.clear()
+
+    def take_back(self, away: Away) -> Array:
+        """What was put away, in its memory, for kernels enqueued from now on. The copy waits for those before."""
+        stream, host = self.from_host, away.host
+        with self.driver.selected():
+            stream.wait_event(away.after)
+            stream.wait_event(self.mark())
+        target = self._landed(host.shape, host.dtype)
+        with self.driver.selected():
+            self.driver.to_device(host, target, stream)
+        self.compute.wait_event(self.keep(stream, host))
+        return target
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether its arrays take up most of what they may, or of what there is."""
+        return self.driver.used_bytes() > _FULL * self.driver.room()
 
     def peek(self, value: Array) -> Host:
         """What it comes to, in host memory. Blocks the thread until that is there: for checks alone."""

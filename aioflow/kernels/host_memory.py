@@ -3,26 +3,21 @@
 `to_host` and `to_device` copy what kernels want in the other memory. `swap_out` and `swap_in` put a value away until it
 is needed again.
 
-On a GPU the copy to the host is enqueued. The way back begins when that has arrived, and what was enqueued on the GPU
-before it is done, so that its memory is not taken early. On a CPU nothing is copied.
+On a GPU the copies are enqueued, and nobody waits. What is put away keeps its memory until `swap_free`: kernels
+enqueued after that wait for the copy. The way back begins when what was enqueued before it is done, so that its memory
+is not taken early. On a CPU nothing is copied.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from aioflow.context import Context
+from aioflow.devices.gpu import Away
 from aioflow.devices.moving import Parcel, hand_over, receive
 from aioflow.dtypes import Array, DeviceKind, Spec
 from aioflow.op import op
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 _REASON = "plans alone contain it"
-
-
-class Away(NamedTuple):
-    """An array that is in page-locked host memory once the event is done."""
-
-    host: Any
-    after: Any
 
 
 @op(waits=True)
@@ -43,7 +38,13 @@ def swap_out(value: Spec) -> Spec:
     return value
 
 
-@op(waits=True)
+@op
+def swap_free(away: Spec, value: Spec) -> Spec:
+    """`away`, which `swap_out` made of `value`. The memory of `value` is free from here on."""
+    return away
+
+
+@op
 def swap_in(value: Spec) -> Spec:
     """What `swap_out` was given, in the memory of the device again."""
     return value
@@ -52,6 +53,8 @@ def swap_in(value: Spec) -> Spec:
 for _op in (to_host, to_device, swap_out, swap_in):
     _op.no_gradient(_REASON)
     _op.kernel(CPU)(lambda xp, value: value)
+swap_free.no_gradient(_REASON)
+swap_free.kernel(CPU)(lambda xp, away, value: away)
 
 
 @to_host.kernel(GPU, fresh=True)
@@ -69,26 +72,44 @@ async def _(ctx: Context, value: Array) -> Array:
 @swap_out.kernel(GPU, fresh=True)
 def _(ctx: Context, value: Array) -> Any:
     gpu: Any = ctx.device
-    return Away(*gpu.send_home(gpu.whole(value), gpu.mark())) if gpu.holds(value) else value
+    return gpu.put_away(value) if gpu.holds(value) else value
+
+
+@swap_free.kernel(GPU, fresh=True)
+def _(ctx: Context, away: Any, value: Array) -> Any:
+    gpu: Any = ctx.device
+    if isinstance(away, Away):
+        gpu.release(away)
+    return away
 
 
 @swap_in.kernel(GPU, fresh=True)
-async def _(ctx: Context, value: Any) -> Array:
-    if not isinstance(value, Away):
-        return value
+def _(ctx: Context, value: Any) -> Array:
     gpu: Any = ctx.device
-    await gpu.until(value.after, value)
-    host, stream = value.host, gpu.from_host
-    try:
-        with gpu.driver.selected():
-            stream.wait_event(gpu.mark())
-            target = gpu.driver.landing(host.shape, host.dtype, stream, lambda: stream.wait_event(gpu.mark()))
-            gpu.driver.to_device(host, target, stream)
-    except Exception as error:
-        gpu.reraise(error)
-        raise
-    gpu.compute.wait_event(gpu.keep(stream, host))
-    return target
+    found: Array = gpu.take_back(value) if isinstance(value, Away) else value
+    return found
 
 
-__all__: list[str] = []
+# For loops and stacks, which put values away one by one
+
+
+def put_away(device: Any, value: Any) -> Any:
+    """`value`, or what stands for it in host memory if it is large and its GPU nearly full."""
+    is_on_gpu = device.kind is GPU and device.holds(value)
+    if not is_on_gpu or value.nbytes <= _SMALLEST or not device.is_nearly_full:
+        return value
+    away = device.put_away(value)
+    device.release(away)
+    return away
+
+
+def taken_back(device: Any, value: Any) -> Array:
+    """What `put_away` was given, on the device."""
+    found: Array = device.take_back(value) if isinstance(value, Away) else value
+    return found
+
+
+_SMALLEST: Final = 2048
+"""Bytes: what is no larger stays where it is."""
+
+__all__ = ["put_away", "taken_back"]

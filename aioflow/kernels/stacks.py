@@ -7,11 +7,12 @@ import threading
 from typing import Any, Final
 
 from aioflow import dtypes, errors
+from aioflow.context import Context
 from aioflow.dtypes import Array, DType, Namespace, ResourceSpec, Spec
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.host_memory import put_away, taken_back
 from aioflow.op import Ints, op
-from aioflow.swapping import put_away, taken_back
 
 
 class StackSpec(ResourceSpec):
@@ -101,8 +102,8 @@ def stack_push_v2(handle: Spec, elem: Spec, swap_memory: bool = False) -> Spec:
 
 
 @stack_push_v2.kernel(CPU, GPU)
-def _(xp: Namespace, stack: Stack, elem: Array, *, swap_memory: bool) -> Array:
-    stack.push(put_away(xp, elem) if swap_memory else elem)
+def _(ctx: Context, stack: Stack, elem: Array, *, swap_memory: bool) -> Array:
+    stack.push(put_away(ctx.device, elem) if swap_memory else elem)
     return elem
 
 
@@ -116,8 +117,8 @@ def stack_pop_v2(handle: Spec, elem_type: DType) -> Spec:
 
 
 @stack_pop_v2.kernel(CPU, GPU)
-def _(xp: Namespace, stack: Stack) -> Array:
-    return taken_back(xp, stack.pop())
+def _(ctx: Context, stack: Stack) -> Array:
+    return taken_back(ctx.device, stack.pop())
 
 
 @op(stateful=True)

@@ -9,10 +9,11 @@ from typing import Any
 
 from aioflow import dtypes
 from aioflow.body import Body, fresh
+from aioflow.context import Context
 from aioflow.dtypes import SCALAR, Array, DeviceKind, DType, ListSpec, Namespace, ResourceSpec, Spec, TensorShape
+from aioflow.kernels.host_memory import put_away, taken_back
 from aioflow.node import Operation, Tensor
 from aioflow.op import NodeView, op
-from aioflow.swapping import put_away, taken_back
 from aioflow.tensor_list import TensorList, is_gap
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
@@ -170,13 +171,13 @@ no_records.kernel(CPU, GPU)(lambda xp: TensorList.of([]))
 
 
 @recorded.kernel(CPU, GPU)
-def _(xp: Namespace, records: TensorList, value: Any, *, swap_memory: bool) -> TensorList:
-    return records.append(put_away(xp, value) if swap_memory else value)
+def _(ctx: Context, records: TensorList, value: Any, *, swap_memory: bool) -> TensorList:
+    return records.append(put_away(ctx.device, value) if swap_memory else value)
 
 
 @replayed.kernel(CPU, GPU)
-def _(xp: Namespace, records: TensorList, iteration: Array) -> Any:
-    return taken_back(xp, records.item(len(records) - 1 - int(iteration)))
+def _(ctx: Context, records: TensorList, iteration: Array) -> Any:
+    return taken_back(ctx.device, records.item(len(records) - 1 - int(iteration)))
 
 
 for _op in (no_records, recorded, replayed):

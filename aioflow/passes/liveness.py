@@ -100,7 +100,7 @@ class Liveness:
         self, node: Node, index: int, kernel: Kernel | None, reads: set[Value], given: bool
     ) -> frozenset[Value] | None:
         """The owners of the memory of an output; None if it has memory of its own."""
-        elsewhere = node.definition.name == "swap_out" and self._kind is DeviceKind.GPU
+        elsewhere = node.definition.name in ("swap_out", "swap_free") and self._kind is DeviceKind.GPU
         if given or elsewhere or node.definition.name == "constant" or node.definition.handle:
             return OURS
         carried = _handed_on(node, index)
@@ -108,7 +108,7 @@ class Liveness:
             return self.owners[carried]
         if kernel is None or kernel.fresh or kernel.asynchronous or not node.inputs:
             return None
-        if len(node.inputs) == len(node.output_specs):
+        if len(node.inputs) == len(node.output_specs) and node.inputs[index] in self.owners:
             return self.owners[node.inputs[index]]
         return frozenset(reads)
 
@@ -216,10 +216,10 @@ def peak_of_part(flow: Flow, kind: DeviceKind = DeviceKind.CPU) -> int:
     early = {node for node in flow.nodes if node.definition.name == "recv" and not node.controls}
     number = {node: index for index, node in enumerate(flow.nodes)}
     order = [number[node] for node in in_place(flow.nodes, first=early)]
-    return _constants(flow) + peak_of(Liveness(flow, kind), order)
+    return constant_bytes(flow) + peak_of(Liveness(flow, kind), order)
 
 
-def _constants(flow: Flow) -> int:
+def constant_bytes(flow: Flow) -> int:
     """The bytes of the constants of a flow, each array once: they are there all the time."""
     arrays = [
         node.attrs["value"] for top in flow.nodes for node in top.everything() if node.definition.name == "constant"
@@ -235,4 +235,4 @@ def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
     return run.peak
 
 
-__all__ = ["OURS", "Liveness", "Run", "bytes_of", "peak", "peak_of", "peak_of_part"]
+__all__ = ["OURS", "Liveness", "Run", "bytes_of", "constant_bytes", "peak", "peak_of", "peak_of_part"]

@@ -9,7 +9,7 @@ least time; several lengths of runs of dropped values are simulated, and the bes
 always gives the same is computed twice.
 
 `swap` copies such a value to the host after its early uses and back before its late ones, one after the other over the
-link, and so that it is there in time.
+link. Where the copies take longer than what is computed meanwhile the step waits for them, within a bound.
 
 Copies that must not come early wait for a node just before the late use that waits for nothing that the late use does
 not wait for anyway, so that nothing waits in a circle, over other devices neither.
@@ -18,7 +18,7 @@ not wait for anyway, so that nothing waits in a circle, over other devices neith
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioflow.dtypes import DeviceKind
 from aioflow.kernels import host_memory  # noqa: F401  # declares swap_out and swap_in
@@ -33,9 +33,11 @@ SMALLEST: Final = 1 << 16
 """Bytes: what is smaller is kept."""
 OPEN: Final = 256
 """The size that open axes are taken to have."""
+_SWAPS: Final = frozenset({"swap_free", "swap_in", "swap_out"})
 _RUNS: Final = (1, 2, 4, 8, 16)
 """How many dropped values in a row are computed again one from the other."""
 _ROUNDS: Final = 4
+_SWAP_ROUNDS: Final = 32
 _LONGEST: Final = 64
 """Nodes computed again for one value."""
 _HARDLY: Final = 0.98
@@ -85,6 +87,7 @@ def swap(
     transfer: Callable[[int], float],
     *,
     target: int = 0,
+    most: float = 1.0,
     seconds: Cost = lambda node: estimated(node, ""),
     kind: DeviceKind = DeviceKind.GPU,
     guess: int = OPEN,
@@ -96,6 +99,7 @@ def swap(
         flow: what one device runs.
         transfer: how long so many bytes take to the host or back.
         target: bytes: as soon as no more are taken at a time, the rest stays.
+        most: how much more time the step may take, as a share of what its nodes take.
         seconds: how long a node takes.
         kind: of which kind the device is.
         guess: the size of axes whose size is open.
@@ -103,14 +107,20 @@ def swap(
     """
     if kind is DeviceKind.CPU or any(node.definition.name in PRIMITIVES for node in flow.nodes):
         return flow
-    for _ in range(_ROUNDS):
-        now = peak(flow, kind, guess)
+    allowed = most * sum(map(seconds, flow.nodes))
+    least, found = peak(flow, kind, guess), flow
+    enough = least * _HARDLY
+    now = least
+    for _ in range(_SWAP_ROUNDS):
         if now <= target:
             break
-        found = _Away(_Peak(flow, kind, guess, smallest), seconds, transfer, now - target).flow()
-        if peak(found, kind, guess) > now * _HARDLY:
+        choice = _Away(_Peak(found, kind, guess, smallest), seconds, transfer, now - target, allowed)
+        if not choice.trips:
             break
-        flow = found
+        found, allowed = choice.flow(), choice.allowed
+        now = peak(found, kind, guess)  # another place may take as much, so one round may not lower it
+        if now < least and now <= enough:
+            flow, least = found, now
     return flow
 
 
@@ -306,33 +316,67 @@ class _Again:
 
 def _repeatable(node: Node) -> bool:
     """Whether it gives the same again, and nobody could tell that it ran twice."""
-    return node.pure and not (node.blocks or node.waits) and node.definition.name not in ("swap_in", "swap_out")
+    return node.pure and not (node.blocks or node.waits) and node.definition.name not in _SWAPS
+
+
+class _Trip(NamedTuple):
+    """One value's way to the host and back, by numbers of nodes.
+
+    Attributes:
+        out: it is put away after this one.
+        free: its memory is given up after this one.
+        back: the node that its way back waits for.
+    """
+
+    out: int
+    free: int
+    back: Node
 
 
 class _Away:
-    """A choice of values to put away, and the flow that does so."""
+    """A choice of values to put away, and the flow that does so.
 
-    def __init__(self, found: _Peak, seconds: Cost, transfer: Callable[[int], float], excess: int) -> None:
+    Attributes:
+        allowed: the seconds that the step may still wait for copies.
+        trips: the values that are put away.
+    """
+
+    def __init__(
+        self, found: _Peak, seconds: Cost, transfer: Callable[[int], float], excess: int, allowed: float
+    ) -> None:
+        self.allowed = allowed
         self._peak = found
         self._ends = list(itertools.accumulate(map(seconds, found.flow.nodes)))
-        self._back: dict[Value, tuple[int, Node]] = {}
-        """For each value put away, what it is put away after, and what its way back waits for."""
-        gone, back = 0.0, self._ends[-1] if self._ends else 0.0
+        self.trips: dict[Value, _Trip] = {}
+        self._gone, self._back = 0.0, self._ends[-1] if self._ends else 0.0
+        """When the link to the host is free, and when the link back must be."""
         for held in self._ranked():
             if excess <= 0:
                 break
-            takes = transfer(held.size)
-            arrived = max(gone, self._ends[held.last]) + takes
-            due = min(back, self._ends[held.first - 1]) - takes
-            trigger = self._trigger(held, due) if arrived <= due else None
-            if trigger is not None:
-                self._back[held.value] = held.last, trigger
-                gone, back, excess = arrived, due, excess - held.size
+            if self._consider(held, transfer(held.size)):
+                excess -= held.size
 
     def _ranked(self) -> list[_Held]:
         """What can be put away, those first that are needed last: they have the most time."""
         whole = [held for held in self._peak.held.values() if held.handed == (held.value,)]
         return sorted(whole, key=lambda held: -held.first)
+
+    def _consider(self, held: _Held, takes: float) -> bool:
+        """Put it away, if the step may wait for as long as its copies need more time than there is."""
+        ends, at = self._ends, self._peak.at
+        arrived = max(self._gone, ends[held.last]) + takes
+        waits_out = max(0.0, arrived - ends[at - 1])
+        due = min(self._back, ends[held.first - 1]) - takes
+        earliest = max(ends[at], arrived)
+        waits_back = max(0.0, earliest - due)
+        trigger = self._trigger(held, max(due, ends[at]))
+        if trigger is None or waits_out + waits_back > self.allowed:
+            return False
+        self.allowed -= waits_out + waits_back
+        free = next((i for i in range(held.last, at) if ends[i] >= arrived), at - 1)
+        self.trips[held.value] = _Trip(held.last, free, trigger)
+        self._gone, self._back = arrived - waits_out, max(due, ends[at])
+        return True
 
     def _trigger(self, held: _Held, due: float) -> Node | None:
         """The last node that is done before the way back has to begin, none of those that run before the peak."""
@@ -341,13 +385,15 @@ class _Away:
 
     def flow(self) -> Flow:
         """The flow with what was chosen."""
-        flow = self._peak.flow
-        out, into = {value: _moving("swap_out", value, value, ()) for value in self._back}, dict[Value, Node]()
+        flow, into = self._peak.flow, dict[Value, Node]()
         after: dict[Node, list[Node]] = {}
-        for value, (last, trigger) in self._back.items():
-            into[value] = _moving("swap_in", value, Value(out[value], 0), (trigger,))
-            after.setdefault(flow.nodes[last], []).append(out[value])
-            after.setdefault(trigger, []).append(into[value])
+        for value, trip in self.trips.items():
+            out = _moving("swap_out", value, (value,), ())
+            free = _moving("swap_free", value, (Value(out, 0), value), ())
+            into[value] = _moving("swap_in", value, (Value(free, 0),), (trip.back,))
+            after.setdefault(flow.nodes[trip.out], []).append(out)
+            after.setdefault(flow.nodes[trip.free], []).append(free)
+            after.setdefault(trip.back, []).append(into[value])
         ordered = [each for node in flow.nodes for each in (node, *after.get(node, ()))]
         late = [node for node in flow.nodes[self._peak.at + 1 :] if any(value in into for value in node.inputs)]
         return relinked(flow, ordered, {}, {node: _through(node.inputs, into) for node in late}) if late else flow
@@ -357,9 +403,9 @@ def _through(inputs: Sequence[Value], into: Mapping[Value, Node]) -> tuple[Value
     return tuple([Value(into[value], 0) if value in into else value for value in inputs])
 
 
-def _moving(op: str, of: Value, read: Value, controls: tuple[Node, ...]) -> Node:
+def _moving(op: str, of: Value, reads: tuple[Value, ...], controls: tuple[Node, ...]) -> Node:
     node = of.node
-    return Node(node.operation, REGISTRY[op], f"{node.name}/{op}", (read,), controls, {}, [of.spec])
+    return Node(node.operation, REGISTRY[op], f"{node.name}/{op}", reads, controls, {}, [of.spec])
 
 
 __all__ = ["recompute", "swap"]

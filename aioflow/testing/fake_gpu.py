@@ -13,6 +13,7 @@ only real hardware would show now and then, as a read without an event before it
 import asyncio
 import contextlib
 import copy
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -101,9 +102,10 @@ class FakeGpu:
         return made
 
     def to_device(self, source: Host, target: FakeArray, stream: FakeStream) -> None:
-        """Enqueue a copy out of page-locked memory."""
+        """Enqueue a copy out of page-locked memory, with what a copy to there that is enqueued will have put there."""
         ref = self._checked(source, target, stream)
-        now = source.copy()
+        coming = _COMING.get(id(ref()))
+        now = source.copy() if coming is None else np.frombuffer(coming, source.dtype).reshape(source.shape)
 
         def copy() -> None:
             root = ref()
@@ -125,7 +127,9 @@ class FakeGpu:
                 self.machine.race("page-locked memory was freed before it was copied to")
             else:
                 root[: len(now)] = np.frombuffer(now, np.uint8)
+                _COMING.pop(id(root), None)
 
+        _COMING[id(ref())] = now
         self._use([(source, False)], stream, stream.enqueue(copy))
         self._count_copy("D2H", len(now))
 
@@ -144,6 +148,10 @@ class FakeGpu:
     def used_bytes(self) -> int:
         """What its live arrays take up."""
         return self.used
+
+    def room(self) -> float:
+        """How many bytes they may take up."""
+        return math.inf if self.limit is None else self.limit
 
     def translate(self, error: BaseException) -> errors.OpError | None:
         """The OpError of what it raises."""
@@ -240,6 +248,8 @@ class FakeGpu:
 
 _PINNED: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
 """Page-locked memory by its id."""
+_COMING: Final[dict[int, bytes]] = {}
+"""What copies that are enqueued, and not done, will put into page-locked memory, by its id."""
 
 
 def _bare(value: Any, used: list[FakeArray]) -> Any:
