@@ -75,7 +75,7 @@ class EngineTests:
                 assert await session.run("root:0", options=af.RunOptions(timeout=30)) == 4.0
 
     async def test_a_task_that_is_killed_is_named_and_the_others_are_stopped(self, start):
-        async with start(workers=2, ps=1) as cluster:
+        async with start(workers=2, ps=1, restarts=0) as cluster:
             await computed(cluster)
             os.kill(of_task(cluster, "worker", 1), signal.SIGKILL)
             with pytest.raises(af.errors.UnavailableError, match=r"/job:worker/replica:0/task:1: .*SIGKILL") as lost:
@@ -87,13 +87,30 @@ class EngineTests:
         assert children() == []
 
     async def test_a_worker_of_the_engine_that_is_killed_takes_its_task_with_it_and_that_is_named(self, start):
-        async with start(workers=2) as cluster:
+        async with start(workers=2, restarts=0) as cluster:
             child = of_task(cluster, "worker", 1)
             os.kill(parent(child), signal.SIGKILL)
             with pytest.raises(af.errors.UnavailableError, match="/job:worker/replica:0/task:1"):
                 await cluster.watch()
             await gone(child)
             assert "/job:worker/replica:0/task:0" not in cluster.lost
+        await gone()
+
+    async def test_a_task_that_is_killed_is_started_again_and_sessions_reach_it(self, start):
+        async with start(workers=2, ps=1) as cluster:
+            for job, index in (("ps", 0), ("worker", 1), ("worker", 0)):
+                os.kill(of_task(cluster, job, index), signal.SIGKILL)
+                await cluster.restarted(f"/job:{job}/replica:0/task:{index}")
+                assert await computed(cluster) == 64.0
+            assert cluster.lost == {}
+        assert children() == []
+
+    async def test_a_task_whose_worker_of_the_engine_is_killed_is_started_on_another(self, start):
+        async with start(workers=2) as cluster:
+            os.kill(parent(of_task(cluster, "worker", 1)), signal.SIGKILL)
+            await cluster.restarted("/job:worker/replica:0/task:1")
+            assert await computed(cluster) == 64.0
+            assert cluster.lost == {}
         await gone()
 
     async def test_the_token_is_shown_to_nobody(self, start, caplog, capfd):

@@ -236,7 +236,8 @@ def test_the_loop_is_uvloop_unless_asyncio_is_wanted():
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")
-def test_a_cluster_comes_up_names_who_dies_and_goes_down_with_a_signal():
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_cluster_comes_up_and_says_which_task_dies_and_ends_with_its_status_or_goes_down_with_a_signal(number):
     with running("cluster", "up", "-n", "2", "--ps", "1") as cluster:
         lines = [cluster.stdout.readline().strip() for _ in range(5)]
         tasks = [re.fullmatch(r"(/job:\w+/replica:0/task:\d) at 127\.0\.0\.1:\d+", line)[1] for line in lines[:3]]
@@ -254,13 +255,39 @@ def test_a_cluster_comes_up_names_who_dies_and_goes_down_with_a_signal():
 
         assert run(target, build, af.Config(token_file=file)) == 3
         children = Path(f"/proc/{cluster.pid}/task/{cluster.pid}/children").read_text().split()
-        os.kill(int(children[2]), signal.SIGKILL)
-        assert "/job:worker/replica:0/task:1 was lost: its process was ended by SIGKILL" in cluster.stderr.readline()
-        cluster.send_signal(signal.SIGINT)
-        assert cluster.wait(15) == 0
+        if number == signal.SIGKILL:
+            os.kill(int(children[2]), signal.SIGKILL)
+            told = "/job:worker/replica:0/task:1 was lost: its process was ended by SIGKILL"
+            assert told in cluster.stderr.readline()
+            assert cluster.wait(30) == 128 + signal.SIGKILL
+        else:
+            cluster.send_signal(signal.SIGINT)
+            assert cluster.wait(30) == 0
         assert cluster.stderr.read() == ""
     assert not Path(file).exists()
     assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")
+def test_a_cluster_starts_tasks_again_that_die_if_it_is_told_to():
+    with running("cluster", "up", "-n", "2", "--restart") as cluster:
+        _, _, target, file = [cluster.stdout.readline().split()[-1] for _ in range(4)]
+        children = Path(f"/proc/{cluster.pid}/task/{cluster.pid}/children").read_text().split()
+        for task in (1, 0):
+            os.kill(int(children[task]), signal.SIGKILL)
+            name = f"/job:worker/replica:0/task:{task}"
+            assert f"{name} died: its process was ended by SIGKILL" in cluster.stderr.readline()
+            assert f"{name} is back at 127.0.0.1:" in cluster.stderr.readline()
+
+        def build():
+            with af.device("/job:worker/task:1"):
+                return af.reduce_sum(af.constant(np.ones(3)))
+
+        assert run(target, build, af.Config(token_file=file, operation_timeout=60)) == 3
+        cluster.send_signal(signal.SIGINT)
+        assert cluster.wait(30) == 0
 
 
 @pytest.mark.real

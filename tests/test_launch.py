@@ -5,9 +5,12 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import re
+import signal
 import socket
 import ssl
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,8 @@ from aioflow.config import Config
 from aioflow.launch import Launch
 from aioflow.launch.agent import Agent
 from aioflow.launch.order import Order
+from aioflow.launch.restarts import Restarts
+from aioflow.net.address_book import AddressBook
 from aioflow.net.authority import init
 
 
@@ -30,6 +35,8 @@ class FakePlace:
         self.host = "127.0.0.1"
         self.ended = asyncio.Event()
         self.cause = "it ended"
+        self.exit_status = -9
+        self.book = None
         self.order = None
         self.released = False
 
@@ -39,12 +46,20 @@ class FakePlace:
             return await self.engine.faults[self.number, method](self)
         return await getattr(self, method)(*arguments)
 
-    async def reserve(self, host):
-        return f"{host}:{1000 + self.number}"
+    async def reserve(self, host, port=0):
+        self.ended.clear()
+        return f"{host}:{1000 + self.number + self.engine.shift}"
 
     async def start(self, order):
         self.order = order
         return "serving"
+
+    async def move(self, cluster, version):
+        self.book = cluster, version
+        return ""
+
+    async def status(self):
+        return str(self.exit_status)
 
     async def watch(self):
         with contextlib.suppress(TimeoutError):
@@ -68,17 +83,19 @@ class FakeEngine:
         self.faults = {(int(name[-1]), name[:-1]): fault for name, fault in faults.items()}
         self.asked = []
         self.places = []
+        self.shift = 0
 
     async def place(self, count):
-        self.places = [FakePlace(self, number) for number in range(count)]
-        return self.places
+        first = len(self.places)
+        self.places += [FakePlace(self, number) for number in range(first, first + count)]
+        return self.places[first:]
 
     @property
     def left(self):
         return [place.number for place in self.places if not place.released]
 
-    def launch(self, config=None, py_funcs=None):
-        return Launch(self, {"ps": 1, "worker": 2}, config, py_funcs)
+    def launch(self, config=None, py_funcs=None, restarts=0):
+        return Launch(self, {"ps": 1, "worker": 2}, config, py_funcs, restarts)
 
 
 async def lost(place):
@@ -169,6 +186,141 @@ async def test_tasks_that_are_lost_are_named_as_long_as_the_block_lasts(caplog):
             await cluster.watch()
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
     assert engine.left == []
+
+
+WORKER = "/job:worker/replica:0/task:0"
+
+
+async def test_a_task_that_dies_is_started_again_and_the_others_are_told_where(caplog):
+    engine = FakeEngine()
+    async with engine.launch(restarts=5) as cluster:
+        target = cluster.target
+        engine.shift = 100
+        engine.places[1].ended.set()
+        await asyncio.sleep(10)
+        assert cluster.lost == {}
+        assert cluster.restarts == {WORKER: 1}
+        assert cluster.spec.task_address("worker", 0) == target.address == "127.0.0.1:1101"
+        assert [place.book for place in engine.places] == [(cluster.spec.as_dict(), 1)] * 3
+        assert engine.places[1].order.version == 0
+        assert repr(cluster) == "<af.launch.Cluster of 3 tasks, 0 lost, 1 restarts>"
+    assert engine.left == []
+    assert [record.message for record in caplog.records] == [
+        f"{WORKER} died: it ended, on host 1; it is started again in 0.5 s",
+        f"{WORKER} is back at 127.0.0.1:1101",
+    ]
+
+
+async def test_a_task_whose_worker_is_lost_is_started_on_another(caplog):
+    engine = FakeEngine(watch1=lost, reserve1=first_time)
+    async with engine.launch(restarts=5) as cluster:
+        await asyncio.sleep(10)
+        assert cluster.restarts == {WORKER: 1}
+        assert cluster.spec.task_address("worker", 0) == "127.0.0.1:1003"
+        assert engine.left == [0, 2, 3]
+        engine.places[2].ended.set()
+        await asyncio.sleep(10)
+        assert cluster.restarts == {WORKER: 1, "/job:worker/replica:0/task:1": 1}
+        assert {place.book[1] for place in engine.places if not place.released} == {2}
+    assert engine.left == []
+
+
+async def first_time(place):
+    """A worker that is lost after its task has come up."""
+    if place.order is None:
+        return f"127.0.0.1:{1000 + place.number}"
+    raise ConnectionError("the worker is gone")
+
+
+async def test_a_task_that_dies_too_often_is_lost():
+    engine = FakeEngine()
+    async with engine.launch(restarts=3) as cluster:
+        began = asyncio.get_running_loop().time()
+        for _ in range(3):
+            engine.places[1].ended.set()
+            await asyncio.sleep(5)
+            assert cluster.lost == {}
+        engine.places[1].ended.set()
+        with pytest.raises(errors.UnavailableError, match=f"{WORKER}: it ended, on host 1"):
+            await cluster.watch()
+        assert cluster.statuses == {WORKER: -9}
+        assert asyncio.get_running_loop().time() - began < 20
+    assert engine.left == []
+
+
+async def test_a_task_that_was_asked_to_stop_is_not_started_again():
+    engine = FakeEngine()
+    async with engine.launch(restarts=3) as cluster:
+        engine.places[1].exit_status = 0
+        engine.places[1].ended.set()
+        with pytest.raises(errors.UnavailableError, match=WORKER):
+            await cluster.watch()
+        assert cluster.statuses == {WORKER: 0}
+        assert cluster.restarts == {}
+
+
+@pytest.mark.parametrize("method", ["reserve", "start"])
+async def test_leaving_the_block_while_a_task_is_started_again_leaves_nothing(method):
+    engine = FakeEngine()
+    async with engine.launch(restarts=3):
+        engine.faults[1, method] = hang
+        engine.places[1].ended.set()
+        await asyncio.sleep(1)
+        assert (1, method) in engine.asked[-3:]
+    assert engine.left == []
+
+
+def test_restarts_wait_twice_as_long_each_time_and_old_deaths_do_not_count():
+    restarts = Restarts(5)
+    assert [restarts.delay(n) for n in range(5)] == [0.5, 1, 2, 4, 8]
+    assert restarts.delay(599) is None
+    assert restarts.delay(600.5) == 8
+    assert restarts.delay(5000) == 0.5
+    assert Restarts(0).delay(0) is None
+    assert max(filter(None, map(Restarts(50).delay, range(50)))) == 30
+
+
+def test_a_book_of_addresses_takes_newer_versions_of_the_same_tasks_alone():
+    book = AddressBook({"a": "x:1", "b": "x:2"})
+    assert book.update({"a": "y:1", "b": "x:2"}, 2)
+    assert not book.update({"a": "z:1", "b": "x:2"}, 1)
+    assert not book.update({"a": "z:1", "b": "x:2"}, 2)
+    assert (dict(book), book.version) == ({"a": "y:1", "b": "x:2"}, 2)
+    with pytest.raises(ValueError, match="it differs in b, c"):
+        book.update({"a": "y:1", "c": "x:2"}, 3)
+    with pytest.raises(errors.InvalidArgumentError, match="is no address"):
+        book.update({"a": "y:1", "b": "nohost"}, 3)
+    assert (dict(book), book.version) == ({"a": "y:1", "b": "x:2"}, 2)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+async def test_a_killed_process_is_replaced_and_sessions_reach_the_replacement():
+    with af.Graph().as_default() as graph:
+        parts = []
+        for task in range(2):
+            with af.device(f"/job:worker/task:{task}"):
+                parts.append(af.reduce_sum(af.constant([1.0, 2.0]) * float(task + 1)))
+        total = parts[0] + parts[1]
+    async with launch.local(workers=2) as cluster:
+        for task in (1, 0):
+            os.kill(process_of(cluster, task), signal.SIGKILL)
+            await cluster.restarted(f"/job:worker/replica:0/task:{task}")
+            async with af.Session(cluster.target, graph=graph, config=af.Config(operation_timeout=60)) as session:
+                assert await session.run(total) == 9.0
+        assert cluster.lost == {}
+
+
+def process_of(cluster, task):
+    """The process of a worker, by the port that it listens at."""
+    port = int(cluster.spec.task_address("worker", task).rpartition(":")[2])
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (inode,) = [line[9] for line in lines if line[1].endswith(f":{port:04X}") and line[3] == "0A"]
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(entry) == f"socket:[{inode}]":
+                return int(entry.parts[2])
+    raise AssertionError(f"nobody listens at {port}")
 
 
 @pytest.mark.parametrize("fault", [lost, hang])

@@ -55,7 +55,7 @@ async def test_a_session_runs_on_all_tasks_and_leaving_the_block_ends_them():
 
 
 async def test_a_task_that_is_killed_is_named_and_the_others_go_on():
-    launch = af.launch.local(workers=2)
+    launch = af.launch.local(workers=2, restarts=0)
     async with launch as cluster:
         os.kill(pids(launch)[0], signal.SIGKILL)
         with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:0: .* SIGKILL, on this machine"):

@@ -6,13 +6,18 @@ import logging
 import os
 import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from aioflow import errors
 from aioflow.cli.worker import file_roots, loop_factory, read_cluster, stopping_signals
 from aioflow.config import Config
 
+if TYPE_CHECKING:
+    from aioflow.launch.launcher import Cluster
+
+RESTARTS: Final = 5
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -31,10 +36,11 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file-root", metavar="DIR", action="append", default=[], help="files may be used below it")
     parser.add_argument("--tls", metavar="DIR", help="certificates, as `aioflow ca init DIR` makes them")
     parser.add_argument("--py-funcs", metavar="MODULE", help="a module with the functions that af.py_func may name")
+    parser.add_argument("--restart", action="store_true", help="start a task that dies again, 5 times in 10 minutes")
     parser.set_defaults(action=_up)
 
 
-def _up(options: argparse.Namespace) -> None:
+def _up(options: argparse.Namespace) -> int:
     logging.basicConfig(format="aioflow: %(message)s")
     if options.workers < 1 or options.ps < 0:
         raise errors.InvalidArgumentError(f"{options.workers} workers and {options.ps} ps cannot be: 1 and 0 at least")
@@ -42,7 +48,8 @@ def _up(options: argparse.Namespace) -> None:
         file = options.token_file or _new_token(Path(folder))
         with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
             config = Config(token_file=file, file_roots=file_roots(options.file_root), ssl=options.tls)
-            runner.run(_launch(options.workers, options.ps, config, options.py_funcs))
+            restarts = RESTARTS if options.restart else 0
+            return runner.run(_launch(options.workers, options.ps, config, options.py_funcs, restarts))
 
 
 def _new_token(folder: Path) -> str:
@@ -53,17 +60,37 @@ def _new_token(folder: Path) -> str:
     return str(file)
 
 
-async def _launch(workers: int, ps: int, config: Config, py_funcs: str | None) -> None:
+async def _launch(workers: int, ps: int, config: Config, py_funcs: str | None, restarts: int) -> int:
+    """Serve until a signal comes, or a task is lost for good. Returns the status to end with."""
     from aioflow.launch.here import local
 
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
-        async with local(workers, ps=ps, config=config, py_funcs=py_funcs) as launched:
+        async with local(workers, ps=ps, config=config, py_funcs=py_funcs, restarts=restarts) as launched:
             for task, address in launched.spec:
                 print(f"{task} at {address}")
             print(f"target {'ws' if config.ssl is None else 'wss'}://{launched.spec.task_address('worker', 0)}")
             print(f"token file {config.token_file}", flush=True)
-            await stopped.wait()
+            await _first(stopped.wait(), launched.watch())
+            return _status(launched)
+
+
+async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them has ended, and end the others."""
+    tasks = [asyncio.ensure_future(each) for each in awaited]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _status(launched: "Cluster") -> int:
+    """The status of the task that was lost first, as a shell has it; 0 if none was, and 1 if it is not known."""
+    for status in launched.statuses.values():
+        return 1 if status is None else status if status >= 0 else 128 - status
+    return 0
 
 
 def _add_down(parser: argparse.ArgumentParser) -> None:

@@ -34,19 +34,34 @@ class Agent:
         """Of these variables of the environment, those that are not set have these values for the task."""
         self._environment: Final = None if variables is None else {**variables, **os.environ}
 
-    async def reserve(self, host: str) -> str:
-        """The task's process runs, and has a port of that host for itself. Returns the address, or `!` and why not."""
+    async def reserve(self, host: str, port: int = 0) -> str:
+        """The task's process runs, and has a port of that host for itself: that one if it is free.
+
+        Returns the address, or `!` and why not.
+        """
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "aioflow.launch.child",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             env=self._environment,
             start_new_session=True,  # a Ctrl-C is for who launched it
         )  # fmt: skip
-        return await self._asked({"host": host})
+        return await self._asked({"host": host, "port": port})
 
     async def start(self, order: Order) -> str:
         """The task listens. Returns `!` and the cause if it does not."""
         return await self._asked(dataclasses.asdict(order))
+
+    async def move(self, cluster: Mapping[str, Any], version: int) -> str:
+        """The task knows where tasks are that were started again, unless it has ended."""
+        process = self._process
+        if process is not None and process.stdin is not None and process.returncode is None:
+            process.stdin.write(json.dumps({"cluster": cluster, "version": version}).encode() + b"\n")
+        return ""
+
+    async def status(self) -> str:
+        """The status that the task's process has ended with, negative for a signal; empty while it runs."""
+        code = None if self._process is None else self._process.returncode
+        return "" if code is None else str(code)
 
     async def _asked(self, message: dict[str, Any]) -> str:
         process = self._process

@@ -1,9 +1,11 @@
 """The process of a task: `python -m aioflow.launch.child`, told by lines of JSON on its standard input what to be.
 
-    {"host": "10.0.0.7"}                                        10.0.0.7:43117
+    {"host": "10.0.0.7", "port": 0}                             10.0.0.7:43117
     {"cluster": {"worker": [...]}, "job": "worker", ...}        serving
+    {"cluster": {"worker": [...]}, "version": 3}
 
-It answers with the lines on the right, or with `!` and what went wrong. When its input ends, it stops.
+It answers with the lines on the right, or with `!` and what went wrong. The third says where tasks are that were
+started again. When its input ends, it stops.
 """
 
 import asyncio
@@ -12,7 +14,7 @@ import json
 import os
 import socket
 import sys
-from typing import Any
+from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import Config
@@ -22,6 +24,9 @@ from aioflow.net.addresses import join_address
 from aioflow.net.credentials import Token
 from aioflow.net.server import Server
 
+_LONGEST_LINE: Final = 1 << 26
+"""Bytes: more than the addresses of a million tasks take."""
+
 
 def main() -> None:
     """Be the task."""
@@ -29,9 +34,9 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a graph prints is no answer
     with answers, contextlib.ExitStack() as stack:
         try:
-            host = json.loads(sys.stdin.readline())["host"]
-            reserved = stack.enter_context(_reserve(host))
-            print(join_address(host, reserved.getsockname()[1]), file=answers, flush=True)
+            place = json.loads(sys.stdin.readline())
+            reserved = stack.enter_context(_reserve(place["host"], place["port"]))
+            print(join_address(place["host"], reserved.getsockname()[1]), file=answers, flush=True)
             order = json.loads(sys.stdin.readline() or "null")
             if order is not None:
                 with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -43,9 +48,16 @@ def main() -> None:
             raise
 
 
-def _reserve(host: str) -> socket.socket:
-    """A free port is bound, so that nobody gets it, and not listened at, so that the server can be there."""
-    found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+def _reserve(host: str, port: int) -> socket.socket:
+    """Bind that port if it is free, else any, so that nobody gets it; the server listens there afterwards."""
+    if port:
+        with contextlib.suppress(OSError):
+            return _bound(host, port)
+    return _bound(host, 0)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, *_, where = min(found, key=lambda each: each[0] != socket.AF_INET)  # IPv6 where there is nothing else
     reserved = socket.socket(family)
     try:
@@ -64,9 +76,10 @@ async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -
     async with Server(
         order["cluster"], order["job"], order["index"], config, py_funcs=functions, network=network
     ) as server:
+        server.update_addresses(order["cluster"], order["version"])
         reserved.close()
         print("serving", file=answers, flush=True)
-        ended = asyncio.get_running_loop().create_task(_end_of_input())
+        ended = asyncio.get_running_loop().create_task(_listen(server))
         asked = asyncio.get_running_loop().create_task(server.join())
         await asyncio.wait([ended, asked], return_when=asyncio.FIRST_COMPLETED)
         for task in (ended, asked):
@@ -74,15 +87,16 @@ async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -
         await asyncio.wait([ended, asked])
 
 
-async def _end_of_input() -> None:
-    """Return when nobody is left who could write to the standard input."""
-    reader = asyncio.StreamReader()
+async def _listen(server: Server) -> None:
+    """Take in newer addresses. Return when nobody is left who could write to the standard input."""
+    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     try:
-        while await reader.read(4096):
-            pass
+        while line := await reader.readline():
+            told = json.loads(line)
+            server.update_addresses(told["cluster"], told["version"])
     finally:
         transport.close()
 

@@ -6,13 +6,20 @@ from typing import Final
 
 from aioflow.config import Config
 from aioflow.launch.agent import Agent
-from aioflow.launch.launcher import Launch, Place
+from aioflow.launch.launcher import RESTARTS, Launch, Place
 
 THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """What says how many threads a product of matrices may use, to one library or another."""
 
 
-def local(workers: int = 1, *, ps: int = 0, config: Config | None = None, py_funcs: str | None = None) -> Launch:
+def local(
+    workers: int = 1,
+    *,
+    ps: int = 0,
+    config: Config | None = None,
+    py_funcs: str | None = None,
+    restarts: int = RESTARTS,
+) -> Launch:
     """A cluster of processes on this machine, for the time of a block.
 
         async with af.launch.local(workers=2, ps=1) as cluster:
@@ -28,16 +35,20 @@ def local(workers: int = 1, *, ps: int = 0, config: Config | None = None, py_fun
         ps: how many the job `ps` has.
         config: how the tasks work. `Config(ssl=)` is a directory of `aioflow ca init` then.
         py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it.
+        restarts: how often each task that dies is started again within ten minutes; 0 for never.
     """
-    return Launch(_Here(), {"ps": ps, "worker": workers}, config, py_funcs)
+    return Launch(_Here(), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
 
 
 class _Here:
     """This machine."""
 
+    _placed = 0
+
     async def place(self, count: int) -> Sequence[Place]:
         """An agent for each, all of them in this process."""
-        threads = max(1, (os.cpu_count() or 1) // count)
+        self._placed = max(self._placed, count)
+        threads = max(1, (os.cpu_count() or 1) // self._placed)
         return [_Child(threads) for _ in range(count)]
 
 

@@ -17,6 +17,7 @@ from aioflow.config import Config
 from aioflow.launch.agent import STOPPING
 from aioflow.launch.functions import check_module
 from aioflow.launch.order import Order, settings_of
+from aioflow.launch.restarts import Restarts
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from aioflow.net.client import Address
 
 _log: Final = logging.getLogger(__name__)
+RESTARTS: Final = 5
+"""How often a task is started again within ten minutes, if nothing else is said."""
 
 
 class Place(Protocol):
@@ -55,20 +58,42 @@ class Cluster:
     """The tasks of a launch, while its block lasts.
 
     Attributes:
-        spec: all tasks, with their addresses.
-        target: what `af.Session` takes to have the first worker as its master. It holds the token of this launch.
+        spec: all tasks, with their addresses as they are now.
+        target: what `af.Session` takes to have the first worker as its master. It holds the token of this launch, and
+            follows that worker if it is started again elsewhere.
     """
 
     def __init__(self, spec: ClusterSpec, target: "Address") -> None:
-        self.spec: Final = spec
+        self.spec = spec
         self.target: Final = target
         self._lost: Final[dict[str, str]] = {}
+        self._statuses: Final[dict[str, int | None]] = {}
+        self._restarts: Final[dict[str, int]] = {}
         self._changed: Final = asyncio.Event()
+        self._moved: Final = asyncio.Event()
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """What is known of the tasks that were lost, by their names."""
+        """The tasks that were lost and are not started again, by their names, with what is known of each."""
         return dict(self._lost)
+
+    @property
+    def statuses(self) -> Mapping[str, int | None]:
+        """The status of the process of each lost task: negative for a signal, None if it is not known."""
+        return dict(self._statuses)
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """How often each task was started again, of those that were."""
+        return dict(self._restarts)
+
+    async def restarted(self, name: str, times: int = 1) -> None:
+        """Wait until the task of that name was started again so often, and listens. Raises what `watch` does."""
+        while self._restarts.get(name, 0) < times:
+            if self._lost:
+                await self.watch()
+            self._moved.clear()
+            await self._moved.wait()
 
     async def watch(self) -> None:
         """Wait for as long as there is nothing to tell. UnavailableError names the tasks that were lost."""
@@ -76,28 +101,50 @@ class Cluster:
         first = next(iter(self._lost))
         raise errors.UnavailableError("; ".join(f"{name}: {cause}" for name, cause in self._lost.items()), task=first)
 
-    def lose(self, name: str, cause: str) -> None:
-        """That task is known to be gone."""
+    def lose(self, name: str, cause: str, status: int | None) -> None:
+        """That task is gone for good."""
         _log.warning("%s was lost: %s", name, cause)
         self._lost[name] = cause
+        self._statuses[name] = status
         self._changed.set()
+        self._moved.set()
+
+    def move(self, name: str, address: str) -> None:
+        """That task was started again, and is there now."""
+        self.spec = self.spec.moved(name, address)
+        self._restarts[name] = self._restarts.get(name, 0) + 1
+        self.target.address = self.spec.task_address("worker", 0)
+        self._moved.set()
+
+    @property
+    def version(self) -> int:
+        """Of the addresses in `spec`."""
+        return sum(self._restarts.values())
 
     def __repr__(self) -> str:
         count = sum(map(self.spec.num_tasks, self.spec.jobs))
-        return f"<af.launch.Cluster of {count} tasks, {len(self._lost)} lost>"
+        again = f", {self.version} restarts" if self._restarts else ""
+        return f"<af.launch.Cluster of {count} tasks, {len(self._lost)} lost{again}>"
 
 
 class Launch:
     """A cluster on an engine, for the time of a block.
 
-    When the block is entered, all tasks listen. When it is left, however, all have stopped.
+    When the block is entered, all tasks listen. When it is left, however, all have stopped. A task that dies meanwhile
+    is started again, with a new incarnation and without its state, on the same worker of the engine or, if that is
+    lost, on another one; the other tasks are told where it is. It is lost if it dies too often.
 
     Raises UnavailableError, when entered, if a task does not come up; it names the task and where it was to run, and
     then those that did have stopped.
     """
 
     def __init__(
-        self, engine: Engine, jobs: Mapping[str, int], config: Config | None, py_funcs: str | None = None
+        self,
+        engine: Engine,
+        jobs: Mapping[str, int],
+        config: Config | None,
+        py_funcs: str | None = None,
+        restarts: int = RESTARTS,
     ) -> None:
         """Describe it. Nothing runs yet.
 
@@ -106,6 +153,7 @@ class Launch:
             jobs: how many tasks each job has.
             config: how they work. What of it is a file or a folder, as certificates, is one of their machines.
             py_funcs: the module, on their machines, whose functions `af.py_func` may name.
+            restarts: how often each task is started again within ten minutes, after a pause that doubles each time.
 
         Raises:
             TypeError: something of that cannot be told to other processes.
@@ -120,12 +168,15 @@ class Launch:
             raise TypeError(f"py_funcs is the name of a module, which each task imports, not {py_funcs!r}")
         if py_funcs is not None:
             check_module(py_funcs)
+        if type(restarts) is not int or restarts < 0:
+            raise ValueError(f"restarts is a number of times, not {restarts!r}")
+        self._restarts: Final = restarts
         config = config or Config()
         self._settings: Final = settings_of(dataclasses.replace(config, token_file=None))
         self._secret: Final = _secret(config)
         self._network: Final = _network(config, self._secret)
         self._py_funcs: Final = py_funcs
-        self._places: Sequence[Place] = ()
+        self._places: list[Place] = []
         self._watching: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Cluster:
@@ -143,32 +194,79 @@ class Launch:
     async def _start(self) -> Cluster:
         if self._places:
             raise RuntimeError("a launch is entered once")
-        self._places = await self._engine.place(sum(self._jobs.values()))
+        self._places = list(await self._engine.place(sum(self._jobs.values())))
         addresses = await self._all(*[self._told(place, "", "reserve", place.host) for place in self._places])
         rest = iter(addresses)
         spec = ClusterSpec({job: [next(rest) for _ in range(count)] for job, count in self._jobs.items()})
         cluster = Cluster(spec, self._target(spec))
         members = [Member(spec, job, index) for job, count in self._jobs.items() for index in range(count)]
         where = list(zip(members, self._places, strict=True))
-        await self._all(*[self._told(place, member.name, "start", self._order(member)) for member, place in where])
+        version = cluster.version
+        await self._all(*[self._told(place, m.name, "start", self._order(m, version)) for m, place in where])
         create = asyncio.get_running_loop().create_task
         self._watching = [
-            create(_watch(place, member.name, cluster), name=f"watch {member.name}") for member, place in where
+            create(self._keep(number, member, cluster), name=f"watch {member.name}")
+            for number, member in enumerate(members)
         ]
         return cluster
 
-    def _order(self, member: Member) -> Order:
-        return Order(member.cluster.as_dict(), member.job, member.index, self._settings, self._secret, self._py_funcs)
+    def _order(self, member: Member, version: int) -> Order:
+        cluster = member.cluster.as_dict()
+        return Order(cluster, member.job, member.index, self._settings, self._secret, self._py_funcs, version)
+
+    # While the block lasts
+
+    async def _keep(self, number: int, member: Member, cluster: Cluster) -> None:
+        """Watch a task, and start it again when it has died, until it dies too often."""
+        restarts, name = Restarts(self._restarts), member.name
+        cause, status = await _end(self._places[number])
+        while True:
+            text = f"{cause}, on {self._places[number].name}"
+            delay = None if status == 0 else restarts.delay(asyncio.get_running_loop().time())
+            if delay is None:  # with status 0 it was asked to stop
+                cluster.lose(name, text, status)
+                return
+            _log.warning("%s died: %s; it is started again in %g s", name, text, delay)
+            await asyncio.sleep(delay)
+            try:
+                await self._start_again(number, member, cluster)
+            except errors.UnavailableError as error:
+                cause, status = error.message, None
+                continue
+            _log.warning("%s is back at %s", name, dict(cluster.spec)[name])
+            cause, status = await _end(self._places[number])
+
+    async def _start_again(self, number: int, member: Member, cluster: Cluster) -> None:
+        """The task listens again, and the others know where. UnavailableError if it does not come up."""
+        name = member.name
+        place, address = await self._place_again(number, name, cluster)
+        spec = cluster.spec.moved(name, address)
+        order = self._order(Member(spec, member.job, member.index), cluster.version)
+        await self._told(place, name, "start", order)
+        cluster.move(name, address)
+        book = cluster.spec.as_dict(), cluster.version
+        await asyncio.gather(*[each.ask("move", *book) for each in self._places], return_exceptions=True)
+
+    async def _place_again(self, number: int, name: str, cluster: Cluster) -> tuple[Place, str]:
+        """The task's process and its address, where it was if that can be: else on another worker of the engine."""
+        place, former = self._places[number], int(dict(cluster.spec)[name].rpartition(":")[2])
+        with contextlib.suppress(errors.UnavailableError):
+            return place, await self._told(place, name, "reserve", place.host, former)
+        await _stop(place)
+        place.release()
+        (place,) = await self._engine.place(1)
+        self._places[number] = place
+        return place, await self._told(place, name, "reserve", place.host)
 
     def _target(self, spec: ClusterSpec) -> "Address":
         from aioflow.net.client import Address
 
         return Address(spec.task_address("worker", 0), self._network)
 
-    async def _told(self, place: Place, task: str, method: str, argument: object) -> str:
+    async def _told(self, place: Place, task: str, method: str, *arguments: object) -> str:
         """The agent's answer. UnavailableError if something went wrong."""
         try:
-            answer = await place.ask(method, argument)
+            answer = await place.ask(method, *arguments)
         except Exception as error:
             answer = f"!{type(error).__name__}: {error}"
         if answer.startswith("!"):
@@ -186,12 +284,14 @@ class Launch:
 
     async def _stop(self) -> None:
         """Nothing runs any more. A worker that does not answer is given up after a while; its task ends with it."""
-        places, self._places = self._places, ()
         try:
             for task in self._watching:
                 task.cancel()
             if self._watching:
                 await asyncio.wait(self._watching)
+        finally:
+            places, self._places = self._places, []  # of which one may have been another until now
+        try:
             await asyncio.gather(*[_stop(place) for place in places])
         finally:
             for place in places:
@@ -214,15 +314,16 @@ def _network(config: Config, secret: str) -> "Network":
     return network_of_client(config, config.ssl is not None, Token(secret))
 
 
-async def _watch(place: Place, task: str, cluster: Cluster) -> None:
-    """Ask again and again how the task is, until it is lost."""
+async def _end(place: Place) -> tuple[str, int | None]:
+    """Wait until the task is lost: how it ended, and the status of its process if that is known."""
     cause = ""
-    while not cause:
-        try:
+    try:
+        while not cause:
             cause = await place.ask("watch")
-        except Exception as error:
-            cause = f"{type(error).__name__}: {error}"
-    cluster.lose(task, f"{cause}, on {place.name}")
+        status = await place.ask("status")
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", None
+    return cause, int(status) if status else None
 
 
 async def _stop(place: Place) -> None:
@@ -232,4 +333,4 @@ async def _stop(place: Place) -> None:
                 _log.warning("a task on %s: %s", place.name, trouble)
 
 
-__all__ = ["Cluster", "Engine", "Launch", "Place"]
+__all__ = ["RESTARTS", "Cluster", "Engine", "Launch", "Place"]

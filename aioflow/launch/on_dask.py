@@ -10,7 +10,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.agent import Agent
-from aioflow.launch.launcher import Launch, Place
+from aioflow.launch.launcher import RESTARTS, Launch, Place
 
 
 def dask(
@@ -21,6 +21,7 @@ def dask(
     config: Config | None = None,
     py_funcs: str | None = None,
     resources: Mapping[str, float] | None = None,
+    restarts: int = RESTARTS,
 ) -> Launch:
     """A cluster on the workers of a Dask cluster, for the time of a block.
 
@@ -38,6 +39,8 @@ def dask(
             paths on the machines of the tasks; the certificates of each have to name its address.
         py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it there.
         resources: what each needs of its Dask worker, as {"GPU": 1}; such workers are waited for.
+        restarts: how often each task that dies is started again within ten minutes, on another Dask worker if its own,
+            which a nanny may replace, is lost; 0 for never.
 
     Raises:
         UnimplementedError: Dask is not installed.
@@ -51,7 +54,7 @@ def dask(
         raise TypeError(f"client is a distributed.Client, not {client!r}")
     if not client.asynchronous:
         raise ValueError("the client is not asynchronous: await distributed.Client(address, asynchronous=True)")
-    return Launch(_Dask(client, dict(resources or {})), {"ps": ps, "worker": workers}, config, py_funcs)
+    return Launch(_Dask(client, dict(resources or {})), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
 
 
 class _Dask:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.agent import Agent
-from aioflow.launch.launcher import Launch, Place
+from aioflow.launch.launcher import RESTARTS, Launch, Place
 
 
 def ray(
@@ -19,6 +19,7 @@ def ray(
     cpus: float = 1,
     gpus: float = 0,
     resources: Mapping[str, float] | None = None,
+    restarts: int = RESTARTS,
 ) -> Launch:
     """A cluster on the nodes of the Ray cluster that this program is connected to, for the time of a block.
 
@@ -38,6 +39,8 @@ def ray(
         cpus: CPUs that each takes of its node, as Ray counts them; nodes that have them are waited for.
         gpus: GPUs that each takes, and sees.
         resources: what else.
+        restarts: how often each task that dies is started again within ten minutes, beside a new actor if its own is
+            lost; 0 for never.
 
     Raises:
         UnimplementedError: Ray is not installed.
@@ -50,7 +53,7 @@ def ray(
     if not library.is_initialized():
         raise RuntimeError("this program is not connected to Ray: call ray.init()")
     needs = {"num_cpus": cpus, "num_gpus": gpus, "resources": dict(resources or {})}
-    return Launch(_Ray(needs), {"ps": ps, "worker": workers}, config, py_funcs)
+    return Launch(_Ray(needs), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
 
 
 class RayAgent(Agent):

@@ -19,6 +19,7 @@ class Order:
         settings: what differs from a `Config()`.
         token: what the tasks and the session show each other.
         py_funcs: the module whose functions `af.py_func` may name; None for no functions.
+        version: of the addresses in `cluster`.
     """
 
     cluster: Mapping[str, Any]
@@ -27,6 +28,7 @@ class Order:
     settings: Mapping[str, Any]
     token: str = dataclasses.field(repr=False)
     py_funcs: str | None = None
+    version: int = 0
 
 
 def settings_of(config: Config) -> dict[str, Any]:

@@ -65,9 +65,12 @@ _OWN: Final = frozenset({"close_timeout", "heartbeat_timeout", "ssl", "token_fil
 """Settings of a session that its master is not told."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Address:
-    """Where a master is to be found, by which network, and how it is treated; by default as `Config` says."""
+    """Where a master is to be found, by which network, and how it is treated; by default as `Config` says.
+
+    A launcher that starts the master again changes the address: sessions that are opened from then on find it there.
+    """
 
     address: str
     network: Network

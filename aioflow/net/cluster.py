@@ -116,9 +116,18 @@ class ClusterSpec:
 
     @property
     def digest(self) -> str:
-        """The same for equal clusters alone."""
-        text = json.dumps([[job, list(tasks.items())] for job, tasks in self._jobs.items()])
+        """The same for clusters of the same jobs and tasks, wherever these are, for a task may move."""
+        text = json.dumps([[job, list(tasks)] for job, tasks in self._jobs.items()])
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def moved(self, name: str, address: str) -> "ClusterSpec":
+        """The cluster with the task of that name at another address."""
+        return ClusterSpec(
+            {
+                job: {n: address if task_name(job, n) == name else old for n, old in tasks.items()}
+                for job, tasks in self._jobs.items()
+            }
+        )
 
     def _of(self, job: str) -> dict[int, str]:
         if job not in self._jobs:
@@ -135,7 +144,7 @@ class ClusterSpec:
         return self._jobs == other._jobs if isinstance(other, ClusterSpec) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return hash(tuple(self))
 
     def __repr__(self) -> str:
         return f"ClusterSpec({self.as_dict()!r})"

@@ -43,7 +43,7 @@ class Peers:
     ) -> None:  # fmt: skip
         self._network: Final = network
         self._me: Final = me
-        self._addresses: Final = dict(addresses)
+        self._addresses: Final = addresses
         self._itself: Final = itself
         self._handler: Final = handler
         self._settings: Final = settings

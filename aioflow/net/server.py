@@ -16,6 +16,7 @@ from aioflow.local import Local
 from aioflow.net import master as masters
 from aioflow.net import meetings
 from aioflow.net import worker as workers
+from aioflow.net.address_book import AddressBook
 from aioflow.net.addresses import join_address
 from aioflow.net.channel import Channel, Listener, Network
 from aioflow.net.cluster import ClusterSpec, Member
@@ -74,6 +75,7 @@ class Server:
         if network is None:
             self.member.cluster.check_addresses()
         self._address: Final = self.member.address
+        self._book: Final = AddressBook(dict(self.member.cluster))
         self._host: Final = host
         self._config: Final = _confined(config or Config())
         self._py_funcs: Final = _checked(py_funcs or {})
@@ -114,9 +116,9 @@ class Server:
         spec = self.member.cluster
         identity = Identity(self.name, cluster=spec.digest)
         service = _Service(self)
-        peers = Peers(self._network, identity, dict(spec), Itself(service), service, self._settings)
+        peers = Peers(self._network, identity, self._book, Itself(service), service, self._settings)
         self._worker = Worker(self.name, local, peers)
-        self._master = Master(dict(spec), self._config, self._worker, peers)
+        self._master = Master(self._book, self._config, self._worker, peers)
         self._handlers = {
             **_bound(workers.HANDLERS, self._worker),
             **_bound(meetings.HANDLERS, self._worker.meetings),
@@ -151,6 +153,14 @@ class Server:
     async def join(self) -> None:
         """Return when it is to stop: somebody has asked it to, here or from elsewhere. Leave its block then."""
         await self._asked.wait()
+
+    def update_addresses(self, cluster: ClusterSpec | Mapping[str, Any], version: int) -> bool:
+        """Tasks that died came back elsewhere: this task dials them there from now on.
+
+        A version that is not above the last is passed over. Returns whether it was newer. ValueError if that is
+        another cluster.
+        """
+        return self._book.update(dict(ClusterSpec(cluster)), version)
 
     def ask_to_stop(self) -> None:
         """Let `join` return: what a handler of signals may call."""
