@@ -143,6 +143,7 @@ def test_a_worker_that_cannot_be_says_why_and_ends_with_1(text, tmp_path, monkey
     (tmp_path / "cluster.json").write_text(content)
     (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "short").touch(0o600)
     (tmp_path / "short").write_text("short")
     (tmp_path / "antigravity_of_ours.py").write_text("x = 1\n")
     assert cli.main(["worker", "--cluster", "cluster.json", "--job", "worker", *options]) == 1
@@ -324,6 +325,7 @@ def test_a_cluster_without_workers_is_refused(capsys):
 )
 def test_a_cluster_is_refused_before_any_task_is_started(options, text, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "short").touch(0o600)
     (tmp_path / "short").write_text("short")
     assert cli.main(["cluster", "up", *options]) == 1
     assert capsys.readouterr().err.startswith(text)
