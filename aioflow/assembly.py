@@ -188,8 +188,7 @@ class _Assembly:
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
         region = compile_region(bound, inputs, outputs, literals)
-        chained_when_heavy = self._blocks and not on_gpu
-        heavy = _Chained(bound, inputs, outputs, literals, region.find) if chained_when_heavy else None
+        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, literals, region.find, self._blocks)
         find = region.find if heavy is None else heavy.find
         return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy)
 
@@ -220,8 +219,11 @@ def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
     return found
 
 
-class _Chained:
-    """A region with its element-wise kernels in chains, compiled when it is first begun: for compute threads."""
+class _OnThread:
+    """A region for compute threads, which can be stopped between two kernels; compiled when it is first begun.
+
+    With `blocks` its element-wise kernels are in chains.
+    """
 
     def __init__(
         self,
@@ -230,16 +232,23 @@ class _Chained:
         outputs: Sequence[Value],
         literals: dict[Value, Array],
         otherwise: Finder,
+        blocks: bool,
     ) -> None:
         self._parts = bound, inputs, outputs, literals
         self._otherwise = otherwise
+        self._blocks = blocks
         self._region: Region | None = None
 
     def __call__(self, ctx: Context, *inputs: Array) -> Any:
+        return self.compiled().begin(ctx, *inputs)
+
+    def compiled(self) -> Region:
+        """The region, compiled now if nobody has begun it before."""
         if self._region is None:
             bound, arguments, outputs, literals = self._parts
-            self._region = compile_region(chained(bound, outputs), arguments, outputs, literals)
-        return self._region.begin(ctx, *inputs)
+            statements = chained(bound, outputs) if self._blocks else bound
+            self._region = compile_region(statements, arguments, outputs, literals, on_thread=True)
+        return self._region
 
     def find(self, error: BaseException) -> Found | None:
         """Which node an error came from, in either form of the region."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
 from aioflow.blame import located, reraise
-from aioflow.context import Context
+from aioflow.context import Context, Stop
 from aioflow.dtypes import Array
 from aioflow.frames import Activation, Frames, Line
 from aioflow.kernels.control_flow import DEAD
@@ -42,8 +42,8 @@ class Host(Protocol):
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
 
-    def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> UnitCoroutine:
-        """Drive a coroutine that never waits on a compute thread."""
+    def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> UnitCoroutine:
+        """Drive a coroutine that never waits on a compute thread. Cancelling asks it to stop."""
 
     def clock(self) -> float:
         """Seconds."""
@@ -157,7 +157,8 @@ class Execution:
             return unit.begin(context, *inputs), True
         bucket = unit.cost.bucket(inputs)
         if unit.cost.heavy(bucket, inputs) and not unit.always:  # what sends belongs to the loop's thread
-            return self._host.offload(unit, bucket, (unit.heavy or unit.begin)(context, *inputs)), True
+            own = context.stoppable()
+            return self._host.offload(unit, bucket, (unit.heavy or unit.begin)(own, *inputs), own.stop), True
         return self._host.inline(unit, bucket, unit.begin(context, *inputs)), False
 
     def _spawn(self, begun: Begun, coroutine: UnitCoroutine) -> None:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from aioflow.context import Context, StepView
+from aioflow import errors
+from aioflow.context import Context, StepView, Stop
 from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu
 from aioflow.executor import Outputs, Unit, UnitCoroutine
@@ -63,26 +64,30 @@ class Lane:
             spent += _clock() - start
             await asyncio.sleep(0)
 
-    async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
-        """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
+    async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
+        """Drive a coroutine that never waits on a compute thread.
+
+        Cancelling returns at once; on the thread the kernel under way is the last.
+        """
         assert isinstance(self.device, Device)
         drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
-        return await self.device.compute.run(drive, repr(unit), coroutine.close)
+        try:
+            return await self.device.compute.run(drive, repr(unit), coroutine.close)
+        except BaseException:
+            stop.asked = True
+            raise
 
     def _drive(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         if self.trace is not None:
             self.trace.on_thread(unit.nodes[0].name)
         start = _clock()
         try:
-            while True:
-                coroutine.send(None)
-                if self._step.ended:
-                    coroutine.close()
-                    self._step.check()
+            coroutine.send(None)
         except StopIteration as done:
             unit.cost.learn(bucket, _clock() - start)
             outputs: Outputs = done.value
             return outputs
+        raise errors.InternalError(f"{unit!r} suspended on a compute thread")
 
     def seen(self, values: Outputs) -> Outputs:
         """The values in host memory, for checks. Blocks until a GPU has made them."""
