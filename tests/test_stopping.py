@@ -358,7 +358,7 @@ async def end_early(end):
             assert await arrived(kernels, run)
             if end == "cancel":
                 run.cancel()
-            elif end == "crash":
+            elif end == "lost":
                 await simulated.crash("worker", 1)
             with pytest.raises(ENDS[end]):
                 await run
