@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from aioflow import costs, errors
 from aioflow.binding import Binder, read_inside
-from aioflow.blame import Finder, Found
+from aioflow.blame import Found, Place
 from aioflow.context import Context
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.estimates import count_of, estimate_for, numbers_among
@@ -188,9 +188,9 @@ class _Assembly:
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
         region = compile_region(bound, inputs, outputs, literals)
-        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, literals, region.find, self._blocks)
-        find = region.find if heavy is None else heavy.find
-        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy)
+        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, literals, region, self._blocks)
+        find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
+        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes)
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.RegionCost:
         """What it costs the loop: what a GPU runs is enqueued there, and never worth a thread."""
@@ -231,7 +231,7 @@ class _OnThread:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         literals: dict[Value, Array],
-        otherwise: Finder,
+        otherwise: Region,
         blocks: bool,
     ) -> None:
         self._parts = bound, inputs, outputs, literals
@@ -252,8 +252,13 @@ class _OnThread:
 
     def find(self, error: BaseException) -> Found | None:
         """Which node an error came from, in either form of the region."""
-        found = self._otherwise(error)
+        found = self._otherwise.find(error)
         return self._region.find(error) if found is None and self._region is not None else found
+
+    def computes(self, coroutine: Any) -> Place | None:
+        """Which node a coroutine of either form of the region computes now."""
+        found = self._otherwise.computes(coroutine)
+        return self._region.computes(coroutine) if found is None and self._region is not None else found
 
 
 async def _never(ctx: Context, *inputs: Array) -> Outputs:

@@ -23,6 +23,9 @@ class Run(StepView, Protocol):
 
     ended: bool
 
+    def standing(self) -> str:
+        """What it computes and waits for, the culprit first."""
+
     def finished(self, lane: "Lane", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """A unit is done."""
 
@@ -102,6 +105,10 @@ class Lane:
             await self.device.settled()
         if isinstance(self.trace, GpuTrace):
             self.trace.settle()
+
+    def standing(self) -> str:
+        """What the step computes and waits for, the culprit first."""
+        return self._step.standing()
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """The step is told of each unit."""

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import functools
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -140,6 +140,7 @@ class Queue(Waitable):
                 raise self._gone()
             for item in items:
                 self._add(item)
+            self._puts.users.add("")
             served = self._serve()
         wake(served)
 
@@ -147,6 +148,7 @@ class Queue(Waitable):
         self, source: Source, map: Map | None = None, workers: int = 1, ordered: bool = True, close: bool = True
     ) -> Feed:
         """Puts what a source gives for as long as the block runs: see `Feed`."""
+        self._puts.users.add("")
         return Feed(self, source, map, workers, ordered, close)
 
     def _item(self, components: Sequence[Any]) -> Item:
@@ -380,6 +382,12 @@ class Queue(Waitable):
     def closed(self) -> bool:
         """Whether nothing can be put any more."""
         return self._closed
+
+    def _servers_of(self, attempt: Attempt) -> Collection[str] | None:
+        """Those who have put serve those who take, and the other way round."""
+        if attempt.serve is _not_yet:
+            return None
+        return self._puts.users if attempt.line is self._takes else self._takes.users
 
     def statistics(self) -> Statistics:
         """What it holds, who waits, what went through it."""

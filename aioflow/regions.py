@@ -20,16 +20,17 @@ kernel it looks whether the run has ended, which takes about 10 ns, and ends the
         t0 = k0(a0, a1)
 """
 
+import bisect
 import itertools
 import time
 import types
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from aioflow import costs
-from aioflow.blame import Finder, Found
+from aioflow.blame import Finder, Found, Place, Placer
 from aioflow.control_source import write_structured
 from aioflow.dtypes import Array
 from aioflow.fusion import Bound, Chain
@@ -51,10 +52,12 @@ class Region(NamedTuple):
     Attributes:
         begin: (context, *inputs) -> a coroutine of the outputs.
         find: which node an error came from.
+        computes: which node a coroutine of it computes now.
     """
 
     begin: Callable[..., Any]
     find: Finder
+    computes: Placer
 
 
 @types.coroutine
@@ -95,7 +98,7 @@ def compile_region(
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, **_GIVEN}
     exec(compile(source.text, filename, "exec"), namespace)
-    return Region(namespace["region"], source.finder(filename))
+    return Region(namespace["region"], source.finder(filename), source.placer(filename))
 
 
 class Source:
@@ -225,14 +228,42 @@ class Source:
                 entry = entry.tb_next
             if entry is None:
                 return None
-            seen = entry.tb_frame.f_locals
-            (b, loops), scope = blamed[entry.tb_lineno], {**names, **seen}
-            if isinstance(seen, dict):
-                seen.clear()  # a copy, before Python 3.13, which the frame would keep
-            where = ", ".join(f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops))
+            (b, loops), scope = blamed[entry.tb_lineno], {**names, **_locals_of(entry.tb_frame)}
+            where = _iterations(loops, loop_names, scope)
             return b.node, [scope.get(texts[value]) for value in b.inputs], where
 
         return find
+
+    def placer(self, filename: str) -> Placer:
+        """From a coroutine of the region to the node that it computes."""
+        blamed, loop_names, lines = self._blamed, self._loop_names, sorted(self._blamed)
+
+        def place(coroutine: Any) -> Place | None:
+            frame = coroutine.cr_frame
+            if frame is None or frame.f_code.co_filename != filename:
+                return None
+            before = bisect.bisect(lines, frame.f_lineno)
+            if not before:
+                return None
+            b, loops = blamed[lines[before - 1]]
+            return b.node, _iterations(loops, loop_names, _locals_of(frame)) if loops else ""
+
+        return place
+
+
+def _locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """The local variables of a frame, which may run on another thread."""
+    seen = frame.f_locals
+    found = dict(seen)
+    if isinstance(seen, dict):
+        seen.clear()  # a copy, before Python 3.13, which the frame would keep
+    return found
+
+
+def _iterations(loops: Loops, loop_names: Mapping[str, str], scope: Mapping[str, Any]) -> str:
+    """In which iterations of which loops, the innermost first."""
+    found = [f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops) if loop in scope]
+    return ", ".join(found)
 
 
 class _Lifetimes:

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 BATCH: Final = 16
@@ -77,11 +77,15 @@ class Line:
 
     They are linked to each other: taking a place and giving it up costs the same however many there are, and a long
     line never has to be copied to a larger place.
+
+    Attributes:
+        users: the names of the operations whose attempts were done, empty for the application.
     """
 
-    __slots__ = ("_count", "_first", "_last")
+    __slots__ = ("_count", "_first", "_last", "users")
 
     def __init__(self) -> None:
+        self.users: Final[set[str]] = set()
         self._first: Attempt | None = None
         self._last: Attempt | None = None
         self._count = 0
@@ -143,6 +147,7 @@ class Line:
             if attempt.outcome is None:
                 break
             self.leave(attempt)
+            self.users.add("" if attempt.who is None else attempt.who.name)
             done.append(attempt)
         return done
 
@@ -265,6 +270,16 @@ class Waitable:
         """All who wait, line by line."""
         with self._lock:
             return [attempt for line in self._lines for attempt in line]
+
+    def servers_of(self, attempt: Attempt) -> Collection[str] | None:
+        """The names of the operations that have done what the attempt waits for; None while that cannot be told.
+
+        An empty name is the application's.
+        """
+        return None if self._going_on is not None else self._servers_of(attempt)
+
+    def _servers_of(self, attempt: Attempt) -> Collection[str] | None:
+        return None
 
 
 def _again(error: BaseException) -> BaseException:
