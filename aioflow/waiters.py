@@ -174,16 +174,14 @@ class Snapshot:
         return f"send {self.key(step)} {' '.join(_channel(node.attrs))}"
 
     def _promises(self) -> list[Promise]:
-        """What the operations that have not run yet bring about, of what somebody needs."""
+        """What the operations that have not run yet bring about, of what somebody here or on another task needs."""
         needed = {under.waiter.needs for under in self.under_way} - {""}
-        if not needed:
-            return []
         places: dict[Execution | None, list[tuple[int, Unit]]] = {}
         for place, under in enumerate(self.under_way):
             places.setdefault(under.execution, []).append((place, under.begun.unit))
         return [
             promise
-            for step in self._local_of for execution in step.executions
+            for step, local in self._local_of.items() if needed or local.task != HERE for execution in step.executions
             for promise in self._promised(step, execution, places.get(execution, []), needed)
         ]  # fmt: skip
 
@@ -213,6 +211,9 @@ class Snapshot:
         name = node.definition.name
         if name == "send":
             events = [self._sent(step, node)]
+            needed = needed if self._local_of[step].task == HERE else {*needed, *events}
+        elif role_of(node) is not None:
+            events = []
         elif name == _RELEASE:
             events = [self._released(step, node.inputs[1])]
         else:
