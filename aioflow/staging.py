@@ -6,7 +6,7 @@ a place, is served when that is there, whoever else waits.
 
 import bisect
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -145,10 +145,7 @@ class StagingArea(Area):
         self._items: Final = Fifo()
         self._puts, self._peeks, self._gets = Line(), LineByKey(), Line()
         self._lines = (self._puts, self._peeks, self._gets)
-
-    def _servers_of(self, attempt: Attempt) -> Collection[str] | None:
-        """Those who have put serve those who get and peek, those who have got serve those who put."""
-        return self._gets.users if attempt.line is self._puts else self._puts.users
+        self._served_by = {self._puts: self._gets, self._gets: self._puts}
 
     async def put(self, *components: Any, who: Any = None) -> None:
         """One more element, as soon as there is room. ResourceExhaustedError if there never is."""

@@ -339,10 +339,11 @@ def key_of(step: int, session: str = "") -> str:
 def standing(local: Local, step: Running) -> str:
     """What a step computes and waits for, the culprit first; empty if nothing is under way.
 
-    While many steps run the others are not looked at: many may be cancelled together.
+    The other steps are looked at if they are few: many may be cancelled together.
     """
-    if len(local.steps) > _FEW:
-        return _told([(not begun.unit.waits, _at(begun)) for begun in step.under_way()])
+    running = sum([len(each.steps) for each in local.neighbours])
+    if running > _FEW or (running == 1 and not step.executions):
+        return _told([(not begun.unit.waits, _at(begun)) for begun in sorted(step.under_way(), key=_receives_last)])
     snapshot = Snapshot(local, step)
     key, steps = snapshot.key(step), snapshot.steps_of(local)
     cycles = [cycle for cycle in snapshot.graph.cycles(steps) if any(edge.step == step.id for edge in cycle.edges)]
@@ -351,6 +352,10 @@ def standing(local: Local, step: Running) -> str:
         for waiter in snapshot.graph.culprits(key) if waiter.op_type != _KEEP
     ]  # fmt: skip
     return "\n".join([_told(under), *map(str, cycles)])
+
+
+def _receives_last(begun: UnderWay) -> bool:
+    return begun.unit.nodes[0].definition.name == "recv"
 
 
 def _at(begun: UnderWay) -> str:

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 BATCH: Final = 16
@@ -70,6 +70,10 @@ class Attempt:
             raise error
         finally:
             del error
+
+
+def not_yet() -> None:
+    """What serves an attempt that is not ready to be served."""
 
 
 class Line:
@@ -155,14 +159,16 @@ class Line:
 class Waitable:
     """What attempts are made at: lines that are served whenever something has changed.
 
-    A subclass says in `_lines` which lines there are, in the order they are tried. What serves an attempt by and by may
-    leave the rest for later by setting `_unfinished`.
+    A subclass says in `_lines` which lines there are, in the order they are tried, and in `_served_by` which of them
+    serve which others, as far as no one else does. What serves an attempt by and by may leave the rest for later by
+    setting `_unfinished`.
     """
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
         self._lock: Final = threading.Lock()
         self._lines: tuple[Line, ...] = ()
+        self._served_by: Mapping[Line, Line] = {}
         self._gone: Callable[[], BaseException] | None = None
         self._unfinished = False
         self._going_on: asyncio.AbstractEventLoop | None = None
@@ -276,10 +282,10 @@ class Waitable:
 
         An empty name is the application's.
         """
-        return None if self._going_on is not None else self._servers_of(attempt)
-
-    def _servers_of(self, attempt: Attempt) -> Collection[str] | None:
-        return None
+        servers = None if attempt.line is None else self._served_by.get(attempt.line)
+        if servers is None or self._going_on is not None or attempt.serve is not_yet:
+            return None
+        return servers.users
 
 
 def _again(error: BaseException) -> BaseException:
@@ -383,4 +389,4 @@ def _waker_of(loop: asyncio.AbstractEventLoop) -> _Waker:
     return waker
 
 
-__all__ = ["Attempt", "Line", "Outcome", "Waitable", "wake"]
+__all__ = ["Attempt", "Line", "Outcome", "Waitable", "not_yet", "wake"]
