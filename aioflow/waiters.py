@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow.devices.device import HERE
+from aioflow.event_sources import ACQUIRE, KEEP, PUTS, TAKES, EventSources, handle_of
 from aioflow.executor import Execution
-from aioflow.kernels.queue_handles import QueueSpec
-from aioflow.kernels.staging import AreaSpec
-from aioflow.levels import role_of
 from aioflow.local import Local, Running
 from aioflow.mutex import Mutex, Ticket
 from aioflow.node import describe_line
@@ -23,10 +21,6 @@ from aioflow.rendezvous import Waiting
 from aioflow.wait_graph import Promise, Waiter, WaitGraph, described, named
 from aioflow.waiting import Attempt, Waitable
 
-_ACQUIRE, _KEEP, _RELEASE = "acquire_variable_lock", "keep_variable_lock", "release_variable_lock"
-_TAKES: Final = frozenset(["queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "unstage", "stage_peek"])
-_PUTS: Final = frozenset(["queue_enqueue", "queue_enqueue_many", "queue_give_back", "queue_close", "stage"])
-_PRIMITIVES: Final = frozenset(["enter", "exit", "merge", "next_iteration", "switch"])
 _FEW: Final = 16
 """So many running steps are looked at to say what one of them waits for."""
 _Channel = tuple[str, str, str]
@@ -89,6 +83,8 @@ class Snapshot:
         self._tickets: Final = _tickets(thing for thing in things if isinstance(thing, Mutex))
         self._receives: Final = {step: _receives(step) for step in self._local_of if step.executions}
         self._served: dict[str, Sequence[str]] = {}
+        self._sources: Final[dict[Program, EventSources]] = {}
+        self._live: Final[dict[tuple[Local, Node], list[Waitable]]] = {}
         self.live: Final = list(self._attempts.get(id(None), ()))
         begun = [each for step in self._local_of for each in _begun(step)]
         self.under_way: Final = [self._under(*each) for each in sorted(begun, key=lambda each: each[2].since)]
@@ -106,7 +102,7 @@ class Snapshot:
 
     def seen(self, local: Local) -> list[Under]:
         """What users are told of the operations of a session: not of what keeps a lock for as long as it is held."""
-        return [under for under in self.under_way if under.local is local and under.waiter.op_type != _KEEP]
+        return [under for under in self.under_way if under.local is local and under.waiter.op_type != KEEP]
 
     # Who waits
 
@@ -120,9 +116,9 @@ class Snapshot:
         elif node.definition.name == "recv" and (keys := self._receives[step].get(_channel(node.attrs))):
             what, seconds = _receiving(keys.popleft())
             needs = self._sent(step, node)
-        elif node.definition.name == _ACQUIRE and (tickets := self._tickets.get(id(node))):
+        elif node.definition.name == ACQUIRE and (tickets := self._tickets.get(id(node))):
             what, needs, holder = self._locked(tickets.popleft())
-        elif node.definition.name == _KEEP:
+        elif node.definition.name == KEEP:
             what, needs = "see its lock released", self._released(step, node.inputs[0])
         elif step is self._cancelled:
             needs = self._needed(step, node)
@@ -138,15 +134,16 @@ class Snapshot:
         served = thing.servers_of(attempt)
         if served is None:
             return ""
-        event = self._used("put" if node.definition.name in _TAKES else "take", step, thing)
+        event = self._used("put" if node.definition.name in TAKES else "take", step, thing)
         self._served[event] = list(served)
         return event
 
     def _needed(self, step: Running, node: Node) -> str:
         """The event that an operation waited for, which has been cancelled by now; no cycle can be told from it."""
         name = node.definition.name
-        used = list(self._handled(step, node)) if name in _TAKES | _PUTS else []
-        events = [self._used("put" if name in _TAKES else "take", step, thing) for thing in used]
+        handles = [handle_of(value) for value in node.inputs[:1]] if name in TAKES | PUTS else []
+        used = [thing for handle in handles for thing in self._used_by(step, handle)]
+        events = [self._used("put" if name in TAKES else "take", step, thing) for thing in used]
         events += [self._sent(step, node)] if name == "recv" else []
         self._served |= dict.fromkeys(events, ("",))
         return events[0] if events else ""
@@ -176,63 +173,65 @@ class Snapshot:
     def _promises(self) -> list[Promise]:
         """What the operations that have not run yet bring about, of what somebody here or on another task needs."""
         needed = {under.waiter.needs for under in self.under_way} - {""}
-        places: dict[Execution | None, list[tuple[int, Unit]]] = {}
+        places: dict[Execution | None, list[int]] = {}
         for place, under in enumerate(self.under_way):
-            places.setdefault(under.execution, []).append((place, under.begun.unit))
+            places.setdefault(under.execution, []).append(place)
         return [
             promise
-            for step, local in self._local_of.items() if needed or local.task != HERE for execution in step.executions
+            for step, local in self._local_of.items() if needed or local.task != HERE
+            for execution in step.executions
             for promise in self._promised(step, execution, places.get(execution, []), needed)
         ]  # fmt: skip
 
     def _promised(
-        self, step: Running, execution: Execution, begun: Sequence[tuple[int, Unit]], needed: set[str]
+        self, step: Running, execution: Execution, places: Sequence[int], needed: set[str]
     ) -> Iterator[Promise]:
         program = execution.program
-        wanted = [
-            (event, unit, node)
-            for unit in program.units for node in unit.nodes for inner in node.everything()
-            for event in self._brings(step, inner, needed)
-        ]  # fmt: skip
+        sources = self._sources.get(program)
+        if sources is None:
+            sources = self._sources[program] = EventSources(program)
+        wanted = list(self._brings(step, sources, needed))
         if not wanted:
             return
-        before = _before(program, begun)
-        for event, unit, node in wanted:
+        before = sources.before([self.under_way[place].begun.unit for place in places])
+        for event, node, unit in wanted:
             made = Promise(event, self.key(step), node.name, ())
+            waiters = tuple([places[number] for number in before.get(unit, ())])
             if execution.is_ready:
                 yield made  # it may be the next to run
-            elif len(program.levels) == 1:
-                yield from [made._replace(waiters=tuple(before[unit]))] if before.get(unit) else ()
+            elif waiters and len(program.levels) == 1:
+                yield made._replace(waiters=waiters)
             else:  # it may wait for them in different iterations: any of them may let it go on
-                yield from [made._replace(waiters=(place,)) for place in before.get(unit, ())]
+                yield from [made._replace(waiters=(waiter,)) for waiter in waiters]
 
-    def _brings(self, step: Running, node: Node, needed: set[str]) -> Iterator[str]:
-        """The events among those needed that the node brings about when it runs."""
-        name = node.definition.name
-        if name == "send":
-            events = [self._sent(step, node)]
-            needed = needed if self._local_of[step].task == HERE else {*needed, *events}
-        elif role_of(node) is not None:
-            events = []
-        elif name == _RELEASE:
-            events = [self._released(step, node.inputs[1])]
-        else:
-            kinds = [kind for kind, others in (("put", _TAKES), ("take", _PUTS)) if name not in others]
-            events = [self._used(kind, step, thing) for thing in self._handled(step, node) for kind in kinds]
-        yield from needed.intersection(events)
+    def _brings(self, step: Running, sources: EventSources, needed: set[str]) -> Iterator[tuple[str, Node, Unit]]:
+        """The events that somebody needs and that operations of the step bring about; all that are sent to tasks."""
+        everything = self._local_of[step].task != HERE
+        for node, unit in sources.sends:
+            if (event := self._sent(step, node)) in needed or everything:
+                yield event, node, unit
+        for node, unit in sources.releases:
+            if (event := self._released(step, node.inputs[1])) in needed:
+                yield event, node, unit
+        for use in sources.uses:
+            for thing in self._used_by(step, use.handle):
+                for kind in use.kinds:
+                    if (event := self._used(kind, step, thing)) in needed:
+                        yield event, use.operation, use.unit
 
-    def _handled(self, step: Running, node: Node) -> Iterator[Waitable]:
-        """The queues and staging areas that an operation uses.
+    def _used_by(self, step: Running, handle: Node | None) -> Sequence[Waitable]:
+        """The live objects behind a handle.
 
-        One that chooses among several when it runs may serve all who wait: nothing can be told of them.
+        What chooses its handle when it runs may serve all who wait: nothing can be told of them.
         """
-        for value in node.inputs:
-            if isinstance(value.spec, QueueSpec | AreaSpec):
-                found = _live(self._local_of[step], value)
-                if found is None:
-                    self._served = dict.fromkeys(self._served, ("",))
-                else:
-                    yield from found
+        if handle is None:
+            self._served = dict.fromkeys(self._served, ("",))
+            return ()
+        local = self._local_of[step]
+        found = self._live.get((local, handle))
+        if found is None:
+            found = self._live[local, handle] = _live(local, handle)
+        return found
 
 
 # Reading
@@ -244,41 +243,9 @@ def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, UnderWay]
     return ((step, None, begun) for begun in step.under_way())
 
 
-def _before(program: Program, begun: Iterable[tuple[int, Unit]]) -> dict[Unit, list[int]]:
-    """For each unit those under way that come before it: in the same iteration, or else in an earlier one."""
-    near, far = _after(program, begun, False), _after(program, begun, True)
-    return {unit: near.get(unit) or places for unit, places in far.items()}
-
-
-def _after(program: Program, begun: Iterable[tuple[int, Unit]], around: bool) -> dict[Unit, list[int]]:
-    """What comes after the units under way; `around` loops, too."""
-    found: dict[Unit, list[int]] = {}
-    for place, unit in begun:
-        seen, left = {unit}, [unit]
-        while left:
-            each = left.pop()
-            found.setdefault(each, []).append(place)
-            if around or each.role != "next_iteration":
-                following = set(_following(program, each)) - seen
-                seen |= following
-                left += following
-    return found
-
-
-def _following(program: Program, unit: Unit) -> list[Unit]:
-    units = program.levels[unit.route.target].units
-    return [units[place] for place in (*unit.successors, *[arrival.place for arrival in unit.route.arrivals])]
-
-
-def _live(local: Local, value: Value) -> list[Waitable] | None:
-    """The live object behind a handle; None if the handle is chosen in the run."""
-    node = value.node
-    while role_of(node) in _PRIMITIVES:
-        node = node.inputs[0].node
-    if not node.definition.handle:
-        return None
-    name = node.attrs["shared_name"] or node.name
-    objects = local.resources.container(node.attrs["container"]).objects()
+def _live(local: Local, handle: Node) -> list[Waitable]:
+    name = handle.attrs["shared_name"] or handle.name
+    objects = local.resources.container(handle.attrs["container"]).objects()
     return [thing for (_, known), thing in objects.items() if known == name and isinstance(thing, Waitable)]
 
 
@@ -349,7 +316,7 @@ def standing(local: Local, step: Running) -> str:
     cycles = [cycle for cycle in snapshot.graph.cycles(steps) if any(edge.step == step.id for edge in cycle.edges)]
     under = [
         (waiter.computes, f"{waiter}{'' if waiter.key == key else ' of ' + named(steps.get(waiter.key, 0))}")
-        for waiter in snapshot.graph.culprits(key) if waiter.op_type != _KEEP
+        for waiter in snapshot.graph.culprits(key) if waiter.op_type != KEEP
     ]  # fmt: skip
     return "\n".join([_told(under), *map(str, cycles)])
 
