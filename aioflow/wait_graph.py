@@ -9,7 +9,7 @@ in doubt a waiter counts as one that ends by itself, so a slow producer is in no
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class Waiter(NamedTuple):
@@ -124,6 +124,22 @@ class WaitGraph(NamedTuple):
     waiters: Sequence[Waiter]
     promises: Sequence[Promise]
     served: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Any]) -> "WaitGraph":
+        """The graph as it comes from another task, in lists and maps. ValueError or TypeError if they are no graph."""
+        rows, promised, served = plain
+        waiters = [Waiter(*row) for row in rows]
+        promises = [Promise(event, key, operation, tuple(places)) for event, key, operation, places in promised]
+        texts = [text for waiter in waiters for text in (*waiter[:-2], waiter.iteration)]
+        texts += [text for promise in promises for text in promise[:-1]]
+        texts += [name for event, names in served.items() for name in (event, *names)]
+        places = [place for promise in promises for place in promise.waiters]
+        if not all(type(text) is str for text in texts):
+            raise ValueError("a name in it is no text")
+        if not all(type(place) is int and 0 <= place < len(waiters) for place in places):
+            raise ValueError(f"a place in it is not below {len(waiters)}")
+        return cls(waiters, promises, served)
 
     @classmethod
     def joined(cls, graphs: Iterable["WaitGraph"]) -> "WaitGraph":

@@ -89,6 +89,34 @@ def test_the_culprit_comes_before_those_who_wait_for_it():
     ]  # fmt: skip
 
 
+GOOD = [[[":1", "a", "b", "c", "d", "e", "f", False, ""]], [["f", ":1", "p", [0]]], {"f": ["p"]}]
+
+
+def test_a_graph_that_comes_from_another_task_is_the_same():
+    found = WaitGraph.from_plain(GOOD)
+    assert [
+        list(map(list, found.waiters)),
+        [[*each[:3], list(each[3])] for each in found.promises],
+        found.served,
+    ] == GOOD
+    assert len(found.cycles({})) == 1
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        [], [[], [], {}, {}], [[[":1"]], [], {}], [[[1, "a", "b", "c", "d", "e", "f", False, ""]], [], {}],
+        [[[":1", "a", "b", "c", "d", "e", [], False, ""]], [], {}], [GOOD[0], [["f", ":1", "p", [1]]], {}],
+        [GOOD[0], [["f", ":1", "p", [-1]]], {}], [GOOD[0], [["f", ":1", "p", [0.0]]], {}],
+        [GOOD[0], [["f", ":1", "p", [[]]]], {}], [GOOD[0], [[[], ":1", "p", [0]]], {}], [*GOOD[:2], {"f": [[]]}],
+        [*GOOD[:2], {"f": 1}],
+    ],
+)  # fmt: skip
+def test_a_damaged_graph_is_refused(graph):
+    with pytest.raises((ValueError, TypeError)):
+        WaitGraph.from_plain(graph)
+
+
 EVENTS = st.sampled_from(["", "a", "b", "c", "d", "e"])
 
 

@@ -14,7 +14,7 @@ from aioflow.kernels.compression import savings_of
 from aioflow.local import Local
 from aioflow.placement import Placed, Placement
 from aioflow.tracing import RunMetadata
-from aioflow.wait_graph import Cycle, Edge, Promise, Waiter, WaitGraph
+from aioflow.wait_graph import Cycle, Edge, WaitGraph
 from aioflow.waiters import Snapshot, key_of
 
 T = TypeVar("T")
@@ -74,12 +74,7 @@ class TaskReport:
             tuple(plain["absent"]),
             tuple([Cycle(tuple([Edge(*edge) for edge in cycle])) for cycle in plain["cycles"]]),
         )
-        waiters, promises, served = plain["graph"]
-        graph = WaitGraph(
-            [Waiter(*row) for row in waiters],
-            [Promise(event, key, operation, tuple(places)) for event, key, operation, places in promises],
-            served,
-        )
+        graph = WaitGraph.from_plain(plain["graph"])
         memory = {
             name: MemoryUse(live, peak, limit, tuple([Holder(*row) for row in by_op]))
             for name, (live, peak, limit, by_op) in plain["memory"].items()
