@@ -225,7 +225,7 @@ async def test_a_pipeline_that_waits_for_its_source_is_in_no_cycle(graph):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whoever_is_said_to_be_in_a_cycle_never_ends_and_a_ring_of_the_stuck_is_said(seed):
+def test_a_step_that_is_reported_in_a_cycle_never_ends(seed):
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_random_program(random.Random(seed)))
 
