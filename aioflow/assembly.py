@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from aioflow import costs, errors
 from aioflow.binding import Binder, read_inside
-from aioflow.blame import Finder, Found
+from aioflow.blame import Found, Place
 from aioflow.context import Context
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.estimates import count_of, estimate_for, numbers_among
@@ -188,10 +188,9 @@ class _Assembly:
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
         region = compile_region(bound, inputs, outputs, literals)
-        chained_when_heavy = self._blocks and not on_gpu
-        heavy = _Chained(bound, inputs, outputs, literals, region.find) if chained_when_heavy else None
-        find = region.find if heavy is None else heavy.find
-        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy)
+        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, literals, region, self._blocks)
+        find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
+        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes)
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.RegionCost:
         """What it costs the loop: what a GPU runs is enqueued there, and never worth a thread."""
@@ -220,8 +219,11 @@ def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
     return found
 
 
-class _Chained:
-    """A region with its element-wise kernels in chains, compiled when it is first begun: for compute threads."""
+class _OnThread:
+    """A region for compute threads, which can be stopped between two kernels; compiled when it is first begun.
+
+    With `blocks` its element-wise kernels are in chains.
+    """
 
     def __init__(
         self,
@@ -229,22 +231,34 @@ class _Chained:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         literals: dict[Value, Array],
-        otherwise: Finder,
+        otherwise: Region,
+        blocks: bool,
     ) -> None:
         self._parts = bound, inputs, outputs, literals
         self._otherwise = otherwise
+        self._blocks = blocks
         self._region: Region | None = None
 
     def __call__(self, ctx: Context, *inputs: Array) -> Any:
+        return self.compiled().begin(ctx, *inputs)
+
+    def compiled(self) -> Region:
+        """The region, compiled now if nobody has begun it before."""
         if self._region is None:
             bound, arguments, outputs, literals = self._parts
-            self._region = compile_region(chained(bound, outputs), arguments, outputs, literals)
-        return self._region.begin(ctx, *inputs)
+            statements = chained(bound, outputs) if self._blocks else bound
+            self._region = compile_region(statements, arguments, outputs, literals, on_thread=True)
+        return self._region
 
     def find(self, error: BaseException) -> Found | None:
         """Which node an error came from, in either form of the region."""
-        found = self._otherwise(error)
+        found = self._otherwise.find(error)
         return self._region.find(error) if found is None and self._region is not None else found
+
+    def computes(self, coroutine: Any) -> Place | None:
+        """Which node a coroutine of either form of the region computes now."""
+        found = self._otherwise.computes(coroutine)
+        return self._region.computes(coroutine) if found is None and self._region is not None else found
 
 
 async def _never(ctx: Context, *inputs: Array) -> Outputs:

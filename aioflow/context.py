@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
+from aioflow import errors
 from aioflow.devices.memory import Ledger
 from aioflow.dtypes import DeviceKind, Namespace
 from aioflow.rendezvous import Rendezvous
@@ -38,6 +39,24 @@ class Undo:
             except IndexError:  # another thread may have taken the last one
                 return
             change()
+
+
+class Stop:
+    """Ends a computation on a compute thread: the loop sets it, the thread reads it between two kernels.
+
+    Attributes:
+        asked: whether the computation is to end.
+    """
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def check(self) -> None:
+        """CancelledError if the computation is to end."""
+        if self.asked:
+            raise errors.CancelledError("the run has ended; its computation stops here")
 
 
 class StepView(Protocol):
@@ -100,19 +119,25 @@ class DeviceView(Protocol):
         """Run work(begin, end) for parts that make up range(size), on the device's cores at the same time."""
 
 
+_NEVER: Final = Stop()
+"""Of computations on the loop, which end when they are cancelled in a pause."""
+
+
 class Context:
     """The device and its array namespace, named state, and the step; `due` ends the slice of time.
 
     Attributes:
+        stop: ends the computation before its next kernel, on a compute thread.
         iteration: the numbers of the iterations of the loops around, outermost first.
     """
 
-    __slots__ = ("device", "due", "iteration", "resources", "step", "xp")
+    __slots__ = ("device", "due", "iteration", "resources", "step", "stop", "xp")
 
     def __init__(
         self, xp: Namespace, resources: Resources, step: StepView, due: float = 0.0, device: DeviceView | None = None
     ) -> None:
         self.due = due
+        self.stop = _NEVER
         self.iteration: tuple[int, ...] = ()
         self.xp: Final = xp
         self.resources: Final = resources
@@ -128,6 +153,12 @@ class Context:
         """The same inside that iteration. Its slice of time is this one's."""
         return _Inside(self, iteration)
 
+    def stoppable(self) -> "Context":
+        """The same for one computation on a compute thread, with a `stop` of its own."""
+        made = _Inside(self, self.iteration)
+        made.stop = Stop()
+        return made
+
 
 class _Inside(Context):
     """A Context inside a loop."""
@@ -137,6 +168,7 @@ class _Inside(Context):
     def __init__(self, outside: Context, iteration: tuple[int, ...]) -> None:
         self._outside = outside
         super().__init__(outside.xp, outside.resources, outside.step, outside.due, outside.device)
+        self.stop = outside.stop
         self.iteration = iteration
 
     @property

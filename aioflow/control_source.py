@@ -11,6 +11,8 @@ r0.append(t5)
 v0, v1 = t5, v1
 i0 += 1
 if not i0 & 31 and now() > ctx.due: await pause()
+
+On a compute thread the last line is `if stop.asked: stop.check()`, as before each kernel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +33,10 @@ class Writer(Protocol):
     """What is needed of the region's source."""
 
     texts: dict[Value, str]
+
+    @property
+    def on_thread(self) -> bool:
+        """Whether the region runs on a compute thread."""
 
     def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
         """Write a line."""
@@ -165,7 +171,8 @@ class _Loop:
         _assign(source, body, dict(zip(self._names, body.outputs, strict=False)), depth)
         if self._condition is not None:
             source.line(depth, f"{self._counter} += 1")
-        source.line(depth, f"{self._seldom()}now() > ctx.due: await pause()")
+        look = "if stop.asked: stop.check()" if source.on_thread else f"{self._seldom()}now() > ctx.due: await pause()"
+        source.line(depth, look, self._statement, self._loops)
 
     def _seldom(self) -> str:
         """The beginning of the test whether the slice of time is used up, made every so many iterations."""

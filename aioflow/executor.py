@@ -18,13 +18,13 @@ from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
 from aioflow.blame import located, reraise
-from aioflow.context import Context
+from aioflow.context import Context, Stop
 from aioflow.dtypes import Array
 from aioflow.frames import Activation, Frames, Line
 from aioflow.kernels.control_flow import DEAD
 from aioflow.node import describe_line
 from aioflow.passes.flow import Value
-from aioflow.program import Outputs, Program, Unit, UnitCoroutine
+from aioflow.program import Outputs, Program, UnderWay, Unit, UnitCoroutine
 
 F = TypeVar("F", bound="asyncio.Future[Any] | None")
 _TURN: Final = 256
@@ -42,31 +42,34 @@ class Host(Protocol):
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
 
-    def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> UnitCoroutine:
-        """Drive a coroutine that never waits on a compute thread."""
+    def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> UnitCoroutine:
+        """Drive a coroutine that never waits on a compute thread. Cancelling asks it to stop."""
 
     def clock(self) -> float:
         """Seconds."""
+
+    def standing(self) -> str:
+        """What the step computes and waits for, the culprit first; empty if nothing is under way."""
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Called after each unit."""
 
 
-Begun = tuple[Unit, Activation, Outputs, float]
-"""A unit under way, in which iteration, with its inputs, and when it began."""
+Begun = tuple[Unit, Activation, Outputs, float, UnitCoroutine]
+"""A unit under way, in which iteration, with its inputs, when it began, and what computes it."""
 
 
 class Execution:
     """One run of a program. `await run(values)` gives the fetched values, and leaves no task behind however it ends."""
 
     def __init__(self, program: Program, host: Host) -> None:
-        self._program = program
+        self.program: Final = program
         self._host = host
         self._frames = Frames(program) if program.flows else Line(program)
         self._tasks: dict[asyncio.Task[Outputs], Begun] = {}
         self._done: list[asyncio.Task[Outputs]] = []
         self._wake: asyncio.Future[None] | None = None
-        self._lone: tuple[Unit, float] | None = None
+        self._lone: tuple[Unit, float, UnitCoroutine] | None = None
         self._flown = 0
 
     async def run(self, feeds: Outputs) -> list[Array]:
@@ -74,9 +77,9 @@ class Execution:
 
         InvalidArgumentError if what is fetched has no value.
         """
-        frames, flows, advance = self._frames, self._program.flows, self._advance
+        frames, flows, advance = self._frames, self.program.flows, self._advance
         slots = frames.root.slots
-        frames.feed(self._program, feeds)
+        frames.feed(self.program, feeds)
         try:
             while frames.open or self._tasks:
                 while frames.open:
@@ -91,30 +94,31 @@ class Execution:
                     await self._collect()
             return self._fetched(slots)
         except BaseException as error:
-            note_waiting(error, self.waiting_for)
+            note_standing(error, self._host)
             cancelled = await self._stop()
             frames.drop()
             if cancelled is not None and not isinstance(error, asyncio.CancelledError):
                 raise asyncio.CancelledError(*cancelled) from error
             raise
 
-    def under_way(self) -> list[tuple[Unit, float]]:
-        """The units that have begun and not ended, and when each did."""
-        lone = [] if self._lone is None else [self._lone]
-        return lone + [(unit, start) for unit, _, _, start in self._tasks.values()]
+    def under_way(self) -> list[UnderWay]:
+        """The units that have begun and not ended."""
+        device = self._host.context.device.name
+        lone = [] if self._lone is None else [UnderWay(*self._lone, device)]
+        return lone + [UnderWay(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
 
     @property
-    def waiting_for(self) -> list[str]:
-        """What is under way, and on which device."""
-        return [place for unit, _ in self.under_way() for place in places(unit, self._host.context)]
+    def is_ready(self) -> bool:
+        """Whether units are ready that have not begun."""
+        return bool(self._frames.open)
 
     def _fetched(self, slots: list[Array]) -> list[Array]:
-        values = [slots[slot] for slot in self._program.fetches]
-        if self._program.flows:
+        values = [slots[slot] for slot in self.program.fetches]
+        if self.program.flows:
             stalled = self._frames.stalled()
             if stalled is not None:
                 raise _endless(stalled)
-            for value, fetched in zip(values, self._program.fetched, strict=True):
+            for value, fetched in zip(values, self.program.fetched, strict=True):
                 if value is DEAD:
                     raise _without_value(fetched)
         return values
@@ -134,13 +138,13 @@ class Execution:
     async def _advance(self, activation: Activation, unit: Unit) -> None:
         inputs = self._frames.take(activation, unit)
         start = self._host.clock()
-        coroutine, waits = self._begin(activation, unit, inputs)
+        driven, waits, coroutine = self._begin(activation, unit, inputs)
         if waits and (self._frames.open or self._tasks):
-            self._spawn((unit, activation, inputs, start), coroutine)
+            self._spawn((unit, activation, inputs, start, coroutine), driven)
             return
-        self._lone = (unit, start) if waits else None
+        self._lone = unit, start, coroutine
         try:
-            outputs = await coroutine
+            outputs = await driven
         except BaseException as error:
             reraise(self._blamed(error, unit, activation, inputs))
         self._lone = None
@@ -148,17 +152,21 @@ class Execution:
         self._frames.finish(activation, unit, outputs)
         await self._host.pause()
 
-    def _begin(self, activation: Activation, unit: Unit, inputs: Outputs) -> tuple[UnitCoroutine, bool]:
-        """The unit's coroutine, driven where it belongs, and whether it may suspend for long."""
+    def _begin(self, activation: Activation, unit: Unit, inputs: Outputs) -> tuple[UnitCoroutine, bool, UnitCoroutine]:
+        """The unit's coroutine, driven where it belongs; whether it may suspend for long; the coroutine itself."""
         context = self._host.context
         if activation.frame is not None:
             context = activation.context = activation.context or context.at(activation.iteration)
         if unit.waits:
-            return unit.begin(context, *inputs), True
+            coroutine = unit.begin(context, *inputs)
+            return coroutine, True, coroutine
         bucket = unit.cost.bucket(inputs)
         if unit.cost.heavy(bucket, inputs) and not unit.always:  # what sends belongs to the loop's thread
-            return self._host.offload(unit, bucket, (unit.heavy or unit.begin)(context, *inputs)), True
-        return self._host.inline(unit, bucket, unit.begin(context, *inputs)), False
+            own = context.stoppable()
+            coroutine = (unit.heavy or unit.begin)(own, *inputs)
+            return self._host.offload(unit, bucket, coroutine, own.stop), True, coroutine
+        coroutine = unit.begin(context, *inputs)
+        return self._host.inline(unit, bucket, coroutine), False, coroutine
 
     def _spawn(self, begun: Begun, coroutine: UnitCoroutine) -> None:
         """Begin the unit; give it a Task if it suspends."""
@@ -202,7 +210,7 @@ class Execution:
         return ()
 
     def _finish(self, begun: Begun, outputs: Outputs) -> None:
-        unit, activation, inputs, start = begun
+        unit, activation, inputs, start, _ = begun
         self._host.finished(unit, inputs, outputs, start)
         self._frames.finish(activation, unit, outputs)
 
@@ -281,15 +289,17 @@ def marked(future: F, awaited: bool) -> F:
     return future
 
 
-def places(unit: Unit, context: Context) -> list[str]:
-    """What to say of where a run stands."""
-    return [f"{node.name!r} ({node.definition.name}) on {context.device.name}" for node in unit.nodes[:1]]
+class Stands(Protocol):
+    """A step, or what it runs on."""
+
+    def standing(self) -> str:
+        """What the step computes and waits for, the culprit first; empty if nothing is under way."""
 
 
-def note_waiting(error: BaseException, waiting_for: Sequence[str]) -> None:
-    """Have a cancellation say what the run was waiting for."""
-    if isinstance(error, asyncio.CancelledError) and waiting_for:
-        error.add_note(f"aioflow: the run was waiting for {', '.join(waiting_for)}")
+def note_standing(error: BaseException, step: Stands) -> None:
+    """Have a cancellation say what the run computed and waited for."""
+    if isinstance(error, asyncio.CancelledError) and (text := step.standing()):
+        error.add_note(f"aioflow: {text}")
 
 
 def _without_value(fetched: Value) -> errors.InvalidArgumentError:
@@ -313,4 +323,6 @@ def _endless(stalled: Activation) -> errors.InvalidArgumentError:
     )
 
 
-__all__ = ["Execution", "Host", "Outputs", "Program", "Unit", "UnitCoroutine", "marked", "note_waiting", "places"]
+__all__ = [
+    "Execution", "Host", "Outputs", "Program", "Stands", "UnderWay", "Unit", "UnitCoroutine", "marked", "note_standing",
+]  # fmt: skip

@@ -1,28 +1,46 @@
-"""Who waits for what, since when, and where the user built it: what to say of a session that does not go on."""
+"""Who waits for what, since when, where the user built it, and who waits in a cycle: a session at one moment."""
 
 import asyncio
 import dataclasses
 import logging
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow.graph import Graph
 from aioflow.graph_keys import GraphKeys
-from aioflow.local import Local, Running
-from aioflow.node import describe_line
-from aioflow.rendezvous import Waiting
+from aioflow.local import Local
+from aioflow.wait_graph import Cycle, named
+from aioflow.waiters import Snapshot, Under, waited
 from aioflow.waiting import Attempt, Waitable
 
 _log: Final = logging.getLogger("aioflow.session")
-_Waiting = tuple[Waitable, Attempt]
-_Channel = tuple[str, str, str]
-"""An edge between devices, and from which to which it goes."""
 _MACHINERY: Final = tuple(str(Path(path).parent) + os.sep for path in (__file__, asyncio.__file__))
 """Where code lies that waits on behalf of others."""
+
+
+class LockHolder(NamedTuple):
+    """The operation that holds a lock.
+
+    Attributes:
+        step: the number of its step; 0 for a step of another session.
+        operation: its name.
+        op_type: its type.
+        line: the user's line that built it.
+        seconds: for how long it has held the lock.
+    """
+
+    step: int
+    operation: str
+    op_type: str
+    line: str
+    seconds: float
+
+    def __str__(self) -> str:
+        begin = f"held for {self.seconds:.1f} s by {named(self.step)}"
+        return f"{begin}: {self.operation!r} ({self.op_type}) at {self.line}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +56,9 @@ class Wait:
         what: what it waits to do, as far as it waits for a queue or the like, or for a value of another device; empty
             for one that computes.
         task: the task of the cluster that it is on; empty in this process.
+        iteration: in which iterations of which loops it is, as far as it computes; empty outside of loops.
+        computes: whether it computes.
+        holder: who holds the lock that it waits for.
     """
 
     step: int
@@ -47,12 +68,17 @@ class Wait:
     seconds: float
     what: str
     task: str = ""
+    iteration: str = ""
+    computes: bool = False
+    holder: LockHolder | None = None
 
     def __str__(self) -> str:
-        doing = f"waits to {self.what}" if self.what else "has not ended"
+        doing = f"waits to {self.what}" if self.what else "computes" if self.computes else "has not ended"
         where = f" on {self.task}" * bool(self.task)
         begin = f"step {self.step}, {self.seconds:.1f} s{where}"
-        return f"{begin}: {self.operation!r} ({self.op_type}) {doing}\n    at {self.line}"
+        iteration = f" {self.iteration}" * bool(self.iteration)
+        holder = "" if self.holder is None else f"\n    {self.holder}"
+        return f"{begin}: {self.operation!r} ({self.op_type}) {doing}{iteration}\n    at {self.line}{holder}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,6 +113,7 @@ class Report:
         idle_runners: queue runners of the graph that were never started in this session.
         detached: kernels that still run in C code although their run was cancelled.
         absent: tasks of the cluster that have told nothing, and why.
+        cycles: operations that wait for each other: as far as can be seen, none of them ever goes on.
     """
 
     waits: tuple[Wait, ...]
@@ -94,9 +121,11 @@ class Report:
     idle_runners: tuple[str, ...]
     detached: tuple[str, ...]
     absent: tuple[str, ...] = ()
+    cycles: tuple[Cycle, ...] = ()
 
     def __str__(self) -> str:
-        lines = [str(wait) for wait in self.waits] or ["no step is running"]
+        lines = [str(cycle) for cycle in self.cycles]
+        lines += [str(wait) for wait in self.waits] or ["no step is running"]
         lines += [str(caller) for caller in self.application]
         lines += [f"{name} was never started: call af.train.start_queue_runners()" for name in self.idle_runners]
         lines += [f"left behind in C code: {name}" for name in self.detached]
@@ -115,14 +144,28 @@ class Runner(Protocol):
 
 def explain(local: Local) -> Report:
     """What is under way in this process, and what it waits for."""
-    attempts = [(thing, attempt) for thing in _waitables(local) for attempt in thing.waiting]
-    by_node: dict[int, deque[_Waiting]] = {}
-    for thing, attempt in sorted(attempts, key=lambda each: each[1].since):
-        by_node.setdefault(id(attempt.who), deque()).append((thing, attempt))
-    waits = sorted(_waits(local, by_node), key=lambda wait: -wait.seconds)
-    live = sorted([_caller(*each) for each in by_node.get(id(None), ())], key=lambda caller: -caller.seconds)
+    snapshot = Snapshot(local)
+    return report_of(local, snapshot, snapshot.graph.cycles(snapshot.steps_of(local)))
+
+
+def report_of(local: Local, snapshot: Snapshot, cycles: Sequence[Cycle] = ()) -> Report:
+    """What a snapshot says of a session."""
+    steps = snapshot.steps_of(local)
+    waits = sorted([_wait(under, steps) for under in snapshot.seen(local)], key=lambda wait: -wait.seconds)
+    live = sorted([_caller(*each) for each in snapshot.live], key=lambda caller: -caller.seconds)
     detached = [name for threads in local.threads for name in threads.detached]
-    return Report(tuple(waits), tuple(live), (), tuple(detached))
+    return Report(
+        tuple(sorted(waits, key=lambda wait: -wait.seconds)), tuple(live), (), tuple(detached), (), tuple(cycles)
+    )
+
+
+def _wait(under: Under, steps: Mapping[str, int]) -> Wait:
+    waiter, held = under.waiter, under.holder
+    holder = None if held is None else LockHolder(steps.get(held.key, 0), *held[1:])
+    return Wait(
+        under.step.id, waiter.operation, waiter.op_type, waiter.line, under.seconds, waiter.what,
+        iteration=waiter.iteration, computes=waiter.computes, holder=holder,
+    )  # fmt: skip
 
 
 def with_idle_runners(report: Report, session: Any, graph: Graph) -> Report:
@@ -137,49 +180,11 @@ def report_stall(report: Report, seconds: float) -> None:
     _log.warning("no operation has ended for %g s:\n%s", seconds, report)
 
 
-def _waitables(local: Local) -> list[Waitable]:
-    return [thing for thing in local.resources.alive() if isinstance(thing, Waitable)]
-
-
-def _waits(local: Local, by_node: dict[int, deque[_Waiting]]) -> list[Wait]:
-    """What is under way. Several steps may wait at one node: who began first has waited longest there."""
-    under_way = [(since, step, unit.nodes[0]) for step in local.steps for unit, since in step.under_way()]
-    receives = {step: _receives(step) for _, step, node in under_way if node.definition.name == "recv"}
-    found = []
-    for since, step, node in sorted(under_way, key=lambda each: each[0]):
-        what, seconds = "", step.clock() - since
-        if attempts := by_node.get(id(node)):
-            waiting = attempts.popleft()
-            what, seconds = _doing(*waiting), _seconds(waiting[1])
-        elif node.definition.name == "recv" and (keys := receives[step].get(_channel(node.attrs))):
-            what, seconds = _receiving(keys.popleft())
-        found.append(Wait(step.id, node.name, node.definition.name, describe_line(node.operation), seconds, what))
-    return found
-
-
-def _receives(step: Running) -> dict[_Channel, deque[Waiting]]:
-    """What a step waits for that comes from other devices, iteration by iteration."""
-    found: dict[_Channel, deque[Waiting]] = {}
-    for waiting in step.rendezvous.waiting:
-        found.setdefault(_channel(waiting.key._asdict()), deque()).append(waiting)
-    return found
-
-
-def _channel(of: Mapping[str, Any]) -> _Channel:
-    return of["edge"], of["source"], of["target"]
-
-
-def _receiving(waiting: Waiting) -> tuple[str, float]:
-    key = waiting.key
-    place = f" in iteration {':'.join(map(str, key.iteration))}" * bool(key.iteration)
-    return f"receive {key.edge!r}{place} from {key.source} on {key.target}", _now() - waiting.since
-
-
 def _caller(thing: Waitable, attempt: Attempt) -> Caller:
     task = _task(attempt)
     frame = None if task is None else _user_frame(task)
     line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-    return Caller(_doing(thing, attempt), _seconds(attempt), "" if task is None else task.get_name(), line)
+    return Caller(_doing(thing, attempt), waited(attempt), "" if task is None else task.get_name(), line)
 
 
 def _task(attempt: Attempt) -> "asyncio.Task[Any] | None":
@@ -209,17 +214,8 @@ def _frames(awaited: Any) -> Iterator[FrameType]:
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
 
 
-def _seconds(attempt: Attempt) -> float:
-    """How long it has waited, on the clock of its own loop."""
-    return (_now() if attempt.future is None else attempt.future.get_loop().time()) - attempt.since
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
 def _doing(thing: Waitable, attempt: Attempt) -> str:
     return f"{attempt.what} {thing!r}"
 
 
-__all__ = ["Caller", "Report", "Wait", "explain", "report_stall", "with_idle_runners"]
+__all__ = ["Caller", "LockHolder", "Report", "Wait", "explain", "report_of", "report_stall", "with_idle_runners"]

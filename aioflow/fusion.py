@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.context import Context
+from aioflow.context import Context, Stop
 from aioflow.dtypes import Array, TensorShape
 from aioflow.op import Kernel
 from aioflow.passes.flow import Node, Value
@@ -207,12 +207,14 @@ class _Blocks:
 
     def __call__(self, ctx: Context, *arrays: Array) -> Any:
         size = arrays[self._whole[0]].size
-        found = self._by_blocks(ctx, arrays, size) if size >= SMALLEST else self._one_by_one(arrays)
+        found = self._by_blocks(ctx, arrays, size) if size >= SMALLEST else self._one_by_one(ctx.stop, arrays)
         return found[0] if len(found) == 1 else found
 
-    def _one_by_one(self, arrays: Sequence[Array]) -> list[Array]:
+    def _one_by_one(self, stop: Stop, arrays: Sequence[Array]) -> list[Array]:
         values = list(arrays)
         for call, reads, _ in self._steps:
+            if stop.asked:
+                stop.check()
             values.append(call(*[values[index] for index in reads]))
         return [values[index] for index in self._results]
 
@@ -222,19 +224,22 @@ class _Blocks:
         for index in self._whole:
             flat[index] = arrays[index].reshape(-1)
         results = {index: np.empty(size, self._dtypes[index]) for index in self._results}
-        ctx.device.share_out(lambda begin, end: self._work(flat, results, begin, end), size)
+        ctx.device.share_out(lambda begin, end: self._work(ctx.stop, flat, results, begin, end), size)
         return [results[index].reshape(shape) for index in self._results]
 
-    def _work(self, flat: Sequence[Array], results: dict[int, Array], begin: int, end: int) -> None:
-        """Compute the elements from `begin` to `end`."""
+    def _work(self, stop: Stop, flat: Sequence[Array], results: dict[int, Array], begin: int, end: int) -> None:
+        """Compute the elements from `begin` to `end`, unless the run ends: then no block is begun any more."""
         buffers = [np.empty(min(BLOCK, end - begin), kind) for kind in self._kinds]
         for start in range(begin, end, BLOCK):
-            stop = min(start + BLOCK, end)
+            stop.check()
+            after = min(start + BLOCK, end)
             values = list(flat)
             for index in self._whole:
-                values[index] = flat[index][start:stop]
+                values[index] = flat[index][start:after]
             for call, reads, target in self._steps:
                 out = (
-                    results[target][start:stop] if target in results else buffers[self._buffers[target]][: stop - start]
+                    results[target][start:after]
+                    if target in results
+                    else buffers[self._buffers[target]][: after - start]
                 )
                 values.append(call(*[values[index] for index in reads], out=out))

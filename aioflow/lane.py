@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from aioflow.context import Context, StepView
+from aioflow import errors
+from aioflow.context import Context, StepView, Stop
 from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu
 from aioflow.executor import Outputs, Unit, UnitCoroutine
@@ -21,6 +22,9 @@ class Run(StepView, Protocol):
     """The step, as far as its lanes go."""
 
     ended: bool
+
+    def standing(self) -> str:
+        """What it computes and waits for, the culprit first."""
 
     def finished(self, lane: "Lane", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """A unit is done."""
@@ -63,26 +67,30 @@ class Lane:
             spent += _clock() - start
             await asyncio.sleep(0)
 
-    async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
-        """Drive a coroutine that never waits on a compute thread. Cancelling returns at once."""
+    async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
+        """Drive a coroutine that never waits on a compute thread.
+
+        Cancelling returns at once; on the thread the kernel under way is the last.
+        """
         assert isinstance(self.device, Device)
         drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
-        return await self.device.compute.run(drive, repr(unit), coroutine.close)
+        try:
+            return await self.device.compute.run(drive, repr(unit), coroutine.close)
+        except BaseException:
+            stop.asked = True
+            raise
 
     def _drive(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         if self.trace is not None:
             self.trace.on_thread(unit.nodes[0].name)
         start = _clock()
         try:
-            while True:
-                coroutine.send(None)
-                if self._step.ended:
-                    coroutine.close()
-                    self._step.check()
+            coroutine.send(None)
         except StopIteration as done:
             unit.cost.learn(bucket, _clock() - start)
             outputs: Outputs = done.value
             return outputs
+        raise errors.InternalError(f"{unit!r} suspended on a compute thread")
 
     def seen(self, values: Outputs) -> Outputs:
         """The values in host memory, for checks. Blocks until a GPU has made them."""
@@ -97,6 +105,10 @@ class Lane:
             await self.device.settled()
         if isinstance(self.trace, GpuTrace):
             self.trace.settle()
+
+    def standing(self) -> str:
+        """What the step computes and waits for, the culprit first."""
+        return self._step.standing()
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """The step is told of each unit."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -15,9 +16,10 @@ from aioflow.devices import blas
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import HERE, Device, local_devices
 from aioflow.devices.memory import MemoryUse
+from aioflow.executor import Execution
 from aioflow.files import FILES, Files
 from aioflow.plan_cache import Plans
-from aioflow.program import Unit
+from aioflow.program import UnderWay
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources import Resources
 from aioflow.slices import Slice
@@ -34,8 +36,12 @@ class Running(Protocol):
     def abort(self, error: errors.OpError) -> None:
         """End it with `error`."""
 
-    def under_way(self) -> list[tuple[Unit, float]]:
-        """What has begun and not ended, and when each did, on its clock."""
+    def under_way(self) -> list[UnderWay]:
+        """The units that have begun and not ended."""
+
+    @property
+    def executions(self) -> Sequence[Execution]:
+        """What it runs, device by device; none if it is a single unit."""
 
     def clock(self) -> float:
         """Its clock."""
@@ -43,6 +49,9 @@ class Running(Protocol):
     @property
     def rendezvous(self) -> Rendezvous:
         """Where its parts on different devices meet."""
+
+
+_locals: Final["weakref.WeakSet[Local]"] = weakref.WeakSet()
 
 
 class Local:
@@ -79,6 +88,14 @@ class Local:
         self._drained: asyncio.Future[None] | None = None
         self._blas = None if config.blas_threads is None else blas.limit(config.blas_threads)
         self.plans: Final = Plans(config, self.devices, self.resources, self.compute)
+        _locals.add(self)
+
+    @property
+    def neighbours(self) -> "list[Local]":
+        """The local sessions of its loop, itself among them: they may share containers. Itself alone on a server."""
+        if self.task != HERE:
+            return [self]
+        return [other for other in list(_locals) if other.task == HERE and other.slice is self.slice]
 
     @property
     def threads(self) -> tuple[Threads, ...]:

@@ -7,6 +7,7 @@ waited for is a future of the waiter's own loop. So a wait that is cancelled has
 import asyncio
 import threading
 from collections import OrderedDict
+from typing import Any
 
 from aioflow import errors
 
@@ -129,10 +130,18 @@ class Ticket:
     Whoever keeps it sees to it that the mutex is left, however all else ends: `keep` runs from before it is entered
     until it is left, and leaves it when it is cancelled. A ticket that nobody keeps is left as soon as it is entered.
     All of it happens on one loop.
+
+    Attributes:
+        step: the step it belongs to.
+        who: the operation that enters the mutex; None until it has begun to.
+        since: when it began to hold the mutex, on the loop's clock.
     """
 
-    def __init__(self, mutex: Mutex) -> None:
+    def __init__(self, mutex: Mutex, step: Any = None) -> None:
         self.mutex = mutex
+        self.step = step
+        self.who: Any = None
+        self.since = 0.0
         self._kept: asyncio.Future[None] | None = None
         self._left = False
 
@@ -145,9 +154,11 @@ class Ticket:
         finally:
             self.leave()
 
-    async def enter(self) -> None:
+    async def enter(self, who: Any = None) -> None:
         """The mutex is held, once all who came before have left it. Cancelling leaves nothing held."""
+        self.who = who
         await self.mutex.enter(self)
+        self.since = asyncio.get_running_loop().time()
         if self._kept is None or self._left:
             self.mutex.leave(self)
 

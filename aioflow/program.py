@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
-from aioflow.blame import Finder
+from aioflow.blame import Finder, Place, Placer
 from aioflow.costs import RegionCost
 from aioflow.dtypes import Array
 from aioflow.levels import ROOT, decides, role_of
@@ -17,6 +17,29 @@ from aioflow.passes.flow import Node, Value
 
 Outputs = Sequence[Array]
 UnitCoroutine = Coroutine[Any, Any, Outputs]
+
+
+class UnderWay(NamedTuple):
+    """A unit that has begun and not ended.
+
+    Attributes:
+        unit: the unit.
+        since: when it began, on the clock of its step.
+        coroutine: what computes its outputs; None for a unit of one node that waits.
+        device: the name of the device it runs on.
+    """
+
+    unit: "Unit"
+    since: float
+    coroutine: UnitCoroutine | None
+    device: str
+
+    @property
+    def place(self) -> Place:
+        """The node that it computes now, and in which iterations of which loops."""
+        unit = self.unit
+        found = None if unit.computes is None or self.coroutine is None else unit.computes(self.coroutine)
+        return found or (unit.nodes[0], "")
 
 
 class Arrival(NamedTuple):
@@ -82,6 +105,7 @@ class Unit:
         waits: whether the coroutine may suspend for something other than its slice of time.
         cost: what it costs.
         find: which of its nodes an error came from, if it has several.
+        computes: which of its nodes a coroutine of it computes now, if it has several.
         heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
         always: whether it runs though it is dead: it hands on the news, or takes it in.
         route: where it stands and what follows it.
@@ -91,8 +115,8 @@ class Unit:
     """
 
     __slots__ = (
-        "always", "begin", "cost", "find", "heavy", "index", "inputs", "nodes", "outputs", "place", "role", "route",
-        "successors", "waits",
+        "always", "begin", "computes", "cost", "find", "heavy", "index", "inputs", "nodes", "outputs", "place", "role",
+        "route", "successors", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -107,7 +131,9 @@ class Unit:
         route: Route,
         find: Finder | None = None,
         heavy: Callable[..., UnitCoroutine] | None = None,
+        computes: Placer | None = None,
     ) -> None:
+        self.computes: Final = computes
         self.heavy: Final = heavy
         self.find: Final = find
         self.index: Final = index
@@ -217,4 +243,4 @@ def _is_mortal(unit: Unit) -> bool:
     return any(decides(node) and role_of(node) is None for node in unit.nodes[:1])
 
 
-__all__ = ["Arrival", "Given", "Level", "Outputs", "Program", "Route", "Unit", "UnitCoroutine"]
+__all__ = ["Arrival", "Given", "Level", "Outputs", "Program", "Route", "UnderWay", "Unit", "UnitCoroutine"]

@@ -17,7 +17,7 @@ from aioflow import errors
 from aioflow.elements import Elements, each_item
 from aioflow.feeding import Feed, Map, Source
 from aioflow.stores import Item, Shuffled, Store, Taken
-from aioflow.waiting import BATCH, Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting import BATCH, Attempt, Line, Outcome, Waitable, not_yet, wake
 
 Work = Callable[..., Awaitable[Any]]
 """Calls a function with arguments where it may take long, and gives what it returns."""
@@ -70,6 +70,7 @@ class Queue(Waitable):
         self.elements: Final = elements
         self._puts, self._takes = Line(), Line()
         self._lines = (self._puts, self._takes)
+        self._served_by = {self._puts: self._takes, self._takes: self._puts}
         self._closed = False
         self._bytes = 0
         self._put = self._taken = 0
@@ -140,6 +141,7 @@ class Queue(Waitable):
                 raise self._gone()
             for item in items:
                 self._add(item)
+            self._puts.users.add("")
             served = self._serve()
         wake(served)
 
@@ -147,6 +149,7 @@ class Queue(Waitable):
         self, source: Source, map: Map | None = None, workers: int = 1, ordered: bool = True, close: bool = True
     ) -> Feed:
         """Puts what a source gives for as long as the block runs: see `Feed`."""
+        self._puts.users.add("")
         return Feed(self, source, map, workers, ordered, close)
 
     def _item(self, components: Sequence[Any]) -> Item:
@@ -163,7 +166,7 @@ class Queue(Waitable):
 
     async def _put_copied(self, make: Callable[[], Serve], what: str, who: Any) -> None:
         """Have made on a thread what serves the attempt, which has its place in line meanwhile."""
-        attempt = Attempt(what, _not_yet, who)
+        attempt = Attempt(what, not_yet, who)
         made = asyncio.get_running_loop().run_in_executor(None, make)
         made.add_done_callback(functools.partial(self._on_made, attempt))
         try:
@@ -176,7 +179,7 @@ class Queue(Waitable):
             return
         error, failed = made.exception(), []
         with self._lock:
-            if error is None and attempt.serve is _not_yet:
+            if error is None and attempt.serve is not_yet:
                 attempt.serve = made.result()
             elif error is not None and self._puts.leave(attempt):
                 attempt.outcome = None, error
@@ -392,10 +395,6 @@ class Queue(Waitable):
         waiting = f", {len(self._puts)} putting, {len(self._takes)} taking"
         state = ", closed" if self._closed else ""
         return f"<{type(self).__name__} {self.name!r} {len(self._store)}{room}{waiting}{state}>"
-
-
-def _not_yet() -> None:
-    """What serves an attempt that is not ready to be served."""
 
 
 class _Take:

@@ -10,20 +10,27 @@ into a given buffer is given one of its own inputs if nobody else will look at i
         del t0
         return (t1,)
 
-Branches and loops become Python's own: see `control_source`. A long region looks at the clock now and then, and
-suspends when the slice of time in its context is used up.
+Branches and loops become Python's own: see `control_source`. On the loop a long region looks at the clock now and
+then, and suspends when the slice of time in its context is used up. On a compute thread it never suspends: before each
+kernel it looks whether the run has ended, which takes about 10 ns, and ends there.
+
+    async def region(ctx, a0, a1):
+        stop = ctx.stop
+        if stop.asked: stop.check()
+        t0 = k0(a0, a1)
 """
 
+import bisect
 import itertools
 import time
 import types
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from aioflow import costs
-from aioflow.blame import Finder, Found
+from aioflow.blame import Finder, Found, Place, Placer
 from aioflow.control_source import write_structured
 from aioflow.dtypes import Array
 from aioflow.fusion import Bound, Chain
@@ -45,15 +52,17 @@ class Region(NamedTuple):
     Attributes:
         begin: (context, *inputs) -> a coroutine of the outputs.
         find: which node an error came from.
+        computes: which node a coroutine of it computes now.
     """
 
     begin: Callable[..., Any]
     find: Finder
+    computes: Placer
 
 
 @types.coroutine
 def pause() -> Generator[None, None, None]:
-    """Hand back to whoever drives the region: on the loop it lets the loop turn, on a thread it looks for the end."""
+    """Hand back to the driver of the region, which lets the loop turn."""
     yield
 
 
@@ -70,7 +79,11 @@ _GIVEN: Final = {
 
 
 def compile_region(
-    statements: Sequence[Statement], inputs: Sequence[Value], outputs: Sequence[Value], literals: dict[Value, Array]
+    statements: Sequence[Statement],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    literals: dict[Value, Array],
+    on_thread: bool = False,
 ) -> Region:
     """Compile a region.
 
@@ -79,18 +92,20 @@ def compile_region(
         inputs: values made outside.
         outputs: values wanted outside.
         literals: values known now: constants, handles.
+        on_thread: whether it runs on a compute thread, else on the loop.
     """
-    source = Source(statements, inputs, outputs, literals)
+    source = Source(statements, inputs, outputs, literals, on_thread)
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, **_GIVEN}
     exec(compile(source.text, filename, "exec"), namespace)
-    return Region(namespace["region"], source.finder(filename))
+    return Region(namespace["region"], source.finder(filename), source.placer(filename))
 
 
 class Source:
     """The source of one region.
 
     Attributes:
+        on_thread: whether the region runs on a compute thread, else on the loop.
         names: what the generated names of kernels and constants stand for.
         texts: the name that each value has in the source.
     """
@@ -101,7 +116,9 @@ class Source:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         literals: dict[Value, Array],
+        on_thread: bool = False,
     ) -> None:
+        self.on_thread: Final = on_thread
         self.names: dict[str, Any] = {}
         self.texts: dict[Value, str] = {value: f"a{index}" for index, value in enumerate(inputs)}
         self._blamed: dict[int, tuple[Statement, Loops]] = {}
@@ -109,6 +126,8 @@ class Source:
         self._serial = itertools.count()
         arguments = "".join(f", {self.texts[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
+        if on_thread:
+            self.line(1, "stop = ctx.stop")
         for value, literal in literals.items():
             self.texts[value] = self._given("c", literal)
         self.block(statements, outputs, 1, (), inputs)
@@ -167,8 +186,8 @@ class Source:
                 self._call(position, statement, lives, depth, loops)
                 unseen += sum(costs.seconds(node, node.input_specs) for node in statement.nodes)
             self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
-            if unseen > _CHECK_EVERY and position + 1 < len(statements):
-                self.line(depth, "if now() > ctx.due: await pause()")
+            if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
+                self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
                 unseen = 0.0
 
     def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
@@ -182,6 +201,8 @@ class Source:
         targets = [self.target(value, lives) for value in b.results]
         call = f"{self._given('k', b.call)}({', '.join(arguments)})"
         used = any(target != "_" for target in targets)
+        if self.on_thread:
+            self.line(depth, "if stop.asked: stop.check()", b, loops)
         self.line(depth, f"{', '.join(targets)} = {call}" if used else call, b, loops)
 
     def target(self, value: Value, lives: "_Lifetimes") -> str:
@@ -207,14 +228,42 @@ class Source:
                 entry = entry.tb_next
             if entry is None:
                 return None
-            seen = entry.tb_frame.f_locals
-            (b, loops), scope = blamed[entry.tb_lineno], {**names, **seen}
-            if isinstance(seen, dict):
-                seen.clear()  # a copy, before Python 3.13, which the frame would keep
-            where = ", ".join(f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops))
+            (b, loops), scope = blamed[entry.tb_lineno], {**names, **_locals_of(entry.tb_frame)}
+            where = _iterations(loops, loop_names, scope)
             return b.node, [scope.get(texts[value]) for value in b.inputs], where
 
         return find
+
+    def placer(self, filename: str) -> Placer:
+        """From a coroutine of the region to the node that it computes."""
+        blamed, loop_names, lines = self._blamed, self._loop_names, sorted(self._blamed)
+
+        def place(coroutine: Any) -> Place | None:
+            frame = coroutine.cr_frame
+            if frame is None or frame.f_code.co_filename != filename:
+                return None
+            before = bisect.bisect(lines, frame.f_lineno)
+            if not before:
+                return None
+            b, loops = blamed[lines[before - 1]]
+            return b.node, _iterations(loops, loop_names, _locals_of(frame)) if loops else ""
+
+        return place
+
+
+def _locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """The local variables of a frame, which may run on another thread."""
+    seen = frame.f_locals
+    found = dict(seen)
+    if isinstance(seen, dict):
+        seen.clear()  # a copy, before Python 3.13, which the frame would keep
+    return found
+
+
+def _iterations(loops: Loops, loop_names: Mapping[str, str], scope: Mapping[str, Any]) -> str:
+    """In which iterations of which loops, the innermost first."""
+    found = [f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops) if loop in scope]
+    return ", ".join(found)
 
 
 class _Lifetimes:

@@ -145,6 +145,7 @@ class StagingArea(Area):
         self._items: Final = Fifo()
         self._puts, self._peeks, self._gets = Line(), LineByKey(), Line()
         self._lines = (self._puts, self._peeks, self._gets)
+        self._served_by = {self._puts: self._gets, self._gets: self._puts}
 
     async def put(self, *components: Any, who: Any = None) -> None:
         """One more element, as soon as there is room. ResourceExhaustedError if there never is."""

@@ -19,7 +19,7 @@ from aioflow.config import RunOptions
 from aioflow.context import Context, Undo
 from aioflow.devices.device import HERE, AnyDevice
 from aioflow.dtypes import Array, DeviceKind
-from aioflow.executor import Execution, Outputs, Unit, note_waiting, places
+from aioflow.executor import Execution, Outputs, UnderWay, Unit, note_standing
 from aioflow.lane import Lane
 from aioflow.local import Local
 from aioflow.numerics import check_feeds, check_finite
@@ -28,6 +28,7 @@ from aioflow.programs import Programs
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.together import run_together
 from aioflow.tracing import RunMetadata, Trace
+from aioflow.waiters import standing
 
 _clock: Final = time.perf_counter
 C = TypeVar("C")
@@ -51,8 +52,8 @@ class Step:
     """One run, on one device or several. It is the `StepView` of its kernels."""
 
     __slots__ = (
-        "_began", "_cancelling", "_common", "_counts", "_executions", "_joint", "_lanes", "_local", "_lone",
-        "_numerics", "_rendezvous", "_task", "context", "ended", "error", "id", "trace",
+        "_began", "_cancelling", "_common", "_counts", "_joint", "_lanes", "_local", "_lone", "_numerics",
+        "_rendezvous", "_task", "context", "ended", "error", "executions", "id", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +74,7 @@ class Step:
         self._lone: Unit | None = None
         self._common: dict[type, Any] = {}
         self._began = 0.0
-        self._executions: Sequence[Execution] = ()
+        self.executions: Sequence[Execution] = ()
         self._lanes: Sequence[Lane] = ()
         self._rendezvous: Rendezvous | None = None if joint is None else joint.rendezvous
         self.id = local.step_count = local.step_count + 1
@@ -160,11 +161,15 @@ class Step:
         if self._numerics and node is not None:
             check_finite(node, lane.seen(inputs), lane.seen(outputs), lane.device.name)
 
-    def under_way(self) -> list[tuple[Unit, float]]:
-        """What has begun and not ended, and when each did, on its clock."""
-        if self._executions:
-            return [begun for execution in self._executions for begun in execution.under_way()]
-        return [] if self._lone is None else [(self._lone, self._began)]
+    def under_way(self) -> list[UnderWay]:
+        """The units that have begun and not ended."""
+        if self.executions:
+            return [begun for execution in self.executions for begun in execution.under_way()]
+        return [] if self._lone is None else [UnderWay(self._lone, self._began, None, self.context.device.name)]
+
+    def standing(self) -> str:
+        """What it computes and waits for, the culprit first; empty if nothing is under way."""
+        return standing(self._local, self)
 
     async def run_alone(self, unit: Unit, feeds: Outputs) -> Outputs:
         """Drive the only unit of a run, which may wait, in the caller's own task.
@@ -176,7 +181,7 @@ class Step:
             try:
                 outputs = await unit.begin(self.context, *feeds)
             except BaseException as error:
-                note_waiting(error, places(unit, self.context))
+                note_standing(error, self)
                 reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
         self._local.progress += 1
         return outputs
@@ -202,7 +207,7 @@ class Step:
         if error is not None:
             self.common(Undo).now()
         self._local.ended(self)
-        self._executions = self._lanes = ()
+        self.executions = self._lanes = ()
         del self.context  # both lead back here: whatever they hold is gone at once, not when the collector comes
         task, self._task = self._task, None
         assert task is not None
@@ -218,7 +223,7 @@ class Step:
     async def run(self, programs: Programs, feeds: Outputs, limit: float | None) -> list[Array]:
         """Execute the programs. Cancelling the caller's task ends the step and leaves nothing of it."""
         self._lanes = [self._lane(part.device) for part in programs.parts]
-        self._executions = [
+        self.executions = [
             Execution(part.program, lane) for part, lane in zip(programs.parts, self._lanes, strict=True)
         ]
         with self:
@@ -247,13 +252,13 @@ class Step:
     async def _run_parts(self, programs: Programs, feeds: Outputs) -> list[Array]:
         if self._joint is not None:
             return await self._run_share(programs, feeds)
-        if len(self._executions) == 1:
-            fetched = await self._executions[0].run(feeds)
+        if len(self.executions) == 1:
+            fetched = await self.executions[0].run(feeds)
             await self._settled()
             return fetched
         left: Sequence[Key] = ()
         try:
-            results = await run_together(self._executions, [part.given(feeds) for part in programs.parts])
+            results = await run_together(self.executions, [part.given(feeds) for part in programs.parts], self)
             await self._settled()
         finally:
             left = self.rendezvous.close()
@@ -264,9 +269,9 @@ class Step:
     async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
         given = [part.given(feeds) for part in programs.parts]
         if len(given) == 1:
-            results = [await self._executions[0].run(given[0])]
+            results = [await self.executions[0].run(given[0])]
         else:
-            results = await run_together(self._executions, given)
+            results = await run_together(self.executions, given, self)
         await self._settled()
         return programs.joined(results)
 

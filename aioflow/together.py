@@ -6,13 +6,16 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, Final
 
 from aioflow.dtypes import Array
-from aioflow.executor import Execution, Outputs, marked, note_waiting
+from aioflow.executor import Execution, Outputs, Stands, marked, note_standing
 
 Fetched = list[Array]
 
 
-async def run_together(executions: Sequence[Execution], feeds: Sequence[Outputs]) -> list[Fetched]:
-    """What each of them fetches. The first error ends all and is raised when all have ended; so does cancelling."""
+async def run_together(executions: Sequence[Execution], feeds: Sequence[Outputs], step: Stands) -> list[Fetched]:
+    """What each execution of a step fetches.
+
+    The first error ends all and is raised when all have ended; so does cancelling.
+    """
     group = _Group(executions, feeds)
     try:
         if group.ended is not None:
@@ -22,7 +25,7 @@ async def run_together(executions: Sequence[Execution], feeds: Sequence[Outputs]
         await group.stop()
         raise group.error
     except asyncio.CancelledError as cancelled:
-        note_waiting(cancelled, [place for execution in executions for place in execution.waiting_for])
+        note_standing(cancelled, step)
         await group.stop()
         raise
     finally:

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 BATCH: Final = 16
@@ -72,16 +72,24 @@ class Attempt:
             del error
 
 
+def not_yet() -> None:
+    """What serves an attempt that is not ready to be served."""
+
+
 class Line:
     """Attempts in the order they came; only the first is tried.
 
     They are linked to each other: taking a place and giving it up costs the same however many there are, and a long
     line never has to be copied to a larger place.
+
+    Attributes:
+        users: the names of the operations whose attempts were done, empty for the application.
     """
 
-    __slots__ = ("_count", "_first", "_last")
+    __slots__ = ("_count", "_first", "_last", "users")
 
     def __init__(self) -> None:
+        self.users: Final[set[str]] = set()
         self._first: Attempt | None = None
         self._last: Attempt | None = None
         self._count = 0
@@ -143,6 +151,7 @@ class Line:
             if attempt.outcome is None:
                 break
             self.leave(attempt)
+            self.users.add("" if attempt.who is None else attempt.who.name)
             done.append(attempt)
         return done
 
@@ -150,14 +159,16 @@ class Line:
 class Waitable:
     """What attempts are made at: lines that are served whenever something has changed.
 
-    A subclass says in `_lines` which lines there are, in the order they are tried. What serves an attempt by and by may
-    leave the rest for later by setting `_unfinished`.
+    A subclass says in `_lines` which lines there are, in the order they are tried, and in `_served_by` which of them
+    serve which others, as far as no one else does. What serves an attempt by and by may leave the rest for later by
+    setting `_unfinished`.
     """
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
         self._lock: Final = threading.Lock()
         self._lines: tuple[Line, ...] = ()
+        self._served_by: Mapping[Line, Line] = {}
         self._gone: Callable[[], BaseException] | None = None
         self._unfinished = False
         self._going_on: asyncio.AbstractEventLoop | None = None
@@ -266,6 +277,16 @@ class Waitable:
         with self._lock:
             return [attempt for line in self._lines for attempt in line]
 
+    def servers_of(self, attempt: Attempt) -> Collection[str] | None:
+        """The names of the operations that have done what the attempt waits for; None while that cannot be told.
+
+        An empty name is the application's.
+        """
+        servers = None if attempt.line is None else self._served_by.get(attempt.line)
+        if servers is None or self._going_on is not None or attempt.serve is not_yet:
+            return None
+        return servers.users
+
 
 def _again(error: BaseException) -> BaseException:
     """The error for one more who gets it, with a traceback of its own if it can be copied."""
@@ -368,4 +389,4 @@ def _waker_of(loop: asyncio.AbstractEventLoop) -> _Waker:
     return waker
 
 
-__all__ = ["Attempt", "Line", "Outcome", "Waitable", "wake"]
+__all__ = ["Attempt", "Line", "Outcome", "Waitable", "not_yet", "wake"]

@@ -138,11 +138,14 @@ class _Host:
         except StopIteration as done:
             return done.value
 
-    def offload(self, unit: Any, bucket: int, coroutine: Any) -> Any:
+    def offload(self, unit: Any, bucket: int, coroutine: Any, stop: Any) -> Any:
         return self.inline(unit, bucket, coroutine)
 
     def clock(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def standing(self) -> str:
+        return ""
 
     def finished(self, unit: Any, inputs: Any, outputs: Any, start: float) -> None:
         pass

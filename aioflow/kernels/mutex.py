@@ -13,7 +13,7 @@ from aioflow.context import Context
 from aioflow.dtypes import DeviceKind, ResourceSpec, Spec
 from aioflow.kernels.variables import held
 from aioflow.mutex import Mutex, Ticket
-from aioflow.op import op
+from aioflow.op import NodeView, op
 from aioflow.resources import VariableState
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
@@ -29,7 +29,7 @@ def variable_lock_ticket(handle: Spec, container: str = "") -> Spec:
 @variable_lock_ticket.kernel(CPU, GPU)
 def _(ctx: Context, state: VariableState, *, container: str) -> Ticket:
     mutex = ctx.resources.container(container).lookup_or_create(Mutex, state.name, lambda: Mutex(state.name))
-    return Ticket(mutex)
+    return Ticket(mutex, ctx.step)
 
 
 @op(stateful=True, waits=True)
@@ -51,8 +51,8 @@ def acquire_variable_lock(handle: Spec, ticket: Spec) -> None:
 
 
 @acquire_variable_lock.kernel(CPU, GPU)
-async def _(ctx: Context, handle: VariableState, ticket: Ticket) -> None:
-    await ticket.enter()
+async def _(ctx: Context, handle: VariableState, ticket: Ticket, *, node: NodeView) -> None:
+    await ticket.enter(node)
 
 
 @op(stateful=True, waits=True)

@@ -387,8 +387,9 @@ class MasterSession:
         """The error of a step whose time is over: it says what still runs, and what waits for it."""
         limit = asyncio.get_running_loop().time() + _LONGEST_TOLD / 2
         waits = (await self.inspected(tasks, limit, {step: self.under_way[step]})).report
-        stuck = sorted(waits.waits, key=lambda wait: (bool(wait.what), -wait.seconds))[:_MOST_TOLD]
-        text = "; ".join([*[str(wait).replace("\n    at ", ", at ") for wait in stuck], *waits.absent])
+        stuck = sorted(waits.waits, key=lambda wait: (bool(wait.what), wait.op_type == "recv", -wait.seconds))
+        told = [*map(str, stuck[:_MOST_TOLD]), *waits.absent, *map(str, waits.cycles)]
+        text = "; ".join([each.replace("\n    at ", ", at ") for each in told])
         task = stuck[0].task if stuck else None
         return errors.DeadlineExceededError(f"the time of the step is over: {text or 'it was about to end'}", task=task)
 

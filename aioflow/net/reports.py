@@ -8,15 +8,18 @@ import msgpack
 
 from aioflow.compression import Saving
 from aioflow.devices.memory import Holder, MemoryUse
-from aioflow.explain import Caller, Report, Wait, explain
+from aioflow.explain import Caller, LockHolder, Report, Wait, report_of
 from aioflow.graphdef import unpack
 from aioflow.kernels.compression import savings_of
 from aioflow.local import Local
 from aioflow.placement import Placed, Placement
 from aioflow.tracing import RunMetadata
+from aioflow.wait_graph import Cycle, Edge, WaitGraph
+from aioflow.waiters import Snapshot, key_of
 
 T = TypeVar("T")
-_PARTS: Final = {"waits", "application", "detached", "absent", "memory", "savings"}
+_PARTS: Final = {"waits", "application", "detached", "absent", "cycles", "graph", "memory", "savings"}
+_NOTHING: Final = WaitGraph((), (), {})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,11 +30,13 @@ class TaskReport:
         report: what their steps wait for.
         memory: what the memory of their devices holds, where that is accounted for.
         savings: what lossy forms have saved, by edge.
+        graph: who waits for whom there, if others are to find cycles in it.
     """
 
     report: Report
     memory: Mapping[str, MemoryUse]
     savings: Mapping[str, Saving]
+    graph: WaitGraph = _NOTHING
 
     def pack(self) -> bytes:
         """In msgpack."""
@@ -42,6 +47,8 @@ class TaskReport:
                 "application": [_row(caller) for caller in report.application],
                 "detached": list(report.detached),
                 "absent": list(report.absent),
+                "cycles": [[list(edge) for edge in cycle.edges] for cycle in report.cycles],
+                "graph": [list(map(list, self.graph.waiters)), list(map(list, self.graph.promises)), self.graph.served],
                 "memory": {
                     name: [*use[:3], [list(holder) for holder in use.by_op]] for name, use in self.memory.items()
                 },
@@ -60,26 +67,29 @@ class TaskReport:
         if plain.keys() != _PARTS:
             raise ValueError(f"it has {', '.join(map(str, plain))}")
         report = Report(
-            tuple([Wait(*row) for row in plain["waits"]]),
+            tuple([_wait(row) for row in plain["waits"]]),
             tuple([Caller(*row) for row in plain["application"]]),
             (),
             tuple(plain["detached"]),
             tuple(plain["absent"]),
+            tuple([Cycle(tuple([Edge(*edge) for edge in cycle])) for cycle in plain["cycles"]]),
         )
+        graph = WaitGraph.from_plain(plain["graph"])
         memory = {
             name: MemoryUse(live, peak, limit, tuple([Holder(*row) for row in by_op]))
             for name, (live, peak, limit, by_op) in plain["memory"].items()
         }
-        return cls(report, memory, {edge: Saving(*row) for edge, row in plain["savings"].items()})
+        return cls(report, memory, {edge: Saving(*row) for edge, row in plain["savings"].items()}, graph)
 
 
-def report_of(local: Local) -> TaskReport:
+def report_of_task(local: Local) -> TaskReport:
     """What a task is at."""
-    report = explain(local)
+    snapshot = Snapshot(local)
+    report = report_of(local, snapshot)
     waits = tuple([dataclasses.replace(wait, task=local.task) for wait in report.waits])
     detached = tuple([f"{name} on {local.task}" for name in report.detached])
     report = dataclasses.replace(report, waits=waits, detached=detached)
-    return TaskReport(report, local.memory(), savings_of(local.resources).edges)
+    return TaskReport(report, local.memory(), savings_of(local.resources).edges, snapshot.graph)
 
 
 def joined(reports: Iterable[TaskReport], absent: Iterable[str], steps: Mapping[int, int]) -> TaskReport:
@@ -91,19 +101,30 @@ def joined(reports: Iterable[TaskReport], absent: Iterable[str], steps: Mapping[
         steps: the numbers of the steps that are wanted, by those that the tasks know them by.
     """
     found = list(reports)
-    waits = [
-        dataclasses.replace(wait, step=steps[wait.step])
-        for each in found for wait in each.report.waits if wait.step in steps
-    ]  # fmt: skip
+    waits = [_of_session(wait, steps) for each in found for wait in each.report.waits if wait.step in steps]
+    graph = WaitGraph.joined(each.graph for each in found)
+    cycles = graph.cycles({key_of(step): number for step, number in steps.items()})
     report = Report(
         tuple(sorted(waits, key=lambda wait: -wait.seconds)),
         tuple([caller for each in found for caller in each.report.application]),
         (),
         tuple([name for each in found for name in each.report.detached]),
         tuple(absent),
+        tuple([cycle for cycle in cycles if any(edge.step for edge in cycle.edges)]),
     )
     memory = {name: use for each in found for name, use in each.memory.items()}
     return TaskReport(report, memory, {edge: saving for each in found for edge, saving in each.savings.items()})
+
+
+def _of_session(wait: Wait, steps: Mapping[int, int]) -> Wait:
+    """The same with the numbers that the session knows steps by."""
+    holder = None if wait.holder is None else wait.holder._replace(step=steps.get(wait.holder.step, 0))
+    return dataclasses.replace(wait, step=steps[wait.step], holder=holder)
+
+
+def _wait(row: Any) -> Wait:
+    *plain, holder = row
+    return dataclasses.replace(Wait(*plain), holder=None if holder is None else LockHolder(*holder))
 
 
 def pack_placement(placement: Placement) -> bytes:
@@ -140,5 +161,5 @@ def _unpacked(data: bytes, make: Callable[[Any], T]) -> T:
 
 
 __all__ = [
-    "TaskReport", "joined", "pack_placement", "pack_trace", "report_of", "unpack_placement", "unpack_trace",
+    "TaskReport", "joined", "pack_placement", "pack_trace", "report_of_task", "unpack_placement", "unpack_trace",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from aioflow.net.meetings import Meetings
 from aioflow.net.parts import Senders, parts_of
 from aioflow.net.peers import Peers
 from aioflow.net.remote_rendezvous import RemoteRendezvous
-from aioflow.net.reports import pack_trace, report_of
+from aioflow.net.reports import pack_trace, report_of_task
 from aioflow.net.serving import Call
 from aioflow.net.worker_state import Registered, WorkerSession, is_lost
 from aioflow.net.worker_verbs import (
@@ -102,7 +102,7 @@ class Worker:
 
     async def inspect(self, call: Call) -> Inspected:
         """What its steps wait for, what its memory holds."""
-        return Inspected(report_of(self._local).pack())
+        return Inspected(report_of_task(self._local).pack())
 
     async def trace(self, call: Call) -> Traced:
         """What steps did that ended within so many seconds from now."""

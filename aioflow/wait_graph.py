@@ -1,0 +1,282 @@
+"""The wait-for graph of running steps, as plain data: which operation waits for which, and who waits in a cycle.
+
+A waiter is an operation under way. It ends by itself, or it needs an event: an element is put into a queue, a lock is
+released, a value is sent. A promise is an operation that brings an event about as soon as the waiters before it in its
+step have ended. Any promise of an event will do, so an event is out of reach only if all its promises are, and if
+nobody has brought it about before who is not among them: an operation that is not under way now may run again. Where
+in doubt a waiter counts as one that ends by itself, so a slow producer is in no cycle.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+
+class Waiter(NamedTuple):
+    """An operation under way.
+
+    Attributes:
+        key: tells its step from those of other sessions, and is the same on all tasks of a cluster.
+        operation: the name of the operation.
+        op_type: its type.
+        line: the user's line that built it.
+        place: the device it runs on.
+        what: what it waits to do; empty if it computes.
+        needs: the event it waits for; empty if it may end by itself.
+        computes: whether it computes, and does not wait for anything.
+        iteration: in which iterations of which loops it is; empty outside of loops.
+    """
+
+    key: str
+    operation: str
+    op_type: str
+    line: str
+    place: str
+    what: str
+    needs: str
+    computes: bool
+    iteration: str
+
+    def __str__(self) -> str:
+        return described(self.operation, self.op_type, self.iteration, self.place)
+
+
+class Promise(NamedTuple):
+    """An operation that brings an event about.
+
+    Attributes:
+        event: the event.
+        key: tells its step from others.
+        operation: the name of the operation.
+        waiters: the places of the waiters that come before it.
+    """
+
+    event: str
+    key: str
+    operation: str
+    waiters: tuple[int, ...]
+
+    def moved(self, by: int) -> "Promise":
+        """The same in a graph in which so many other waiters come first."""
+        return self._replace(waiters=tuple([place + by for place in self.waiters]))
+
+
+class Edge(NamedTuple):
+    """One operation of a cycle, and what the next one keeps from it.
+
+    Attributes:
+        step: the number of its step; 0 for a step of another session.
+        operation: its name.
+        op_type: its type.
+        line: the user's line that built it.
+        place: the device it runs on.
+        what: what it waits to do.
+        awaited: the operation that would let it go on, and that comes after the next one of the cycle.
+        awaited_step: the number of that operation's step.
+    """
+
+    step: int
+    operation: str
+    op_type: str
+    line: str
+    place: str
+    what: str
+    awaited: str
+    awaited_step: int
+
+    def __str__(self) -> str:
+        return (
+            f"{named(self.step)}: {self.operation!r} ({self.op_type}) on {self.place} waits to {self.what}, "
+            f"which needs {self.awaited!r} of {named(self.awaited_step)}\n    at {self.line}"
+        )
+
+
+class Cycle(NamedTuple):
+    """Operations each of which waits for the next, and the last for the first: none goes on by itself."""
+
+    edges: tuple[Edge, ...]
+
+    def __str__(self) -> str:
+        count = len(self.edges)
+        head = "deadlock: an operation waits for itself" if count == 1 else f"deadlock: a cycle of {count} operations"
+        return "\n".join([head, *[f"  {edge}".replace("\n", "\n  ") for edge in self.edges]])
+
+
+def named(step: int) -> str:
+    """The step of that number; 0 for one of another session."""
+    return f"step {step}" if step else "a step of another session"
+
+
+def described(operation: str, op_type: str, iteration: str, place: str) -> str:
+    """An operation with its type, the iteration it is in, and the device it runs on."""
+    return f"{operation!r} ({op_type}){' ' * bool(iteration)}{iteration} on {place}"
+
+
+class WaitGraph(NamedTuple):
+    """Who waits for what at one moment, in one process or in several.
+
+    Attributes:
+        waiters: the operations under way.
+        promises: the operations that bring about what some of them need.
+        served: for each event that was brought about before, the operations that did it.
+    """
+
+    waiters: Sequence[Waiter]
+    promises: Sequence[Promise]
+    served: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Any]) -> "WaitGraph":
+        """The graph as it comes from another task, in lists and maps. ValueError or TypeError if they are no graph."""
+        rows, promised, served = plain
+        waiters = [Waiter(*row) for row in rows]
+        promises = [Promise(event, key, operation, tuple(places)) for event, key, operation, places in promised]
+        texts = [text for waiter in waiters for text in (*waiter[:-2], waiter.iteration)]
+        texts += [text for promise in promises for text in promise[:-1]]
+        texts += [name for event, names in served.items() for name in (event, *names)]
+        places = [place for promise in promises for place in promise.waiters]
+        if not all(type(text) is str for text in texts):
+            raise ValueError("a name in it is no text")
+        if not all(type(place) is int and 0 <= place < len(waiters) for place in places):
+            raise ValueError(f"a place in it is not below {len(waiters)}")
+        return cls(waiters, promises, served)
+
+    @classmethod
+    def joined(cls, graphs: Iterable["WaitGraph"]) -> "WaitGraph":
+        """The graph of several tasks."""
+        waiters: list[Waiter] = []
+        promises: list[Promise] = []
+        served: dict[str, Sequence[str]] = {}
+        for graph in graphs:
+            first = len(waiters)
+            waiters += graph.waiters
+            promises += [each.moved(first) for each in graph.promises]
+            served |= graph.served
+        return cls(waiters, promises, served)
+
+    def cycles(self, steps: Mapping[str, int]) -> list[Cycle]:
+        """The cycles of waiters that none but they themselves could let go on; no waiter is in two of them.
+
+        Args:
+            steps: the numbers of the steps of the session, by their keys.
+        """
+        return _Search(self, steps).cycles()
+
+    def culprits(self, key: str) -> list[Waiter]:
+        """The waiters of a step and those they wait for: who computes first, then each before those who wait for it."""
+        promised = _by_event(self.promises)
+        own = [place for place, waiter in enumerate(self.waiters) if waiter.key == key]
+        found, left = dict.fromkeys(own), deque(own)
+        while left:
+            for promise in promised.get(self.waiters[left.popleft()].needs, ()):
+                left += [place for place in promise.waiters if place not in found]
+                found |= dict.fromkeys(promise.waiters)
+        return sorted([self.waiters[place] for place in reversed(found)], key=_rank)
+
+
+def _rank(waiter: Waiter) -> int:
+    """First what computes; last what waits for another operation of its own step."""
+    return 0 if waiter.computes else _LAST.get(waiter.op_type, 1)
+
+
+_STARTS: Final = 64
+"""From so many waiters of a cycle a shorter one is looked for."""
+_LAST: Final = {"recv": 2, "keep_variable_lock": 3}
+
+
+def _by_event(promises: Iterable[Promise]) -> dict[str, list[Promise]]:
+    found: dict[str, list[Promise]] = {}
+    for promise in promises:
+        found.setdefault(promise.event, []).append(promise)
+    return found
+
+
+class _Search:
+    """The search for cycles."""
+
+    def __init__(self, graph: WaitGraph, steps: Mapping[str, int]) -> None:
+        self._steps = steps
+        self._waiters = graph.waiters
+        self._promised = {
+            event: promises
+            for event, promises in _by_event(graph.promises).items()
+            if event and set(graph.served.get(event, ())) <= {promise.operation for promise in promises}
+        }
+        self._stuck = {place for place, waiter in enumerate(self._waiters) if waiter.needs in self._promised}
+        self._free_those_who_are_served()
+        self._after = {event: self._kept_by(event) for event in {self._waiters[place].needs for place in self._stuck}}
+
+    def _free_those_who_are_served(self) -> None:
+        """Only those stay stuck whom no promise can reach."""
+        left = dict(self._promised)
+        while True:
+            served = {event for event, promises in left.items() if any(map(self._is_free, promises))}
+            if not served:
+                return
+            left = {event: promises for event, promises in left.items() if event not in served}
+            self._stuck -= {place for place in self._stuck if self._waiters[place].needs in served}
+
+    def _is_free(self, promise: Promise) -> bool:
+        """Whether all that comes before it ends by itself."""
+        return self._stuck.isdisjoint(promise.waiters)
+
+    def _kept_by(self, event: str) -> dict[int, Promise]:
+        """The stuck waiters that keep the event back, with the promise that comes after each."""
+        return {
+            place: promise for promise in self._promised[event] for place in promise.waiters if place in self._stuck
+        }
+
+    def cycles(self) -> list[Cycle]:
+        """Where following what keeps each waiter back leads round."""
+        found: list[Cycle] = []
+        seen: set[int] = set()
+        for start in sorted(self._stuck):
+            path = () if start in seen else self._walk(start, seen)
+            if path:
+                found.append(Cycle(tuple(self._edges(self._shortened(path)))))
+        return found
+
+    def _walk(self, start: int, seen: set[int]) -> tuple[int, ...]:
+        """From one stuck waiter to the next, until one comes again: the cycle. Empty if that was found before."""
+        path: dict[int, None] = {}
+        place = start
+        while place not in seen:
+            seen.add(place)
+            path[place] = None
+            place = next(iter(self._after[self._waiters[place].needs]))
+        walked = list(path)
+        return tuple(walked[walked.index(place) :]) if place in path else ()
+
+    def _shortened(self, cycle: Sequence[int]) -> Sequence[int]:
+        """A shortest cycle through one of its waiters."""
+        return min([self._shortest(start) for start in cycle[:_STARTS]], key=len)
+
+    def _shortest(self, start: int) -> list[int]:
+        """A shortest cycle through that waiter, which is in one."""
+        left = deque([start])
+        before: dict[int, int] = {}
+        while True:
+            place = left.popleft()
+            for following in self._after[self._waiters[place].needs]:
+                if following == start:
+                    return _path(before, place)
+                if following not in before:
+                    before[following] = place
+                    left.append(following)
+
+    def _edges(self, cycle: Sequence[int]) -> Iterator[Edge]:
+        for place, following in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+            waiter = self._waiters[place]
+            promise = self._after[waiter.needs][following]
+            step, awaited = self._steps.get(waiter.key, 0), self._steps.get(promise.key, 0)
+            yield Edge(step, *waiter[1:6], promise.operation, awaited)
+
+
+def _path(before: Mapping[int, int], place: int) -> list[int]:
+    path = [place]
+    while path[-1] in before:
+        path.append(before[path[-1]])
+    return path[::-1]
+
+
+__all__ = ["Cycle", "Edge", "Promise", "WaitGraph", "Waiter", "described", "named"]
