@@ -1,15 +1,10 @@
 """Connections that are lost while both processes live: nothing is lost, nothing is done twice, and nothing is left."""
 
 import asyncio
-import random
 
 import numpy as np
-import pytest
-from net_peers import WAITING, WORKER, Service, feeding, idle, meeting, outcome, tensor
+from net_peers import Service, feeding, idle, meeting, tensor
 
-from aioflow import errors
-from aioflow.net.channel import LOST, Reason
-from aioflow.net.ending import Loss
 from aioflow.net.identity import Settings
 from aioflow.net.limits import Limits
 from aioflow.net.memory import MemoryNetwork

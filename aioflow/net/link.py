@@ -264,6 +264,10 @@ class Link:
         nbytes, self._assembler.received = self._assembler.received, 0
         self.post(Envelope(0, Credit(nbytes, self.position())))
 
+    def expects(self, key: StreamKey) -> bool:
+        """Whether that message is announced, and is not here whole."""
+        return self._assembler.expects(key)
+
     def abandon(self, key: StreamKey) -> None:
         """Nobody wants that message any more."""
         self._assembler.abandon(key)

@@ -26,7 +26,7 @@ from aioflow.net.identity import Identity
 from aioflow.net.kinds import ANSWERS, Answer, Message, Note, Request
 from aioflow.net.limits import Limits
 from aioflow.net.link import Link
-from aioflow.net.recent import NEW, Recent
+from aioflow.net.recent import NEW, UNKNOWN, Recent
 from aioflow.net.reconnect import HasEnded, Reconnect, Redial
 from aioflow.net.serving import Handler, Serving
 
@@ -384,11 +384,17 @@ class Peer:
             self._serving.hear(message)
 
     def _begin(self, message: Envelope) -> None:
-        known = self._recent.begin((self.it.incarnation, message.number), self)
+        """A request has come. One that came before is answered as it was, when it was, and not done again."""
+        number = message.number
+        if self._serving.awaits(number) and any(link.expects((number, False)) for link in self._links):
+            raise ProtocolError(f"request {number} came while it was announced")
+        known = self._recent.begin((self.it.incarnation, number))
         if known is NEW:
             self._serving.begin(message)
         elif isinstance(known, Answer):
-            self._serving.answer(message.number, known)
+            self._serving.answer(number, known)
+        elif not self._serving.answers(number):
+            self._serving.answer(number, UNKNOWN)
 
     async def _reply(self, number: int, answer: Answer) -> None:
         """Send the answer to a request of the peer's."""
