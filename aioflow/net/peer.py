@@ -165,6 +165,15 @@ class Peer:
         """How many it has."""
         return len(self._links)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether a connection to it is lost, and nobody knows yet whether it comes back."""
+        return not self._reconnect.settled.is_set()
+
+    async def settled(self) -> None:
+        """Returns when all connections are there, or the peer is lost."""
+        await self._reconnect.settled.wait()
+
     async def closed(self) -> None:
         """Return when the peer is lost or closed, and nothing of it is left."""
         if self._closing is not None:

@@ -56,10 +56,15 @@ class Peers:
         """What is told when a task that was dialled is lost."""
 
     async def of(self, task: str) -> Asked:
-        """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none."""
+        """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none.
+
+        While the connection to it is lost, this waits for it to come back, or for what takes its place.
+        """
         if task == self._me.task:
             return self._itself
         peer = self._peers.get(task)
+        if peer is not None and peer.interrupted:
+            await peer.settled()
         if peer is not None and peer.end is None:
             return peer
         return await asyncio.shield(self._dial(task))

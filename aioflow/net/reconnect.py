@@ -27,7 +27,11 @@ _LONGEST: Final = 0.5
 
 
 class Reconnect:
-    """The links of one peer whose channels are lost and may come back."""
+    """The links of one peer whose channels are lost and may come back.
+
+    Attributes:
+        settled: set unless a link is lost and nobody knows yet whether it comes back.
+    """
 
     def __init__(
         self, limit: float, give_up: Callable[[Loss, str], None], *, redial: Redial | None = None,
@@ -41,18 +45,20 @@ class Reconnect:
             redial: how this side dials; None if the peer does.
             has_ended: how this side finds out more of a peer that dials; None if it cannot.
         """
+        self.settled: Final = asyncio.Event()
+        self.settled.set()
         self._limit: Final = limit
         self._give_up: Final = give_up
         self._redial: Final = redial
         self._has_ended: Final = has_ended
         self._waiting: Final[dict[Link, asyncio.TimerHandle]] = {}
         self._tasks: Final[dict[asyncio.Task[None], None]] = {}
-        # in the order of time, so that a simulation repeats itself
 
     def lost(self, place: int, link: Link) -> None:
         """The channel of that link is lost. Does not wait."""
         if link in self._waiting:
             return
+        self.settled.clear()
         loop = asyncio.get_running_loop()
         self._waiting[link] = loop.call_later(self._limit, self._expire)
         work = self._dial_again(place, link) if self._redial is not None else self._look(link)
@@ -66,6 +72,8 @@ class Reconnect:
         timer = self._waiting.pop(link, None)
         if timer is not None:
             timer.cancel()
+        if not self._waiting:
+            self.settled.set()
 
     def _expire(self) -> None:
         self._give_up(Loss.GONE, f"it was not made again within {self._limit:g} s")
@@ -113,6 +121,7 @@ class Reconnect:
         for timer in self._waiting.values():
             timer.cancel()
         self._waiting.clear()
+        self.settled.set()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
