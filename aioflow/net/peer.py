@@ -338,6 +338,7 @@ class Peer:
                 raise
             finally:
                 self._forget(message.number, asked)
+                del asked  # its error knows this frame
 
     def _check(self, message: Envelope) -> None:
         if self.end is not None:

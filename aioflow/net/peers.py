@@ -76,6 +76,11 @@ class Peers:
         peer = self._peers.get(task)
         return peer if peer is not None and peer.end is None else None
 
+    def is_steady(self, task: str) -> bool:
+        """Whether that task is connected, and no connection to it is lost that may come back."""
+        peer = self._peers.get(task)
+        return task == self._me.task or (peer is not None and peer.end is None and not peer.interrupted)
+
     def _dial(self, task: str) -> "asyncio.Task[Peer]":
         """Who needs it meanwhile waits for the same call, which is not given up when one of them is."""
         found = self._dialling.get(task)
