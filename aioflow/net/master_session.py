@@ -310,7 +310,8 @@ class MasterSession:
             except errors.AbortedError:
                 self.stale = True
             else:
-                self.stale = not all(map(self.peers.is_steady, shared.shares))
+                await self.peers.settled(shared.shares)
+                self.stale = any(self.peers.there(task) is None for task in shared.shares)
         if self.stale:
             await self._renew(deadline)
             shared = await ready()

@@ -71,7 +71,7 @@ class _Asked:
     def __init__(self, message: Message, future: "asyncio.Future[Any]") -> None:
         self.name: Final = type(message).__name__
         self.answer: Final = ANSWERS[type(message)]
-        self.future: Final = future
+        self.future = future
 
 
 class Peer:
@@ -338,7 +338,6 @@ class Peer:
                 raise
             finally:
                 self._forget(message.number, asked)
-                del asked  # its error knows this frame
 
     def _check(self, message: Envelope) -> None:
         if self.end is not None:
@@ -350,6 +349,7 @@ class Peer:
         del self._asked[number]
         if asked.future.done() and not asked.future.cancelled():
             asked.future.exception()  # it was seen to
+        del asked.future  # whose error knows the frame that holds `asked`
         for link in self._links:
             link.abandon((number, True))
 

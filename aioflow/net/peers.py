@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar, cast
 
 from aioflow import errors
@@ -76,10 +76,12 @@ class Peers:
         peer = self._peers.get(task)
         return peer if peer is not None and peer.end is None else None
 
-    def is_steady(self, task: str) -> bool:
-        """Whether that task is connected, and no connection to it is lost that may come back."""
-        peer = self._peers.get(task)
-        return task == self._me.task or (peer is not None and peer.end is None and not peer.interrupted)
+    async def settled(self, tasks: Iterable[str]) -> None:
+        """Returns when no connection to these tasks is lost that may come back."""
+        for task in tasks:
+            peer = self._peers.get(task)
+            if peer is not None and peer.interrupted:
+                await peer.settled()
 
     def _dial(self, task: str) -> "asyncio.Task[Peer]":
         """Who needs it meanwhile waits for the same call, which is not given up when one of them is."""
