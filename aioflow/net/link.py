@@ -168,6 +168,10 @@ class Link:
 
     # From one channel to the next
 
+    def keeps(self, position: int) -> bool:
+        """Whether it can go on with a peer that has received so many bytes."""
+        return self._sent.keeps(position)
+
     def detach(self) -> Channel:
         """Takes nothing more from the channel, and gives it nothing more. The caller closes it."""
         self._channel.listen(None)

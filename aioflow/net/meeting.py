@@ -36,6 +36,8 @@ from aioflow.net.serving import Call, Handler
 M = TypeVar("M", bound=Message)
 Seek = Callable[[Identity], Awaitable[bool]]
 """Whether the process of that identity is known to have ended."""
+_PLACES: Final = {"control": 0, "client": 0, "bulk": 1}
+"""Which of a peer's links a channel of that role is for."""
 
 
 async def _receive(channel: Channel, kind: type[M]) -> M:
@@ -224,11 +226,18 @@ class Acceptor:
         if peer is not None and (peer.it.incarnation != hello.incarnation or peer.it.task != hello.task or peer.end):
             peer = None
         if hello.received is not None:
-            return "" if peer is not None and peer.channels == 2 else "the connection is not known any more"
+            return self._refusal_to_resume(peer, hello)
         if hello.role != "bulk":
             return self._refusal_of_new(hello)
         if peer is None or peer.channels != 1:
             return "a bulk channel has to name a connection that waits for it"
+        return ""
+
+    def _refusal_to_resume(self, peer: Peer | None, hello: Hello) -> str:
+        if peer is None or peer.channels != 2:
+            return "the connection is not known any more"
+        if not peer.link_at(_PLACES[hello.role]).keeps(hello.received or 0):
+            return f"the connection cannot go on after {hello.received} bytes"
         return ""
 
     def _refusal_of_new(self, hello: Hello) -> str:
@@ -240,17 +249,13 @@ class Acceptor:
 
     async def _resume(self, channel: Channel, hello: Hello) -> None:
         """Go on with a connection that was lost, over another channel, until that is lost."""
-        peer, place, me = self.peers[hello.connection], int(hello.role == "bulk"), self._me
+        peer, place, me = self.peers[hello.connection], _PLACES[hello.role], self._me
         old, link = peer.detach(place), peer.link_at(place)
         version = max(set(VERSIONS).intersection(hello.versions))
         welcome = Welcome(version, me.incarnation, me.task, me.cluster, hello.connection, peer.limits, link.received)
         with contextlib.suppress(ClosedError):  # then it dials again
             channel.send(frame_of(Envelope(0, welcome), STANDARD))
-        try:
-            peer.resume(place, channel, hello.received or 0)
-        except ValueError as error:
-            await channel.close(Reason(REFUSED, str(error)))
-            return
+        peer.resume(place, channel, hello.received or 0)
         released = link.released
         await old.close(Reason(LOST))
         await link.resend()

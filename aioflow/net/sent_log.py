@@ -41,12 +41,16 @@ class SentLog:
         while self._frames and self._start + len(self._frames[0]) <= position:
             self._start += len(self._frames.popleft())
 
+    def keeps(self, position: int) -> bool:
+        """Whether all frames after that position are kept, and it was reached."""
+        return self._start <= position <= self.end
+
     def after(self, position: int) -> deque[Frame]:
         """The frames that the peer has not received, the first without its part before the position.
 
         ValueError if they are not kept.
         """
-        if not self._start <= position <= self.end:
+        if not self.keeps(position):
             raise ValueError(f"the bytes from {position} on are wanted, and those from {self._start} on are kept")
         self.forget(position)
         frames = self._frames.copy()
