@@ -21,6 +21,8 @@ from aioflow.net.limits import MIB, SLICE, Limits
 from aioflow.net.sent_log import SentLog
 
 T = TypeVar("T")
+_MUCH: Final = 4 * MIB
+"""Bytes of which the peer is told that they have come as soon as a message is whole; of fewer by the next `Ping`."""
 
 
 class Owner(Receiver, Protocol):
@@ -245,7 +247,7 @@ class Link:
     def _owes(self, whole: bool) -> bool:
         """Whether the peer keeps so much that it should know what has come; an array until all of it has come."""
         untold = self.received - self._told
-        return untold >= MIB and (whole or untold * 8 >= self._limits.window)
+        return untold >= _MUCH and (whole or untold * 8 >= self._limits.window)
 
     def position(self) -> int:
         """How many bytes have come, of which the peer is told now."""
