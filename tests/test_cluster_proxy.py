@@ -134,6 +134,7 @@ async def test_a_step_goes_on_over_a_connection_that_is_cut_again_and_again(how,
 async def test_a_large_value_comes_whole_over_connections_that_are_cut_amid_it(how, session, processes, between):
     x = af.placeholder(af.float32, [None])
     y, value = there_and_back(x), np.arange(3_000_000, dtype=np.float32)
+    await session.run(y, {x: value[:10]})
     between.rate = 50e6
     step = asyncio.ensure_future(session.run(y, {x: value}))
     for _ in range(4):

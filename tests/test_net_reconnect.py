@@ -259,6 +259,23 @@ async def test_much_that_waits_for_a_connection_is_held_up_and_nothing_is_lost()
         assert len(service.calls) == 200
 
 
+@pytest.mark.parametrize("which", range(4))
+async def test_a_connection_that_is_lost_before_it_is_agreed_on_is_dialled_again(which):
+    """The n-th frame of the handshake is the last that its connection carries."""
+    network, service, frames = MemoryNetwork(LATENCY), Service(), []
+
+    def count(frame):
+        frames.append(frame)
+        if len(frames) == which + 1:
+            asyncio.get_running_loop().call_soon(network.cut, "a", "b")
+
+    network.path("a", "b").sent = network.path("b", "a").sent = count
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
+        assert (await peer.request(tensor(5))).values[0].size == 5
+        await asyncio.sleep(6)
+        assert peer.end is None
+
+
 # Who resumes
 
 

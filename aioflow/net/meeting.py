@@ -38,6 +38,12 @@ Seek = Callable[[Identity], Awaitable[bool]]
 """Whether the process of that identity is known to have ended."""
 _PLACES: Final = {"control": 0, "client": 0, "bulk": 1}
 """Which of a peer's links a channel of that role is for."""
+_ATTEMPTS: Final = 3
+"""So often is a task dialled if its connections are lost before they are agreed on."""
+
+
+class _CutError(errors.UnavailableError):
+    """A connection was made, and lost before it was agreed on."""
 
 
 async def _receive(channel: Channel, kind: type[M]) -> M:
@@ -75,6 +81,21 @@ async def connect(
         UnavailableError: it cannot be reached.
         FailedPreconditionError: it refuses, as when it is another task, or knows another cluster.
     """
+    cut = ""
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _connect(network, address, me, target, handler, settings)
+        except _CutError as error:
+            cut = error.message
+        except NobodyListensError as error:
+            raise errors.UnavailableError(error.message) from error
+    raise errors.UnavailableError(cut)
+
+
+async def _connect(
+    network: Network, address: str, me: Identity, target: str, handler: Handler, settings: Settings
+) -> Peer:
+    """The same in one attempt. _CutError if a connection is lost before it is agreed on."""
     role = "control" if me.task else "client"
     async with contextlib.AsyncExitStack() as stack:
         try:
@@ -147,7 +168,7 @@ async def _dial(
     except ClosedError as closed:
         if closed.reason.code == REFUSED:
             raise errors.FailedPreconditionError(f"{address} refuses: {closed.reason.text}") from None
-        raise errors.UnavailableError(f"{address} cannot be reached: {closed.reason}") from None
+        raise _CutError(f"{address} cannot be reached: {closed.reason}") from None
     except ProtocolError as error:
         raise errors.UnavailableError(f"{address} does not speak the protocol: {error}") from None
 
