@@ -71,6 +71,7 @@ EXPECTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_what_is_exchanged_is_the_same_wherever_a_connection_is_lost():
     """The connection is lost as the n-th frame is sent, for each n, and again so many frames later."""
     sent, tried = 1, 0
