@@ -215,6 +215,19 @@ async def test_a_task_that_had_dialled_is_looked_for_when_its_connection_is_lost
         await closing.close()
 
 
+async def test_a_task_that_was_started_anew_ends_what_it_had_asked_for_before_as_soon_as_it_dials():
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
+        await waits(peer, service)
+        network.crash("a", silent=True)
+        anew = await connect(network.at("a"), "b", Identity(PS))
+        await other.closed()
+        assert other.end.loss is Loss.ENDED
+        assert service.ended == [1]
+        assert anew.end is None
+        await anew.close()
+
+
 async def test_closing_while_the_connection_is_lost_leaves_nothing():
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):

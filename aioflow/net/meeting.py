@@ -25,6 +25,7 @@ from aioflow.net.channel import (
 )
 from aioflow.net.codec import Envelope, ProtocolError, announcement
 from aioflow.net.control_verbs import VERSIONS, Hello, Welcome
+from aioflow.net.ending import Loss
 from aioflow.net.framing import frame_of
 from aioflow.net.identity import USUAL, Identity, Settings
 from aioflow.net.kinds import Message
@@ -287,6 +288,7 @@ class Acceptor:
             await self.peers[connection].attach(channel).released.wait()
             return
         it = Identity(hello.task, hello.incarnation, hello.cluster)
+        self._lose_before(it)
         has_ended = functools.partial(self._has_ended, it) if self._has_ended is not None and it.task else None
         peer = Peer(self._me, it, limits, self._handler, self._recent, self._settings.silence, has_ended=has_ended)
         self.peers[connection] = peer
@@ -296,6 +298,12 @@ class Acceptor:
         finally:
             del self.peers[connection]
             await peer.close()
+
+    def _lose_before(self, it: Identity) -> None:
+        """A task that was started anew has ended before: what it had asked for then ends."""
+        for peer in list(self.peers.values()):
+            if it.task and peer.it.task == it.task and peer.it.incarnation != it.incarnation:
+                peer.lose(Loss.ENDED, "it was started anew")
 
     async def close(self, text: str = "") -> None:
         """Say goodbye to all."""
