@@ -9,7 +9,7 @@ from aioflow import errors
 from aioflow.net.control_verbs import Reply
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.master_verbs import CloseSession
-from aioflow.net.meeting import Acceptor, connect
+from aioflow.net.meeting import Acceptor, connect, refuse_all
 from aioflow.net.worker_verbs import DeregisterGraph, GraphRan, RecvTensor, RunGraph, TensorSent
 from aioflow.testing import Gate
 
@@ -62,12 +62,12 @@ FAILING = CloseSession(SESSION)
 
 
 @contextlib.asynccontextmanager
-async def meeting(near, far, address, service, settings=Settings(), mine=Settings()):  # noqa: B008
+async def meeting(near, far, address, service, settings=Settings(), mine=Settings(), handler=refuse_all):  # noqa: B008
     """The peer that is dialled over the network `near`, and the one that the dialled task sees over `far`."""
     acceptor = Acceptor(Identity(WORKER), service, settings)
     listener = await far.listen(address, acceptor.accept)
     try:
-        peer = await connect(near, listener.address, Identity(PS), target=WORKER, settings=mine)
+        peer = await connect(near, listener.address, Identity(PS), target=WORKER, handler=handler, settings=mine)
         (other,) = acceptor.peers.values()
         try:
             yield peer, other

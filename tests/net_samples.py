@@ -139,14 +139,15 @@ FAILURE = Failure(
 )
 MESSAGES = [
     Hello("control", (1, 2), 7, PS, WORKER, "c0ffee", "", Limits(chunk=4096)),
-    Welcome(1, 8, WORKER, "c0ffee", "ab" * 16, Limits(tensor=1 << 20)),
+    Hello("bulk", (1,), 7, connection="ab" * 16, received=0),
+    Welcome(1, 8, WORKER, "c0ffee", "ab" * 16, Limits(tensor=1 << 20), 1 << 40),
     Reply(),
     FAILURE,
     Cancel(),
     Part(True),
     Drop(),
-    Credit(1 << 20),
-    Ping(1.5),
+    Credit(1 << 20, 1 << 40),
+    Ping(1.5, 1 << 40),
     Pong(1.5, -2.0),
     Goodbye("stopping"),
     CreateSession({"executor": "tokens", "device_count": {"CPU": 2}}, b"graph", {"c": X}),

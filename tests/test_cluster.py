@@ -309,7 +309,7 @@ async def test_a_client_that_dies_leaves_no_step_on_any_task(graph, cluster):
         cluster.network.crash("client")
         with pytest.raises(errors.UnavailableError):
             await task
-        await settled()
+        await asyncio.sleep(6)  # it could have come back for so long
         for server in cluster.servers.values():
             assert not server._worker.meetings.open
             assert not server._worker._sessions

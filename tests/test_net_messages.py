@@ -76,7 +76,7 @@ RUN = {"verb": "RunStep", "id": 1, "fields": {"session": SESSION, "feeds": {"x:0
         ({"verb": "CancelStep", "fields": {"step": 1, "cause": {"code": "x"}}}, "CancelStep.cause: Failure needs mess"),
         ({"verb": "CancelStep", "fields": {"step": 1, "cause": 7}}, "is no map of the fields of Failure"),
         ({"verb": "Reset", "fields": {"containers": ["x"] * 70_000}}, "no list of at most 65536"),
-        ({"verb": "Credit", "fields": {"nbytes": 0}}, "Credit.nbytes: 0 is no integer from 1"),
+        ({"verb": "Credit", "fields": {"nbytes": -1}}, "Credit.nbytes: -1 is no integer from 0"),
         ({"verb": "RunStep", "fields": {"session": SESSION, "options": {"a": [[[[[[[[[[]]]]]]]]]]}}}, "than 8 deep"),
         ({"verb": "RunStep", "fields": {"session": SESSION, "options": {"a": b"x"}}}, "no plain data"),
         (7, "no map of the fields of Header"),

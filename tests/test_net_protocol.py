@@ -33,6 +33,8 @@ EXAMPLES = {
     "push": (PushTensors(3, (KEY.replace("y:0", "!y:0"),), (np.float32(10),)), 10, {}),
     "hello": (Hello("control", (1,), 31, WORKER, PS, "c0ffee"), 0, {}),
     "welcome": (Welcome(1, 47, PS, "c0ffee", SESSION), 0, {}),
+    "resume": (Hello("bulk", (1,), 31, WORKER, PS, "c0ffee", SESSION, received=70_000), 0, {}),
+    "resumed": (Welcome(1, 47, PS, "c0ffee", SESSION, received=1234), 0, {}),
     "ping": (Ping(12.5), 0, {}),
     "credit": (Credit(8 << 20), 0, {}),
 }

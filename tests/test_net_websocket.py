@@ -7,10 +7,9 @@ import random
 import numpy as np
 import pytest
 from net_channel_contract import ChannelTests
-from net_peers import WAITING, WORKER, Service, feeding, idle, meeting, outcome, tensor
+from net_peers import WAITING, Service, feeding, idle, meeting, tensor
 
-from aioflow import errors
-from aioflow.net.ending import Loss
+from aioflow.net.control_verbs import Reply
 from aioflow.net.websocket_server import WebSocketNetwork
 
 pytestmark = pytest.mark.real
@@ -96,14 +95,25 @@ async def test_a_thousand_random_cancels_leave_nothing(pair, service):
     assert len(service.ended) == len(service.calls)
 
 
-async def test_a_connection_that_is_lost_fails_all_that_wait(pair, service):
+async def test_a_connection_that_is_lost_is_made_again_and_nothing_is_done_twice(pair, service):
     peer, other = pair
-    tasks = [asyncio.create_task(peer.request(WAITING)) for _ in range(3)]
+    waiting = [asyncio.create_task(peer.request(WAITING)) for _ in range(3)]
     await service.gate.arrived(3)
-    other._links[0]._channel._transport.abort()
-    found = [await outcome(task) for task in tasks]
-    assert {type(error) for error in found} == {errors.UnavailableError}
-    assert {error.task for error in found} == {WORKER}
-    assert peer.end.loss is Loss.GONE
-    await other.closed()
-    assert len(service.ended) == 3
+    large = [asyncio.create_task(peer.request(tensor(20 << 20, step))) for step in range(4)]
+    large += [asyncio.create_task(peer.request(feeding(np.ones(20 << 20, np.uint8)))) for _ in range(4)]
+    for turns in range(20):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        end = (peer, other)[turns % 2]
+        end._links[turns // 2 % 2]._channel._transport.abort()
+        assert len((await peer.request(tensor(5))).values[0]) == 5
+    service.gate.open()
+    assert await asyncio.gather(*waiting) == [Reply()] * 3
+    found = await asyncio.gather(*large)
+    for step, answer in enumerate(found[:4]):
+        np.testing.assert_array_equal(answer.values[0], np.full(20 << 20, step, np.uint8))
+    assert [answer.values for answer in found[4:]] == [{"x": 20 << 20}] * 4
+    assert len(service.calls) == len(set(service.ended)) == 3 + 8 + 20
+    assert (peer.end, other.end) == (None, None)
+    assert idle(peer)
+    assert idle(other)

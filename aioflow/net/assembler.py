@@ -74,6 +74,10 @@ class Assembler:
         self._current = None
         return None if stream.left else self._end(stream)
 
+    def expects(self, key: StreamKey) -> bool:
+        """Whether that message is announced, and has not come whole."""
+        return key in self._streams
+
     def abandon(self, key: StreamKey) -> None:
         """Nobody wants that message any more: what still comes of it is thrown away."""
         stream = self._streams.get(key)
@@ -83,9 +87,13 @@ class Assembler:
     def clear(self) -> None:
         """Nothing more will come."""
         for stream in self._streams.values():
+            self._drop(stream)
+        self._streams.clear()
+
+    def _drop(self, stream: "_Stream") -> None:
+        if stream.announced is not None:  # else nobody counts on it, but maybe on another message of its number
             stream.abandon()
             self._receiver.dropped(stream.key)
-        self._streams.clear()
 
     @property
     def pending(self) -> int:
@@ -99,8 +107,7 @@ class Assembler:
             announced.check()
             stream = self._stream_of((header.id, header.fields.get("answer", False)))
             if name == Drop.__name__:
-                stream.abandon()
-                self._receiver.dropped(stream.key)
+                self._drop(stream)
                 return self._end(stream)
         elif len(announced.inline) == announced.nbytes:
             return _whole(announced)

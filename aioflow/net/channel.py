@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from aioflow import errors
 from aioflow.net.framing import Frame
 
 # Why a channel was closed, as the codes of websockets that applications may use
@@ -45,8 +46,18 @@ class ClosedError(Exception):
         self.reason: Final = reason
 
 
+class NobodyListensError(errors.UnavailableError):
+    """The host answers that no process listens at the address: the task that did has ended."""
+
+
 class Ear(Protocol):
-    """Who listens to a channel."""
+    """Who listens to a channel.
+
+    Attributes:
+        received: bytes of all frames that it was told of. A simulated network that repeats a frame takes them off.
+    """
+
+    received: int
 
     @property
     def raw(self) -> int:
@@ -107,7 +118,7 @@ async def receive(channel: Channel) -> bytes:
 class _One:
     """Listens for one frame."""
 
-    raw = 0
+    raw = received = 0
 
     def __init__(self, channel: Channel) -> None:
         self.frame: Final[asyncio.Future[bytes]] = asyncio.get_running_loop().create_future()
@@ -150,7 +161,10 @@ class Network(Protocol):
     """How tasks reach each other."""
 
     async def dial(self, address: str) -> Channel:
-        """A channel to whoever listens there, for this end to speak first. UnavailableError if nobody does."""
+        """A channel to whoever listens there, for this end to speak first.
+
+        UnavailableError if it cannot be reached, NobodyListensError if that is since no process listens there.
+        """
 
     async def listen(self, address: str, accept: Accept) -> Listener:
         """Serve whoever dials that address."""
@@ -158,5 +172,5 @@ class Network(Protocol):
 
 __all__ = [
     "DONE", "LONGEST_REASON", "LOST", "NORMAL", "REFUSED", "SILENT", "VIOLATION", "Accept", "Channel", "ClosedError",
-    "Ear", "Listener", "Network", "Reason", "receive",
+    "Ear", "Listener", "Network", "NobodyListensError", "Reason", "receive",
 ]  # fmt: skip

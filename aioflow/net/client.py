@@ -246,6 +246,9 @@ class RemoteEngine:
     async def ready(self, deadline: float | None) -> _Open:
         """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
         found = self._open
+        if found is not None and found.peer.interrupted:
+            async with self.within(deadline, f"the connection of the session {self} did not come back in time"):
+                await found.peer.settled()
         if found is None or found.peer.end is not None:
             found = await self._connected(deadline)
         if found.version != self._graph.version:

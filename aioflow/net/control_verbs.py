@@ -16,6 +16,7 @@ TaskName = Annotated[str, Text(256, TASK)]
 Incarnation = Annotated[int, Integer(0, U64)]
 Digest = Annotated[str, Text(64, r"[0-9a-f]*")]
 ConnectionId = Annotated[str, Text(32, r"|[0-9a-f]{32}")]
+Position = Annotated[int, Integer(0, U64)]
 Role = Annotated[str, Choice(("control", "bulk", "client"))]
 
 
@@ -33,6 +34,7 @@ class Hello(Message):
         cluster: digest of the cluster it believes to be in; empty for none.
         connection: of a bulk channel, the number that the welcome of its control channel gave.
         limits: what it accepts.
+        received: bytes of frames that have come over the channel that was lost, and that this one takes the place of.
     """
 
     role: Role
@@ -43,6 +45,7 @@ class Hello(Message):
     cluster: Digest = ""
     connection: ConnectionId = ""
     limits: Limits = STANDARD
+    received: Position | None = None
 
 
 @verb
@@ -57,6 +60,7 @@ class Welcome(Message):
         cluster: digest of the cluster it is in.
         connection: 128 random bits that the bulk channel has to name.
         limits: what both keep to.
+        received: bytes of frames that have come over the channel that was lost, where this one takes its place.
     """
 
     version: Annotated[int, Integer(1, 1000)]
@@ -65,6 +69,7 @@ class Welcome(Message):
     cluster: Digest = ""
     connection: ConnectionId = ""
     limits: Limits = STANDARD
+    received: Position = 0
 
 
 @verb
@@ -118,17 +123,24 @@ class Drop(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credit(Message):
-    """So many bytes of values have arrived, or were dropped: as many more may be sent on this channel."""
+    """So many bytes of values have arrived, or were dropped: as many more may be sent on this channel.
 
-    nbytes: Annotated[int, Integer(1)]
+    Attributes:
+        nbytes: bytes of values.
+        received: bytes of all frames that have come over this channel since the connection was made.
+    """
+
+    nbytes: Annotated[int, Integer()] = 0
+    received: Position = 0
 
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ping(Message):
-    """Are you there? `clock` is the sender's, in seconds."""
+    """Are you there? `clock` is the sender's, in seconds, and `received` as in `Credit`."""
 
     clock: Annotated[float, Real(-1e18)]
+    received: Position = 0
 
 
 @verb

@@ -13,15 +13,17 @@ class Loss(enum.Enum):
     LEFT = "it was closed here"
     GOODBYE = "it said goodbye"
     GONE = "its connection was lost"
+    ENDED = "its process has ended"
     SILENT = "nothing was heard of it"
     VIOLATION = "it broke the protocol"
     REFUSED = "it closed the connection"
 
 
 _CODES = {
-    Loss.LEFT: NORMAL, Loss.GOODBYE: NORMAL, Loss.GONE: LOST, Loss.SILENT: SILENT, Loss.VIOLATION: VIOLATION,
-    Loss.REFUSED: NORMAL,
+    Loss.LEFT: NORMAL, Loss.GOODBYE: NORMAL, Loss.GONE: LOST, Loss.ENDED: LOST, Loss.SILENT: SILENT,
+    Loss.VIOLATION: VIOLATION, Loss.REFUSED: NORMAL,
 }  # fmt: skip
+_WORDS = {Loss.GOODBYE: "has left", Loss.GONE: "is gone", Loss.ENDED: "is gone", Loss.SILENT: "is silent"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,8 +55,7 @@ class End:
         what = f", asked for {asked}," if asked else ""
         if self.loss is Loss.LEFT:
             return errors.CancelledError(f"{label}{what} was closed here{self._more}", task=task)
-        word = {Loss.GOODBYE: "has left", Loss.GONE: "is gone", Loss.SILENT: "is silent"}.get(self.loss, "is lost")
-        return errors.UnavailableError(f"{label}{what} {word}: {self}", task=task)
+        return errors.UnavailableError(f"{label}{what} {_WORDS.get(self.loss, 'is lost')}: {self}", task=task)
 
     @property
     def _more(self) -> str:

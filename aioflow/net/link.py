@@ -1,7 +1,13 @@
-"""Whole messages over one channel: sent a burst at a time, in turn with others, and put together of what comes."""
+"""Whole messages over one channel: sent a burst at a time, in turn with others, and put together of what comes.
+
+When the channel is lost, another one can take its place. Each end counts the bytes of all frames that it has received.
+The other end keeps its frames until they are counted, and sends those that are missing again, in order, even from the
+middle of a large value. So no message is lost or comes twice, and nobody who sends or receives messages notices.
+"""
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
@@ -11,9 +17,12 @@ from aioflow.net.codec import Envelope
 from aioflow.net.control_verbs import Credit, Drop
 from aioflow.net.credits import Credits
 from aioflow.net.framing import Frame, Outgoing, StreamKey, frame_of
-from aioflow.net.limits import SLICE, Limits
+from aioflow.net.limits import MIB, SLICE, Limits
+from aioflow.net.sent_log import SentLog
 
 T = TypeVar("T")
+_MUCH: Final = 4 * MIB
+"""Bytes of which the peer is told that they have come as soon as a message is whole; of fewer by the next `Ping`."""
 
 
 class Owner(Receiver, Protocol):
@@ -27,28 +36,41 @@ class Owner(Receiver, Protocol):
 
 
 class Link:
-    """One channel to a peer.
+    """One channel to a peer, or the channels that follow one another in its place.
 
     Attributes:
         heard: when the last frame came, on the loop's clock.
+        received: bytes of all frames that came.
+        flowing: whether a frame that is sent goes to the channel at once.
+        released: set when the link does not use its present channel any more.
     """
 
     def __init__(self, channel: Channel, limits: Limits, owner: Owner) -> None:
         """From the next turn of the loop on, the owner is told what comes."""
         self._clock: Final = asyncio.get_running_loop().time
         self.heard = self._clock()
-        self._channel: Final = channel
+        self.received = 0
+        self.flowing = True
+        self._channel = channel
         self._limits: Final = limits
         self._owner: Final = owner
         self._assembler: Final = Assembler(limits, owner)
         self._credits: Final = Credits(limits.window)
         self._turn: Final = asyncio.Lock()
+        self._sent: Final = SentLog()
+        self._missing: deque[Frame] | None = None
+        """While frames are sent again: those that are still to be sent over this channel."""
+        self._told = 0
+        """How many of the received bytes the peer knows of."""
+        self._closed: Reason | None = None
+        self._changed: Final = asyncio.Event()
+        self.released = asyncio.Event()
         channel.listen(self)
 
     @property
     def congested(self) -> bool:
         """Whether nothing should be sent that is not needed."""
-        return self._channel.congested
+        return not self.flowing or self._channel.congested or self._sent.nbytes > 2 * self._limits.window
 
     @property
     def credit(self) -> int:
@@ -69,8 +91,8 @@ class Link:
 
         Waits for credit, for its turn, and for room. Cancelled before its end the message is taken back.
         """
-        if not message.nbytes and not self._channel.congested:  # one frame, which may go between those of others
-            self._channel.send(message.frame(_left(deadline)))
+        if not message.nbytes and not self.congested:  # one frame, which may go between those of others
+            self._give(message.frame(_left(deadline)))
             return
         charge = self._limits.charge(message.nbytes)
         if charge:
@@ -84,10 +106,10 @@ class Link:
                     await asyncio.sleep(0)
                     since = clock()
                 async with self._turn:
-                    await self._channel.room()
+                    await self._room()
                     if begun and not wanted():
                         return
-                    self._channel.send(*burst)
+                    self._give(*burst)
                 begun = True
             whole = True
         finally:
@@ -95,9 +117,36 @@ class Link:
                 self._take_back(message.key, charge, begun)
 
     def tell(self, message: Outgoing) -> None:
-        """A message of one frame is on its way, before any that wait. ClosedError if the channel is closed."""
+        """A message of one frame is on its way, before any that wait. ClosedError if the link is closed."""
         assert not message.nbytes
-        self._channel.send(message.frame())
+        self._give(message.frame())
+
+    def _give(self, *frames: Frame) -> None:
+        """The frames are on their way, over this channel or the next. ClosedError if the link is closed."""
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        for frame in frames:
+            self._sent.append(frame)
+        if self.flowing:
+            try:
+                self._channel.send(*frames)
+            except ClosedError:
+                self.flowing = False  # `lost` follows
+        elif self._missing is not None:
+            self._missing.extend(frames)
+
+    async def _room(self) -> None:
+        """Returns as soon as the link is not congested. ClosedError if it is closed."""
+        while self._closed is None and self.congested:
+            channel = self._channel
+            if self.flowing and channel.congested:
+                try:
+                    await channel.room()
+                except ClosedError:
+                    self.flowing = self.flowing and channel is not self._channel
+            else:
+                self._changed.clear()
+                await self._changed.wait()
 
     def _take_back(self, key: StreamKey, charge: int, begun: bool) -> None:
         if begun:
@@ -106,13 +155,60 @@ class Link:
             self._credits.give(charge)
 
     def post(self, message: Envelope) -> None:
-        """A short message is on its way, before any that wait; if the channel is still open."""
+        """A short message is on its way, before any that wait; if the link is not closed."""
         with contextlib.suppress(ClosedError):
-            self._channel.send(frame_of(message, self._limits))
+            self._give(frame_of(message, self._limits))
 
     def give(self, nbytes: int) -> None:
         """The other end lets so much more come."""
         self._credits.give(nbytes)
+
+    def forget(self, position: int) -> None:
+        """The peer has received so many bytes. ValueError if there were not so many."""
+        self._sent.forget(position)
+        self._changed.set()
+
+    # From one channel to the next
+
+    def keeps(self, position: int) -> bool:
+        """Whether it can go on with a peer that has received so many bytes."""
+        return self._sent.keeps(position)
+
+    def detach(self) -> Channel:
+        """Takes nothing more from the channel, and gives it nothing more. The caller closes it."""
+        self._channel.listen(None)
+        self.flowing = False
+        self._missing = None
+        self.released.set()
+        return self._channel
+
+    def resume(self, channel: Channel, position: int) -> None:
+        """Goes on over another channel, to a peer that has received so many bytes; `resend` has to follow.
+
+        ValueError if the frames that the peer has not received are not kept.
+        """
+        missing = self._sent.after(position)
+        self._channel, self._missing, self.released = channel, missing, asyncio.Event()
+        self.heard = self._clock()
+        channel.listen(self)
+
+    async def resend(self) -> None:
+        """Returns when the peer has been sent all that it had not received, or the channel is lost, too."""
+        channel, missing, since = self._channel, self._missing, self._clock()
+        if missing is None:
+            return
+        with contextlib.suppress(ClosedError):
+            while missing:
+                await channel.room()
+                if self._clock() - since > SLICE:
+                    await asyncio.sleep(0)
+                    since = self._clock()
+                if missing is not self._missing:
+                    return
+                channel.send(missing.popleft())
+            if missing is self._missing:
+                self.flowing, self._missing = True, None
+                self._changed.set()
 
     # Receiving
 
@@ -127,10 +223,12 @@ class Link:
 
     def filled(self, nbytes: int) -> None:
         """So many are there."""
+        self.received += nbytes
         self._take(self._assembler.filled, nbytes)
 
     def hear(self, frame: Frame) -> None:
         """A frame has come."""
+        self.received += len(frame)
         self._take(self._assembler.feed, frame)
 
     def _take(self, assemble: Callable[[T], Envelope | None], what: T) -> None:
@@ -138,7 +236,7 @@ class Link:
         self.heard = self._clock()
         try:
             message = assemble(what)
-            if self._assembler.received * 8 >= self._limits.window:
+            if self._assembler.received * 8 >= self._limits.window or self._owes(message is not None):
                 self._tell_credit()
             if message is not None:
                 self._owner.arrived(self, message)
@@ -146,8 +244,21 @@ class Link:
             self.ignore()
             self._owner.failed(self, error)
 
+    def _owes(self, whole: bool) -> bool:
+        """Whether the peer keeps so much that it should know what has come; an array until all of it has come."""
+        untold = self.received - self._told
+        return untold >= _MUCH and (whole or untold * 8 >= self._limits.window)
+
+    def position(self) -> int:
+        """How many bytes have come, of which the peer is told now."""
+        self._told = self.received
+        return self._told
+
     def lost(self, reason: Reason) -> None:
-        """No more will come."""
+        """No more will come over this channel."""
+        self.flowing = False
+        self._missing = None
+        self.released.set()
         self._owner.failed(self, ClosedError(reason))
 
     def ignore(self) -> None:
@@ -157,7 +268,11 @@ class Link:
     def _tell_credit(self) -> None:
         """More may come. It is told an eighth of the window at a time: nobody who waits needs the last eighth."""
         nbytes, self._assembler.received = self._assembler.received, 0
-        self.post(Envelope(0, Credit(nbytes)))
+        self.post(Envelope(0, Credit(nbytes, self.position())))
+
+    def expects(self, key: StreamKey) -> bool:
+        """Whether that message is announced, and is not here whole."""
+        return self._assembler.expects(key)
 
     def abandon(self, key: StreamKey) -> None:
         """Nobody wants that message any more."""
@@ -165,8 +280,11 @@ class Link:
 
     async def close(self, reason: Reason) -> None:
         """Neither end sends or receives any more; whoever waits to send gets a ClosedError."""
+        self._closed = reason
         self._credits.close(reason)
         self._assembler.clear()
+        self._changed.set()
+        self.released.set()
         await self._channel.close(reason)
 
 

@@ -310,6 +310,7 @@ class MasterSession:
             except errors.AbortedError:
                 self.stale = True
             else:
+                await self.peers.settled(shared.shares)
                 self.stale = any(self.peers.there(task) is None for task in shared.shares)
         if self.stale:
             await self._renew(deadline)

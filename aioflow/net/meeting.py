@@ -6,13 +6,26 @@ begins with `Hello`, which is answered by `Welcome` or by closing the channel wi
 
 import asyncio
 import contextlib
+import functools
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.channel import REFUSED, VIOLATION, Channel, ClosedError, Network, Reason, receive
+from aioflow.net.channel import (
+    LOST,
+    REFUSED,
+    VIOLATION,
+    Channel,
+    ClosedError,
+    Network,
+    NobodyListensError,
+    Reason,
+    receive,
+)
 from aioflow.net.codec import Envelope, ProtocolError, announcement
 from aioflow.net.control_verbs import VERSIONS, Hello, Welcome
+from aioflow.net.ending import Loss
 from aioflow.net.framing import frame_of
 from aioflow.net.identity import USUAL, Identity, Settings
 from aioflow.net.kinds import Message
@@ -22,6 +35,16 @@ from aioflow.net.recent import Recent
 from aioflow.net.serving import Call, Handler
 
 M = TypeVar("M", bound=Message)
+Seek = Callable[[Identity], Awaitable[bool]]
+"""Whether the process of that identity is known to have ended."""
+_PLACES: Final = {"control": 0, "client": 0, "bulk": 1}
+"""Which of a peer's links a channel of that role is for."""
+_ATTEMPTS: Final = 3
+"""So often is a task dialled if its connections are lost before they are agreed on."""
+
+
+class _CutError(errors.UnavailableError):
+    """A connection was made, and lost before it was agreed on."""
 
 
 async def _receive(channel: Channel, kind: type[M]) -> M:
@@ -59,9 +82,29 @@ async def connect(
         UnavailableError: it cannot be reached.
         FailedPreconditionError: it refuses, as when it is another task, or knows another cluster.
     """
+    cut = ""
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _connect(network, address, me, target, handler, settings)
+        except _CutError as error:
+            cut = error.message
+        except NobodyListensError as error:
+            raise errors.UnavailableError(error.message) from error
+    raise errors.UnavailableError(cut)
+
+
+async def _connect(
+    network: Network, address: str, me: Identity, target: str, handler: Handler, settings: Settings
+) -> Peer:
+    """The same in one attempt. _CutError if a connection is lost before it is agreed on."""
     role = "control" if me.task else "client"
     async with contextlib.AsyncExitStack() as stack:
-        control, welcome = await _dial(network, address, _hello(me, role, target, settings), stack, settings.silence)
+        try:
+            control, welcome = await _dial(
+                network, address, _hello(me, role, target, settings), stack, settings.silence
+            )
+        except NobodyListensError as error:
+            raise errors.UnavailableError(error.message) from error
         it = Identity(welcome.task, welcome.incarnation, welcome.cluster)
         hello = _hello(me, "bulk", welcome.task, settings, welcome.connection)
         try:
@@ -72,15 +115,38 @@ async def connect(
         if again.incarnation != welcome.incarnation:
             raise errors.UnavailableError(f"{it.label} at {address} was started anew", task=it.task or None)
         limits = settings.limits.agreed(welcome.limits)
-        peer = Peer(me, it, limits, handler, Recent(settings.remembered), settings.silence)
+
+        async def redial(place: int, received: int) -> tuple[Channel, int]:
+            again = _hello(me, (role, "bulk")[place], it.task, settings, welcome.connection, received)
+            return await _redial(network, address, again, it, settings.silence)
+
+        peer = Peer(me, it, limits, handler, Recent(settings.remembered), settings.silence, redial=redial)
         peer.attach(control)
         peer.attach(bulk)
         stack.pop_all()
         return peer
 
 
-def _hello(me: Identity, role: str, target: str, settings: Settings, connection: str = "") -> Hello:
-    return Hello(role, VERSIONS, me.incarnation, me.task, target, me.cluster, connection, settings.limits)
+def _hello(
+    me: Identity, role: str, target: str, settings: Settings, connection: str = "", received: int | None = None
+) -> Hello:
+    return Hello(role, VERSIONS, me.incarnation, me.task, target, me.cluster, connection, settings.limits, received)
+
+
+async def _redial(network: Network, address: str, hello: Hello, it: Identity, silence: float) -> tuple[Channel, int]:
+    """A channel in the place of one that was lost, and how many bytes the task has received.
+
+    Raises:
+        NobodyListensError: the process of that task has ended.
+        UnavailableError: the task cannot be reached for now.
+        FailedPreconditionError: the task does not know the connection any more.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        channel, welcome = await _dial(network, address, hello, stack, silence)
+        if welcome.incarnation != it.incarnation:
+            raise NobodyListensError(f"{it.label} at {address} was started anew")
+        stack.pop_all()
+        return channel, welcome.received
 
 
 async def _dial(
@@ -103,7 +169,7 @@ async def _dial(
     except ClosedError as closed:
         if closed.reason.code == REFUSED:
             raise errors.FailedPreconditionError(f"{address} refuses: {closed.reason.text}") from None
-        raise errors.UnavailableError(f"{address} cannot be reached: {closed.reason}") from None
+        raise _CutError(f"{address} cannot be reached: {closed.reason}") from None
     except ProtocolError as error:
         raise errors.UnavailableError(f"{address} does not speak the protocol: {error}") from None
 
@@ -118,12 +184,23 @@ class Acceptor:
         peers: those that are there.
     """
 
-    def __init__(self, me: Identity, handler: Handler, settings: Settings = USUAL) -> None:
+    def __init__(
+        self, me: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None
+    ) -> None:
+        """Nobody has dialled yet.
+
+        Args:
+            me: the task that is dialled.
+            handler: answers requests.
+            settings: how the task treats its peers.
+            has_ended: finds out whether a task that had dialled has ended; asked when its connection is lost.
+        """
         self.peers: Final[dict[str, Peer]] = {}
         self._me: Final = me
         self._handler: Final = handler
         self._settings: Final = settings
         self._recent: Final = Recent(settings.remembered)
+        self._has_ended: Final = has_ended
 
     async def accept(self, channel: Channel) -> None:
         """Serve a channel until its peer is lost."""
@@ -143,6 +220,9 @@ class Acceptor:
         refusal = self._refusal(hello)
         if refusal:
             await channel.close(Reason(REFUSED, refusal))
+            return
+        if hello.received is not None:
+            await self._resume(channel, hello)
             return
         connection = hello.connection or secrets.token_hex(16)
         limits = self._settings.limits.agreed(hello.limits)
@@ -164,21 +244,53 @@ class Acceptor:
             return f"{me.label} has another cluster spec than {hello.task or 'the client'}"
         if (hello.role == "control" and not hello.task) or (hello.role == "client" and hello.task):
             return f"{hello.role} is no role of {hello.task or 'a client'}"
-        if hello.role != "bulk":
-            return "a new connection has no number" if hello.connection else ""
         peer = self.peers.get(hello.connection)
-        if peer is None or peer.it.incarnation != hello.incarnation or peer.channels != 1 or peer.end is not None:
+        if peer is not None and (peer.it.incarnation != hello.incarnation or peer.it.task != hello.task or peer.end):
+            peer = None
+        if hello.received is not None:
+            return self._refusal_to_resume(peer, hello)
+        if hello.role != "bulk":
+            return self._refusal_of_new(hello)
+        if peer is None or peer.channels != 1:
             return "a bulk channel has to name a connection that waits for it"
         return ""
 
+    def _refusal_to_resume(self, peer: Peer | None, hello: Hello) -> str:
+        if peer is None or peer.channels != 2:
+            return "the connection is not known any more"
+        if not peer.link_at(_PLACES[hello.role]).keeps(hello.received or 0):
+            return f"the connection cannot go on after {hello.received} bytes"
+        return ""
+
+    def _refusal_of_new(self, hello: Hello) -> str:
+        if hello.connection:
+            return "a new connection has no number"
+        if len(self.peers) >= self._settings.connections:
+            return f"{self._me.label} has {len(self.peers)} connections, some of which are lost and may come back"
+        return ""
+
+    async def _resume(self, channel: Channel, hello: Hello) -> None:
+        """Go on with a connection that was lost, over another channel, until that is lost."""
+        peer, place, me = self.peers[hello.connection], _PLACES[hello.role], self._me
+        old, link = peer.detach(place), peer.link_at(place)
+        version = max(set(VERSIONS).intersection(hello.versions))
+        welcome = Welcome(version, me.incarnation, me.task, me.cluster, hello.connection, peer.limits, link.received)
+        with contextlib.suppress(ClosedError):  # then it dials again
+            channel.send(frame_of(Envelope(0, welcome), STANDARD))
+        peer.resume(place, channel, hello.received or 0)
+        released = link.released
+        await old.close(Reason(LOST))
+        await link.resend()
+        await released.wait()
+
     async def _serve(self, channel: Channel, hello: Hello, connection: str, limits: Limits) -> None:
         if hello.role == "bulk":
-            peer = self.peers[connection]
-            peer.attach(channel)
-            await peer.closed()
+            await self.peers[connection].attach(channel).released.wait()
             return
         it = Identity(hello.task, hello.incarnation, hello.cluster)
-        peer = Peer(self._me, it, limits, self._handler, self._recent, self._settings.silence)
+        self._lose_before(it)
+        has_ended = functools.partial(self._has_ended, it) if self._has_ended is not None and it.task else None
+        peer = Peer(self._me, it, limits, self._handler, self._recent, self._settings.silence, has_ended=has_ended)
         self.peers[connection] = peer
         try:
             peer.attach(channel)
@@ -186,6 +298,12 @@ class Acceptor:
         finally:
             del self.peers[connection]
             await peer.close()
+
+    def _lose_before(self, it: Identity) -> None:
+        """A task that was started anew has ended before: what it had asked for then ends."""
+        for peer in list(self.peers.values()):
+            if it.task and peer.it.task == it.task and peer.it.incarnation != it.incarnation:
+                peer.lose(Loss.ENDED, "it was started anew")
 
     async def close(self, text: str = "") -> None:
         """Say goodbye to all."""

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aioflow import errors
-from aioflow.net.channel import DONE, LOST, Accept, Channel, ClosedError, Ear, Reason
+from aioflow.net.channel import DONE, LOST, Accept, Channel, ClosedError, Ear, NobodyListensError, Reason
 from aioflow.net.framing import Frame
 
 CONGESTED: Final = 256 << 10
@@ -63,7 +63,8 @@ class _Pipe:
         self.waiting = 0
         self.hanging = False
         """Whether nothing arrives any more of what is sent from now on."""
-        self._frames: deque[tuple[float, Frame]] = deque()
+        self._frames: deque[tuple[float, Frame, bool]] = deque()
+        """When each arrives, and whether it is the repetition of the one before."""
         self._free = 0.0
         self._last = 0.0
         self._reached = 0.0
@@ -83,10 +84,10 @@ class _Pipe:
             return
         self._free = max(self._free, now) + len(frame) / path.bandwidth
         self._last = max(self._last, self._free + path.latency + path.delay())
-        self._frames.append((self._last, frame))
+        self._frames.append((self._last, frame, False))
         self.waiting += len(frame)
         if path.twice(bytes(frame)):
-            self._frames.append((self._last, bytes(frame)))
+            self._frames.append((self._last, bytes(frame), True))
             self.waiting += len(frame)
         self.wake()
 
@@ -95,16 +96,16 @@ class _Pipe:
         """Why no more is sent, as far as the news has come."""
         return None if self.path.parted or self.hanging else self.closed
 
-    def take(self) -> bytes | None:
-        """The next frame, if it has arrived."""
+    def take(self) -> tuple[bytes, bool] | None:
+        """The next frame, if it has arrived, and whether it repeats the one before."""
         now = max(self._reached, asyncio.get_running_loop().time())
         if self.path.parted or not self._frames or self._frames[0][0] > now:
             return None
-        _, frame = self._frames.popleft()
+        _, frame, repeated = self._frames.popleft()
         self.waiting -= len(frame)
         if self.waiting <= CONGESTED:
             _done(self._writer)
-        return bytes(frame)
+        return bytes(frame), repeated
 
     @property
     def empty(self) -> bool:
@@ -204,8 +205,11 @@ class MemoryChannel:
     def _look(self) -> None:
         """Tell whoever listens of the frames that have arrived, and in the end that no more will."""
         self._looking = None
-        while self._ear is not None and self._closed is None and (frame := self._in.take()) is not None:
-            self._ear.hear(frame)
+        while (ear := self._ear) is not None and self._closed is None and (found := self._in.take()) is not None:
+            frame, repeated = found
+            ear.hear(frame)
+            if repeated:
+                ear.received -= len(frame)
         ended = self._closed or (self._in.ended if self._in.empty else None)
         if self._ear is None:
             return
@@ -352,10 +356,10 @@ class MemoryNetwork:
         while there.parted or back.parted or address in self._dark:
             await self._change()
         if self._crashes[host] != crashes:
-            raise errors.UnavailableError(f"{host} has crashed")
+            raise NobodyListensError(f"{host} has crashed")
         listener = self._listeners.get(address)
         if listener is None:
-            raise errors.UnavailableError(f"nobody listens at {address}")
+            raise NobodyListensError(f"nobody listens at {address}")
         out, into = _Pipe(there), _Pipe(back)
         near, far = MemoryChannel(out, into, (host, address)), MemoryChannel(into, out, (address, host))
         self._channels = [channel for channel in self._channels if channel.open] + [near, far]

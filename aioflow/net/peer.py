@@ -1,7 +1,8 @@
 """Another task, reached over two channels: one for what is short, one for what is large.
 
 Either side may ask. Many requests are under way at a time; each ends in an answer, in the error that was raised there,
-or in the error that says how the peer was lost, once. Cancelling a request frees what it holds, here at once and there
+or in the error that says how the peer was lost, once. A channel that is lost is made again, see `reconnect`: only when
+that does not succeed in time is the peer lost. Cancelling a request frees what it holds, here at once and there
 as soon as that is known.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.channel import NORMAL, Channel, ClosedError
+from aioflow.net.channel import LOST, NORMAL, Channel, ClosedError
 from aioflow.net.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.control_verbs import Cancel, Credit, Failure, Goodbye, Ping, Pong
 from aioflow.net.ending import End, Loss, end_of
@@ -25,7 +26,8 @@ from aioflow.net.identity import Identity
 from aioflow.net.kinds import ANSWERS, Answer, Message, Note, Request
 from aioflow.net.limits import Limits
 from aioflow.net.link import Link
-from aioflow.net.recent import NEW, Recent
+from aioflow.net.recent import NEW, UNKNOWN, Recent
+from aioflow.net.reconnect import HasEnded, Reconnect, Redial
 from aioflow.net.serving import Handler, Serving
 
 A = TypeVar("A", bound=Answer)
@@ -69,7 +71,7 @@ class _Asked:
     def __init__(self, message: Message, future: "asyncio.Future[Any]") -> None:
         self.name: Final = type(message).__name__
         self.answer: Final = ANSWERS[type(message)]
-        self.future: Final = future
+        self.future = future
 
 
 class Peer:
@@ -84,8 +86,9 @@ class Peer:
     """
 
     def __init__(
-        self, me: Identity, it: Identity, limits: Limits, handler: Handler, recent: Recent, silence: float
-    ) -> None:
+        self, me: Identity, it: Identity, limits: Limits, handler: Handler, recent: Recent, silence: float, *,
+        redial: Redial | None = None, has_ended: HasEnded | None = None,
+    ) -> None:  # fmt: skip
         self.me: Final = me
         self.it: Final = it
         self.limits: Final = limits
@@ -95,6 +98,7 @@ class Peer:
         self._recent: Final = recent
         self._serving: Final = Serving(self, handler, limits, self._reply)
         self._links: Final[list[Link]] = []
+        self._reconnect: Final = Reconnect(silence, self._finish, redial=redial, has_ended=has_ended)
         self._asked: Final[dict[int, _Asked]] = {}
         self._slots: Final = asyncio.Semaphore(limits.requests)
         self._watching: asyncio.Task[None] | None = None
@@ -125,7 +129,7 @@ class Peer:
 
     # From beginning to end
 
-    def attach(self, channel: Channel) -> None:
+    def attach(self, channel: Channel) -> Link:
         """Talk over this channel, too: the first for what is short, the second for what is large."""
         link = Link(channel, self.limits, self)
         self._links.append(link)
@@ -133,6 +137,23 @@ class Peer:
             loop = asyncio.get_running_loop()
             self._watching = loop.create_task(self._watch(), name=f"{self.it.label} watches")
             self._closing = loop.create_task(self._close_when_over(), name=f"{self.it.label} closes")
+        return link
+
+    def link_at(self, place: int) -> Link:
+        """The link for what is short, 0, or for what is large, 1."""
+        return self._links[place]
+
+    def detach(self, place: int) -> Channel:
+        """Does without the channel of that link, until `resume` or the limit of time. The caller closes it."""
+        self._reconnect.lost(place, self._links[place])
+        return self._links[place].detach()
+
+    def resume(self, place: int, channel: Channel, received: int) -> None:
+        """Goes on over that channel, to a peer that has received so many bytes; `Link.resend` has to follow.
+
+        ValueError if what the peer has not received is not kept.
+        """
+        self._reconnect.resume(self._links[place], channel, received)
 
     @property
     def clock_offset(self) -> float:
@@ -143,6 +164,15 @@ class Peer:
     def channels(self) -> int:
         """How many it has."""
         return len(self._links)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a connection to it is lost, and nobody knows yet whether it comes back."""
+        return not self._reconnect.settled.is_set()
+
+    async def settled(self) -> None:
+        """Returns when all connections are there, or the peer is lost."""
+        await self._reconnect.settled.wait()
 
     async def closed(self) -> None:
         """Return when the peer is lost or closed, and nothing of it is left."""
@@ -186,7 +216,7 @@ class Peer:
         assert self.end is not None
         assert self._watching is not None
         self._watching.cancel()
-        await asyncio.gather(self._watching, return_exceptions=True)
+        await asyncio.gather(self._watching, self._reconnect.stop(), return_exceptions=True)
         await asyncio.gather(*[link.close(self.end.reason) for link in self._links], return_exceptions=True)
         await self._serving.stop()
 
@@ -195,6 +225,9 @@ class Peer:
         if isinstance(error, ClosedError):
             if error.reason.code == NORMAL and link is not self._links[0]:
                 return  # it says goodbye on the first, after whatever it answers there
+            if error.reason.code == LOST and len(self._links) > 1 and self.end is None:
+                self._reconnect.lost(self._links.index(link), link)
+                return
             self._end(end_of(error.reason, asyncio.get_running_loop().time()))
         elif isinstance(error, ProtocolError):
             self._finish(Loss.VIOLATION, str(error))
@@ -210,22 +243,28 @@ class Peer:
         interval = self._silence / _BEATS
         pardon = 0.0
         while True:
-            heard = max(pardon, min([link.heard for link in self._links]))
+            heard = max(pardon, self._last_heard)
             due = min(loop.time() + interval, heard + self._silence)
             self._pinged = loop.time(), time.perf_counter()
             for link in self._links:
                 if not link.congested:
-                    link.post(Envelope(0, Ping(self._pinged[0])))
+                    link.post(Envelope(0, Ping(self._pinged[0], link.position())))
             await asyncio.sleep(due - loop.time())
             now = loop.time()
             if now > due + interval:
                 pardon = now  # it was this loop that did not listen
-            elif now >= max(pardon, min([link.heard for link in self._links])) + self._silence:
+            elif now >= max(pardon, self._last_heard) + self._silence:
                 self._finish(Loss.SILENT, f"for {self._silence:g} s")
 
+    @property
+    def _last_heard(self) -> float:
+        """When the last frame came, over the quieter of its channels; one that is lost has a limit of its own."""
+        return min([link.heard for link in self._links if link.flowing], default=asyncio.get_running_loop().time())
+
     def _ping(self, link: Link, message: Envelope) -> None:
+        ping: Any = message.message
+        _forget(link, ping.received)
         if not link.congested:
-            ping: Any = message.message
             link.post(Envelope(0, Pong(ping.clock, time.perf_counter())))
 
     def _pong(self, link: Link, message: Envelope) -> None:
@@ -277,11 +316,7 @@ class Peer:
         """Say something that is not answered, and has no large values: at once. UnavailableError if it is lost."""
         if self.end is not None:
             raise self._error(type(message).__name__)
-        try:
-            self._links[0].tell(Outgoing(Envelope(next(self.me.numbers), message), self.limits))
-        except ClosedError as closed:
-            self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
-            raise self._error(type(message).__name__) from None
+        self._links[0].tell(Outgoing(Envelope(next(self.me.numbers), message), self.limits))
 
     async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
         async with self._slots:
@@ -295,8 +330,7 @@ class Peer:
                 await link.send(outgoing, deadline, lambda: not asked.future.done())
                 sent = True
                 return await asked.future
-            except ClosedError as closed:
-                self._end(end_of(closed.reason, asyncio.get_running_loop().time()))
+            except ClosedError:  # the peer is lost
                 raise self._error(asked.name) from None
             except asyncio.CancelledError:
                 if sent and (asked.future.cancelled() or not asked.future.done()):
@@ -315,6 +349,7 @@ class Peer:
         del self._asked[number]
         if asked.future.done() and not asked.future.cancelled():
             asked.future.exception()  # it was seen to
+        del asked.future  # whose error knows the frame that holds `asked`
         for link in self._links:
             link.abandon((number, True))
 
@@ -359,11 +394,17 @@ class Peer:
             self._serving.hear(message)
 
     def _begin(self, message: Envelope) -> None:
-        known = self._recent.begin((self.it.incarnation, message.number), self)
+        """A request has come. One that came before is answered as it was, when it was, and not done again."""
+        number = message.number
+        if self._serving.awaits(number) and any(link.expects((number, False)) for link in self._links):
+            raise ProtocolError(f"request {number} came while it was announced")
+        known = self._recent.begin((self.it.incarnation, number))
         if known is NEW:
             self._serving.begin(message)
         elif isinstance(known, Answer):
-            self._serving.answer(message.number, known)
+            self._serving.answer(number, known)
+        elif not self._serving.answers(number):
+            self._serving.answer(number, UNKNOWN)
 
     async def _reply(self, number: int, answer: Answer) -> None:
         """Send the answer to a request of the peer's."""
@@ -384,6 +425,7 @@ class Peer:
     def _credit(self, link: Link, message: Envelope) -> None:
         credit: Any = message.message
         link.give(credit.nbytes)
+        _forget(link, credit.received)
 
     def _goodbye(self, link: Link, message: Envelope) -> None:
         goodbye: Any = message.message
@@ -409,6 +451,13 @@ class Peer:
         """A message will not come."""
         if not key[1]:
             self._serving.dropped(key[0])
+
+
+def _forget(link: Link, received: int) -> None:
+    try:
+        link.forget(received)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
 
 
 _HANDLERS: Final[dict[type[Message], Callable[[Peer, Link, Envelope], None]]] = {

@@ -1,17 +1,19 @@
 """The other tasks of a cluster, each dialled when first needed."""
 
 import asyncio
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar, cast
 
 from aioflow import errors
-from aioflow.net.channel import Network
+from aioflow.net.channel import Network, NobodyListensError
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Answer, Note, Request
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
 from aioflow.net.serving import Call, Handler, Hearer
+from aioflow.net.worker_verbs import GetStatus
 
 A = TypeVar("A", bound=Answer)
 
@@ -54,10 +56,15 @@ class Peers:
         """What is told when a task that was dialled is lost."""
 
     async def of(self, task: str) -> Asked:
-        """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none."""
+        """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none.
+
+        While the connection to it is lost, this waits for it to come back, or for what takes its place.
+        """
         if task == self._me.task:
             return self._itself
         peer = self._peers.get(task)
+        if peer is not None and peer.interrupted:
+            await peer.settled()
         if peer is not None and peer.end is None:
             return peer
         return await asyncio.shield(self._dial(task))
@@ -68,6 +75,13 @@ class Peers:
             return self._itself
         peer = self._peers.get(task)
         return peer if peer is not None and peer.end is None else None
+
+    async def settled(self, tasks: Iterable[str]) -> None:
+        """Returns when no connection to these tasks is lost that may come back."""
+        for task in tasks:
+            peer = self._peers.get(task)
+            if peer is not None and peer.interrupted:
+                await peer.settled()
 
     def _dial(self, task: str) -> "asyncio.Task[Peer]":
         """Who needs it meanwhile waits for the same call, which is not given up when one of them is."""
@@ -104,6 +118,23 @@ class Peers:
         if self.on_loss is not None:
             peer.on_end = functools.partial(self.on_loss, task)
         return peer
+
+    async def has_ended(self, it: Identity) -> bool:
+        """Whether that process of a task has ended: nobody listens, or another process has taken its place.
+
+        It asks the task, and waits until it answers or the connection to it is lost for good.
+        """
+        while True:
+            try:
+                peer = await self.of(it.task)
+            except errors.OpError as error:
+                return isinstance(error.__cause__, NobodyListensError)
+            if not isinstance(peer, Peer) or peer.it.incarnation != it.incarnation:
+                return True
+            with contextlib.suppress(errors.OpError):
+                await peer.request(GetStatus())
+            if peer.end is None:
+                return False
 
     def _ended(self, task: str, done: "asyncio.Task[Peer]") -> None:
         del self._dialling[task]

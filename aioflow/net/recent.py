@@ -23,24 +23,21 @@ class Recent:
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._seen: Final[OrderedDict[RequestKey, object]] = OrderedDict()
+        self._seen: Final[OrderedDict[RequestKey, Answer | None]] = OrderedDict()
 
-    def begin(self, key: RequestKey, asker: object) -> "Answer | Known | None":
-        """NEW for the first who asks; None as long as it is being done for the same asker; else the answer."""
-        found = self._seen.get(key)
-        if found is None:
-            self._seen[key] = asker
+    def begin(self, key: RequestKey) -> "Answer | Known | None":
+        """NEW for the first who asks; the answer, if it was answered; None if it was begun and not answered so far."""
+        found = self._seen.get(key, NEW)
+        if found is NEW:
+            self._seen[key] = None
             if len(self._seen) > self._most:
                 self._seen.popitem(last=False)
-            return NEW
-        if isinstance(found, Answer):
-            return found
-        return None if found is asker else _UNKNOWN
+        return found
 
     def end(self, key: RequestKey, answer: Answer | None) -> None:
-        """It was answered so; with None, in a way that is not remembered."""
-        if key in self._seen:
-            self._seen[key] = _UNKNOWN if answer is None else answer
+        """It was answered so; with None, in a way that is not remembered. The first answer stands."""
+        if self._seen.get(key, NEW) is None:
+            self._seen[key] = UNKNOWN if answer is None else answer
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -51,8 +48,9 @@ class Known:
 
 
 NEW: Final = Known()
-_UNKNOWN: Final[Failure] = failure_of(
+UNKNOWN: Final[Failure] = failure_of(
     errors.AbortedError("the request came before, and its answer is not known any more; ask under a new number"), ""
 )
+"""The answer to a request of which nobody can know what became."""
 
-__all__ = ["NEW", "Recent", "RequestKey"]
+__all__ = ["NEW", "UNKNOWN", "Recent", "RequestKey"]

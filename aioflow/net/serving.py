@@ -83,8 +83,21 @@ class Serving:
         """Bytes of values that came, or come, with requests which are not answered."""
         return sum(self._held.values())
 
+    def answers(self, number: int) -> bool:
+        """Whether the request of that number is being answered."""
+        return number in self._tasks
+
+    def awaits(self, number: int) -> bool:
+        """Whether the request of that number is announced, and has not begun."""
+        return number in self._held and number not in self._tasks
+
     def holds(self, number: int, nbytes: int) -> bool:
-        """A request with so many bytes is announced: whether there is room; if there is none it is answered so."""
+        """A request with so many bytes is announced: whether there is room; if there is none it is answered so.
+
+        There is none for a request that comes again while it is being answered.
+        """
+        if number in self._tasks or number in self._held:
+            return False
         if self.held + nbytes > self._limits.held:
             self.refuse(number, f"requests with {self.held} bytes are not answered yet, and {nbytes} more come")
             return False
@@ -101,14 +114,12 @@ class Serving:
         self._held.pop(number, None)
 
     def begin(self, message: Envelope) -> None:
-        """Answer a request. ProtocolError if there are far too many."""
+        """Answer a request, unless it is being answered. ProtocolError if there are far too many."""
         count = len(self._tasks)
         if count < self._limits.requests:
             self._start(message.number, lambda: self._serve(message))
-        elif count < 2 * self._limits.requests:
-            self.refuse(message.number, f"{count} requests are not answered yet")
         else:
-            raise ProtocolError(f"{count} requests were not answered, and more came")
+            self.refuse(message.number, f"{count} requests are not answered yet")
 
     def hear(self, message: Envelope) -> None:
         """Hand on a note. ProtocolError if nobody hears such notes."""
@@ -121,7 +132,7 @@ class Serving:
             raise ProtocolError(f"{type(message.message).__name__}: {error}") from None
 
     def answer(self, number: int, answer: Answer) -> None:
-        """The answer to a request is known."""
+        """The answer to a request is known. ProtocolError if far too many are not sent yet."""
         self._start(number, lambda: self._reply(number, answer))
 
     def cancel(self, number: int) -> None:
@@ -138,6 +149,11 @@ class Serving:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, number: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Work on the answer to a request, one task for each. A request that comes again meanwhile waits for it."""
+        if number in self._tasks:
+            return
+        if len(self._tasks) >= 2 * self._limits.requests:
+            raise ProtocolError(f"{len(self._tasks)} requests were not answered, and more came")
         task = asyncio.get_running_loop().create_task(work(), name=f"answer {number}", context=self._context.copy())
         self._tasks[number] = task
         task.add_done_callback(lambda done: self._ended(number, done))

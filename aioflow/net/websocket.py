@@ -1,6 +1,7 @@
 """Channels over websockets: how a task is dialled."""
 
 import asyncio
+import errno
 import ssl
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ import aiohttp
 
 from aioflow import errors
 from aioflow.net.addresses import split_address
-from aioflow.net.channel import Channel
+from aioflow.net.channel import Channel, NobodyListensError
 from aioflow.net.credentials import Token
 from aioflow.net.limits import Limits
 from aioflow.net.websocket_channel import CLOSING, WebSocketChannel
@@ -33,7 +34,7 @@ async def dial(address: str, token: Token | None, tls: ssl.SSLContext | None, li
     Raises:
         InvalidArgumentError: that is no address.
         UnauthenticatedError: it does not accept the token, or one end does not accept the other's certificate.
-        UnavailableError: it cannot be reached.
+        UnavailableError: it cannot be reached; NobodyListensError if its host says that no process listens there.
     """
     split_address(address)
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), ws_response_class=_Socket)
@@ -73,7 +74,9 @@ async def _upgraded(
     except (aiohttp.ClientSSLError, ssl.SSLError) as error:
         return errors.UnauthenticatedError(f"the TLS of {address} does not come about: {_brief(error)}")
     except (aiohttp.ClientError, OSError) as error:
-        return errors.UnavailableError(f"{address} cannot be reached: {_brief(error)}")
+        is_refused = getattr(getattr(error, "os_error", error), "errno", None) == errno.ECONNREFUSED
+        kind = NobodyListensError if is_refused else errors.UnavailableError
+        return kind(f"{address} cannot be reached: {_brief(error)}")
     assert isinstance(socket, _Socket)
     return socket
 

@@ -34,7 +34,7 @@ async def begun(session, fetches, feeds=None):
 async def test_an_error_between_a_send_and_a_receive_ends_the_step(session, world):
     """[P15 section 3.3] Fault tolerance: failures are noticed by errors in the communication between such a pair."""
     running = await begun(session, long_wait())
-    world.network.cut("worker0", "worker1")  # the master can reach both
+    world.network.part("worker0", "worker1")  # the master can reach both
     with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:[01]"):
         await running
     await settled()

@@ -1,0 +1,131 @@
+"""Reconnects a peer whose connection was lost while its process lives: nothing above the links notices.
+
+The side that dialled dials again, at once and then after short pauses. The other side waits for that. A peer is given
+up when the time limit is over, when nobody listens at its address any more, or when another process answers there.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aioflow import errors
+from aioflow.net.channel import LOST, VIOLATION, Channel, NobodyListensError, Reason
+from aioflow.net.ending import Loss
+from aioflow.net.link import Link
+
+Redial = Callable[[int, int], Awaitable[tuple[Channel, int]]]
+"""Dials a new channel for a link, by its place and how many bytes it has received; also gives the peer's number.
+
+UnavailableError may pass; NobodyListensError and any other OpError are final.
+"""
+HasEnded = Callable[[], Awaitable[bool]]
+"""Whether the process of the peer is known to have ended."""
+
+_FIRST: Final = 0.02
+_LONGEST: Final = 0.5
+"""Seconds between two attempts to dial, at first and later."""
+
+
+class Reconnect:
+    """The links of one peer whose channels are lost and may come back.
+
+    Attributes:
+        settled: set unless a link is lost and nobody knows yet whether it comes back.
+    """
+
+    def __init__(
+        self, limit: float, give_up: Callable[[Loss, str], None], *, redial: Redial | None = None,
+        has_ended: HasEnded | None = None,
+    ) -> None:  # fmt: skip
+        """No link is lost yet.
+
+        Args:
+            limit: seconds after which a lost link is given up, and the peer with it.
+            give_up: is told once how the peer was lost.
+            redial: how this side dials; None if the peer does.
+            has_ended: how this side finds out more of a peer that dials; None if it cannot.
+        """
+        self.settled: Final = asyncio.Event()
+        self.settled.set()
+        self._limit: Final = limit
+        self._give_up: Final = give_up
+        self._redial: Final = redial
+        self._has_ended: Final = has_ended
+        self._waiting: Final[dict[Link, asyncio.TimerHandle]] = {}
+        self._tasks: Final[dict[asyncio.Task[None], None]] = {}
+
+    def lost(self, place: int, link: Link) -> None:
+        """The channel of that link is lost. Does not wait."""
+        if link in self._waiting:
+            return
+        self.settled.clear()
+        loop = asyncio.get_running_loop()
+        self._waiting[link] = loop.call_later(self._limit, self._expire)
+        work = self._dial_again(place, link) if self._redial is not None else self._look(link)
+        task = loop.create_task(work, name="reconnects")
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    def resume(self, link: Link, channel: Channel, position: int) -> None:
+        """The link goes on over that channel, to a peer that has received so many bytes; see `Link.resume`."""
+        link.resume(channel, position)
+        timer = self._waiting.pop(link, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._waiting:
+            self.settled.set()
+
+    def _expire(self) -> None:
+        self._give_up(Loss.GONE, f"it was not made again within {self._limit:g} s")
+
+    async def _look(self, link: Link) -> None:
+        """Give up a peer whose process has ended, as far as this side can find out."""
+        if self._has_ended is not None and link in self._waiting and await self._has_ended():
+            self._give_up(Loss.ENDED, "")
+
+    async def _dial_again(self, place: int, link: Link) -> None:
+        await link.detach().close(Reason(LOST))
+        try:
+            channel, position = await self._dialled(place, link.received)
+        except NobodyListensError as error:
+            self._give_up(Loss.ENDED, error.message)
+        except errors.OpError as error:
+            self._give_up(Loss.GONE, error.message)
+        else:
+            await self._go_on(link, channel, position)
+
+    async def _go_on(self, link: Link, channel: Channel, position: int) -> None:
+        try:
+            self.resume(link, channel, position)
+        except ValueError as error:
+            self._give_up(Loss.VIOLATION, str(error))
+            await channel.close(Reason(VIOLATION, str(error)))
+        else:
+            await link.resend()
+
+    async def _dialled(self, place: int, received: int) -> tuple[Channel, int]:
+        """A new channel. It dials until that succeeds or cannot any more; the limit of time ends it from outside."""
+        assert self._redial is not None
+        pause = _FIRST
+        while True:
+            try:
+                return await self._redial(place, received)
+            except NobodyListensError:
+                raise
+            except errors.UnavailableError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST)
+
+    async def stop(self) -> None:
+        """Nothing is dialled or waited for any more."""
+        for timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+        self.settled.set()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+__all__ = ["HasEnded", "Reconnect", "Redial"]

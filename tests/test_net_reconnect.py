@@ -1,0 +1,435 @@
+"""Connections that are lost while both processes live: nothing is lost, nothing is done twice, and nothing is left."""
+
+import asyncio
+import weakref
+
+import numpy as np
+import pytest
+from net_frames import frames
+from net_peers import PS, WAITING, WORKER, Service, feeding, idle, meeting, outcome, tensor
+
+from aioflow import errors
+from aioflow.net.channel import ClosedError, receive
+from aioflow.net.codec import Envelope
+from aioflow.net.control_verbs import Cancel, Hello, Reply
+from aioflow.net.ending import Loss
+from aioflow.net.framing import Outgoing
+from aioflow.net.identity import Identity, Settings
+from aioflow.net.limits import Limits
+from aioflow.net.link import Link
+from aioflow.net.meeting import Acceptor, connect
+from aioflow.net.memory import MemoryNetwork
+from aioflow.net.worker_verbs import CleanupGraph
+
+LATENCY = 0.001
+SMALL = Settings(Limits(chunk=4096, window=256 << 10))
+"""So that large values have many frames."""
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+class Notes(Service):
+    """Also hears notes."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+        self.notes = {CleanupGraph: lambda call: self.heard.extend(call.message.steps)}
+
+
+def lose(network, which):
+    """The connections from a to b are lost: the one for what is short, for what is large, or both."""
+    channels = network.channels("a", "b")
+    for place, channel in enumerate(channels):
+        if which == "both" or place == ("control", "bulk").index(which):
+            channel.lose()
+
+
+async def exchange(peer, other, service):
+    """Small and large requests and answers in both directions, and notes; says what came of them."""
+
+    async def note():
+        for step in range(1, 6):
+            peer.note(CleanupGraph((step,)))
+            await asyncio.sleep(LATENCY / 3)
+
+    _, *answers = await asyncio.gather(
+        note(),
+        *[peer.request(tensor(size, step)) for step, size in enumerate((1, 20_000, 90_000, 7, 150_000))],
+        *[peer.request(feeding(np.full(size, 3, np.uint8))) for size in (5, 40_000, 100_000)],
+        other.request(tensor(30_000, 9)),
+    )
+    values = [answer.values for answer in answers]
+    return [int(found["x"]) if isinstance(found, dict) else (found[0].size, set(found[0])) for found in values]
+
+
+EXPECTED = [
+    (1, {0}), (20_000, {1}), (90_000, {2}), (7, {3}), (150_000, {4}),
+    15, 120_000, 300_000, (30_000, {9}),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+async def test_what_is_exchanged_is_the_same_wherever_a_connection_is_lost():
+    """The connection is lost as the n-th frame is sent, for each n, and again so many frames later."""
+    sent, tried = 1, 0
+    for which in ("control", "bulk", "both"):
+        for delay in (0.0, LATENCY * 0.6, LATENCY * 1.5):
+            first = 0
+            while first < sent:
+                sent = await exchanged_with_a_cut(which, delay, first, every=29)
+                first += 3
+                tried += 1
+    assert tried > 100
+
+
+async def exchanged_with_a_cut(which, delay, first, every):
+    """How many frames were sent in all."""
+    network, frames = MemoryNetwork(LATENCY, 1e8), 0
+    service, mine = Notes(), Notes()
+
+    def count(_):
+        nonlocal frames
+        frames += 1
+        if armed and frames >= first and (frames - first) % every == 0 and frames < first + 4 * every:
+            asyncio.get_running_loop().call_later(delay, lose, network, which)
+
+    armed = False
+    async with meeting(network.at("a"), network.at("b"), "b", service, SMALL, SMALL, mine) as (peer, other):
+        armed = True
+        network.path("a", "b").sent = network.path("b", "a").sent = count
+        assert await exchange(peer, other, service) == EXPECTED, (which, delay, first)
+        armed = False
+        await asyncio.sleep(1)
+        assert service.heard == [1, 2, 3, 4, 5]
+        assert (len(service.calls), len(mine.calls)) == (8, 1)
+        assert (peer.end, other.end) == (None, None)
+        assert idle(peer)
+        assert idle(other)
+        for one, far in zip(peer._links + other._links, other._links + peer._links, strict=True):
+            assert one.credit + far._assembler.received == SMALL.limits.window
+            assert one._sent.end == far.received
+    return frames
+
+
+# When it does not come back
+
+
+async def waits(peer, service, count=1):
+    """Requests that are under way."""
+    tasks = [asyncio.create_task(peer.request(WAITING)) for _ in range(count)]
+    await service.gate.arrived(count)
+    return tasks
+
+
+@pytest.mark.parametrize("silence", [5.0, 0.5])
+async def test_a_connection_that_does_not_come_back_in_time_ends_the_peer_at_both_ends(silence):
+    """Every new connection is lost as soon as it is made."""
+    network, service = MemoryNetwork(LATENCY), Service()
+    settings = Settings(silence=silence)
+    async with meeting(network.at("a"), network.at("b"), "b", service, settings, settings) as (peer, other):
+        (waiting,) = await waits(peer, service)
+        began = now()
+        network.path("a", "b").sent = lambda _: asyncio.get_running_loop().call_soon(network.cut, "a", "b")
+        network.cut("a", "b")
+        found = await outcome(waiting)
+        assert now() - began == pytest.approx(silence, abs=0.01)
+        text = f"is gone: its connection was lost: it was not made again within {silence:g} s"
+        assert found.message == f"{WORKER}, asked for DeregisterGraph, {text}"
+        await other.closed()
+        assert now() - began == pytest.approx(silence, abs=0.1 * silence)
+        assert other.end.loss is Loss.GONE
+        assert (idle(peer), idle(other)) == (True, True)
+
+
+async def test_a_connection_that_comes_back_within_the_limit_goes_on():
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
+        waiting = await waits(peer, service, 3)
+        network.path("a", "b").sent = lambda _: asyncio.get_running_loop().call_soon(network.cut, "a", "b")
+        network.cut("a", "b")
+        await asyncio.sleep(4)
+        late = asyncio.create_task(peer.request(tensor(5)))
+        assert peer.interrupted
+        network.path("a", "b").sent = lambda _: None
+        service.gate.open()
+        assert await asyncio.gather(*waiting) == [Reply()] * 3
+        assert (await late).values[0].size == 5
+        assert (peer.end, other.end, peer.interrupted) == (None, None, False)
+        await asyncio.sleep(100)
+        assert (peer.end, other.end) == (None, None)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+async def test_a_process_that_has_ended_is_lost_at_once_whether_another_has_taken_its_place_or_not(anew):
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
+        (waiting,) = await waits(peer, service)
+        network.crash("b")
+        acceptor = Acceptor(Identity(WORKER), Service())
+        listener = await network.at("b").listen("b", acceptor.accept) if anew else None
+        began = now()
+        found = await outcome(waiting)
+        assert isinstance(found, errors.UnavailableError)
+        assert ("the connection is not known any more" if anew else "its process has ended") in found.message
+        assert now() - began < 0.1
+        if listener is not None:
+            await listener.close()
+
+
+async def test_a_client_that_is_known_to_have_ended_is_lost_at_once():
+    """What tells so, as a monitor beside each process may, calls `lose`."""
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
+        await waits(peer, service)
+        network.crash("a")
+        await asyncio.sleep(1)
+        assert other.end is None  # it may come back
+        other.lose(Loss.ENDED)
+        await other.closed()
+        assert service.ended == [1]
+        assert "is gone: its process has ended" in str(other.end.error(PS, PS))
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_task_that_had_dialled_is_looked_for_when_its_connection_is_lost(ended):
+    """A task can be dialled, other than a client: so it is known at once whether it has ended."""
+    network, service, asked = MemoryNetwork(LATENCY), Service(), []
+
+    async def has_ended(it):
+        asked.append(it.task)
+        return ended
+
+    acceptor = Acceptor(Identity(WORKER), service, has_ended=has_ended)
+    listener = await network.at("b").listen("b", acceptor.accept)
+    peer = await connect(network.at("a"), "b", Identity(PS))
+    (other,) = acceptor.peers.values()
+    await waits(peer, service)
+    network.crash("a")
+    await asyncio.sleep(1)
+    assert set(asked) == {PS}
+    assert (other.end is not None) is ended
+    for closing in (peer, acceptor, listener):
+        await closing.close()
+
+
+async def test_a_task_that_was_started_anew_ends_what_it_had_asked_for_before_as_soon_as_it_dials():
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
+        await waits(peer, service)
+        network.crash("a", silent=True)
+        anew = await connect(network.at("a"), "b", Identity(PS))
+        await other.closed()
+        assert other.end.loss is Loss.ENDED
+        assert service.ended == [1]
+        assert anew.end is None
+        await anew.close()
+
+
+async def test_closing_while_the_connection_is_lost_leaves_nothing():
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
+        waiting = await waits(peer, service)
+        waiting += [asyncio.create_task(peer.request(feeding(np.ones(1 << 20, np.uint8)))) for _ in range(3)]
+        network.part("a", "b")
+        network.cut("a", "b")
+        network.heal("a", "b")
+        await asyncio.sleep(0)
+        await peer.close()
+        assert {type(await outcome(task)) for task in waiting} == {errors.CancelledError}
+        await other.closed()
+        assert (idle(peer), idle(other)) == (True, True)
+
+
+async def test_a_request_that_is_cancelled_while_the_connection_is_lost_is_cancelled_there_when_it_is_back():
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
+        (waiting,) = await waits(peer, service)
+        network.cut("a", "b")
+        await asyncio.sleep(LATENCY / 2)
+        waiting.cancel()
+        await asyncio.sleep(1)
+        assert service.ended == [1]
+        assert (idle(peer), idle(other)) == (True, True)
+
+
+async def test_much_that_waits_for_a_connection_is_held_up_and_nothing_is_lost():
+    """While the connection is lost, requests wait to be sent: notes and answers alone are kept."""
+    network, service = MemoryNetwork(LATENCY), Notes()
+    async with meeting(network.at("a"), network.at("b"), "b", service, SMALL, SMALL) as (peer, _):
+        network.path("a", "b").sent = lambda _: asyncio.get_running_loop().call_soon(network.cut, "a", "b")
+        network.cut("a", "b")
+        await asyncio.sleep(0.1)
+        asking = [asyncio.create_task(peer.request(feeding(np.ones(16_000, np.uint8)))) for _ in range(200)]
+        for step in range(1, 1001):
+            peer.note(CleanupGraph((step,)))
+        await asyncio.sleep(1)
+        assert peer._links[0]._sent.nbytes < 100_000
+        network.path("a", "b").sent = lambda _: None
+        assert [(await task).values["x"] for task in asking] == [16_000] * 200
+        assert service.heard == list(range(1, 1001))
+        assert len(service.calls) == 200
+
+
+@pytest.mark.parametrize("which", range(4))
+async def test_a_connection_that_is_lost_before_it_is_agreed_on_is_dialled_again(which):
+    """The n-th frame of the handshake is the last that its connection carries."""
+    network, service, frames = MemoryNetwork(LATENCY), Service(), []
+
+    def count(frame):
+        frames.append(frame)
+        if len(frames) == which + 1:
+            asyncio.get_running_loop().call_soon(network.cut, "a", "b")
+
+    network.path("a", "b").sent = network.path("b", "a").sent = count
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
+        assert (await peer.request(tensor(5))).values[0].size == 5
+        await asyncio.sleep(6)
+        assert peer.end is None
+
+
+# Who resumes
+
+
+async def resuming(network, peer, **changed):
+    """The answer to somebody who says that he goes on with the connection of that peer."""
+    (connection,) = changed.pop("acceptor").peers
+    hello = {"role": "control", "versions": (1,), "incarnation": peer.me.incarnation, "task": PS, "received": 0}
+    channel = await network.at("c").dial("b")
+    channel.send(*frames(Hello(**(hello | {"connection": connection} | changed))))
+    try:
+        return await receive(channel)
+    except ClosedError as closed:
+        return closed.reason.text
+    finally:
+        await channel.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"incarnation": 1}, "the connection is not known any more"),
+        ({"task": WORKER}, "the connection is not known any more"),
+        ({"connection": "ab" * 16}, "the connection is not known any more"),
+        ({"connection": ""}, "the connection is not known any more"),
+    ],
+)
+async def test_nobody_else_goes_on_with_a_connection(changed, text):
+    network, service = MemoryNetwork(LATENCY), Service()
+    acceptor = Acceptor(Identity(WORKER), service)
+    listener = await network.at("b").listen("b", acceptor.accept)
+    peer = await connect(network.at("a"), "b", Identity(PS))
+    assert await resuming(network, peer, acceptor=acceptor, **changed) == text
+    assert (await peer.request(tensor(5))).values[0].size == 5
+    for closing in (peer, acceptor, listener):
+        await closing.close()
+
+
+async def test_a_position_that_cannot_be_is_refused_and_the_true_peer_goes_on():
+    network, service = MemoryNetwork(LATENCY), Service()
+    acceptor = Acceptor(Identity(WORKER), service)
+    listener = await network.at("b").listen("b", acceptor.accept)
+    peer = await connect(network.at("a"), "b", Identity(PS))
+    await peer.request(tensor(5))
+    text = f"the connection cannot go on after {1 << 60} bytes"
+    assert await resuming(network, peer, acceptor=acceptor, received=1 << 60) == text
+    await asyncio.sleep(1)
+    assert (await peer.request(tensor(5))).values[0].size == 5
+    assert len(acceptor.peers) == 1
+    for closing in (peer, acceptor, listener):
+        await closing.close()
+
+
+async def test_half_a_connection_that_hangs_is_replaced_by_the_one_that_is_dialled():
+    """One end knows that the connection is lost, and the other does not."""
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
+        waiting = await waits(peer, service, 2)
+        old = list(network.channels("b", "a"))
+        for channel in network.channels("a", "b"):
+            channel.hang()
+            channel.lose()
+        await asyncio.sleep(0.5)
+        assert not any(channel.open for channel in old)
+        service.gate.open()
+        assert await asyncio.gather(*waiting) == [Reply()] * 2
+        assert (peer.end, other.end) == (None, None)
+
+
+# What is kept
+
+
+class Wire:
+    """A channel by hand."""
+
+    congested = False
+
+    def __init__(self):
+        self.sent = b""
+
+    def send(self, *frames):
+        self.sent += b"".join(map(bytes, frames))
+
+    def listen(self, ear):
+        """Nothing comes."""
+
+    async def room(self):
+        """There always is."""
+
+    async def close(self, reason=None):
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("received", range(0, 30_000, 499))
+async def test_what_the_peer_has_not_received_is_sent_again_from_any_byte_on(received):
+    first, second = Wire(), Wire()
+    link = Link(first, SMALL.limits, None)
+    await link.send(Outgoing(Envelope(1, feeding(np.arange(15_000, dtype=np.uint16))), SMALL.limits))
+    whole = first.sent
+    link.detach()
+    link.resume(second, received)
+    link.post(Envelope(2, Cancel()))
+    assert not link.flowing
+    await link.resend()
+    link.post(Envelope(3, Cancel()))
+    cancels = b"".join(frames(Cancel(), 2) + frames(Cancel(), 3))
+    assert second.sent == whole[received:] + cancels
+    with pytest.raises(ValueError, match=f"{len(whole) + 1000} bytes were received"):
+        link.forget(len(whole) + 1000)
+    link.forget(link._sent.end)
+    assert link._sent.nbytes == 0
+    with pytest.raises(ValueError, match="those from"):
+        link.resume(first, 1)
+
+
+async def test_an_array_that_was_sent_is_not_kept_alive():
+    """The receiver tells at once when a large value has come; what is small it tells by the next sign of life."""
+    network, service = MemoryNetwork(LATENCY, 1e9), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
+        large, small = np.ones(4 << 20, np.uint8), np.ones(100_000, np.uint8)
+        gone = [weakref.ref(large), weakref.ref(small)]
+        await peer.request(feeding(large))
+        await peer.request(feeding(small))
+        service.calls.clear()
+        del large, small
+        await asyncio.sleep(3 * LATENCY)
+        assert gone[0]() is None
+        await asyncio.sleep(2.0)
+        assert gone[1]() is None
+
+
+async def test_no_more_than_so_much_is_sent_to_a_peer_that_never_says_what_it_has_received():
+    network, service = MemoryNetwork(LATENCY), Service()
+    async with meeting(network.at("a"), network.at("b"), "b", service, SMALL, SMALL) as (peer, other):
+        for link in other._links:
+            link._tell_credit = lambda: None
+            link.position = lambda: 0
+        asking = [asyncio.create_task(peer.request(feeding(np.ones(16_000, np.uint8)))) for _ in range(100)]
+        await asyncio.sleep(3)
+        assert 0 < peer._links[0]._sent.nbytes < 2 * SMALL.limits.window + (1 << 15)
+        assert 0 < sum(task.done() for task in asking) < 100
+        await peer.close()
+        await asyncio.wait(asking)
+        assert {type(task.exception()) for task in asking} == {type(None), errors.CancelledError}
