@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow.device_spec import DeviceSpec
@@ -103,8 +103,7 @@ BIG_KERNEL: Final = 20e-6
 """Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
 _STEP: Final = 0.1
 _FAR: Final = 2.0
-_FAR_STEP: Final = 1.5
-"""A measurement this many times the figure moves it faster: an estimate can be wrong by orders of magnitude."""
+"""A measurement so many times the figure, or such a part of it, is far from it."""
 
 
 class RegionCost:
@@ -112,8 +111,8 @@ class RegionCost:
 
     Of inputs that may be sizes of what is made inside, `numbers` by their place, the value counts as a size, too.
 
-    Measurements move the figure by a fixed fraction towards themselves, which makes it follow their median: one run
-    that the machine interrupted counts little.
+    A measurement far from the figure replaces it, for an estimate can be wrong by orders of magnitude. Others move it
+    by a fixed fraction towards themselves, which makes it follow their median.
     """
 
     __slots__ = ("_count", "_estimate", "_known", "_numbers")
@@ -153,17 +152,20 @@ class RegionCost:
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account."""
         estimate, threads = self._known[bucket]
-        if measured > _FAR * estimate:
-            estimate *= _FAR_STEP
+        if measured > _FAR * estimate or _FAR * measured < estimate:
+            estimate = measured
         else:
             estimate *= 1 + _STEP if measured > estimate else 1 - _STEP
         self._known[bucket] = (estimate, threads or estimate > BIG_KERNEL * self._count)
 
 
-def total(each: Sequence[float]) -> tuple[float, bool]:
-    """The sum of several kernels' seconds, and whether the big ones among them make up most of it."""
-    whole = sum(each)
-    return whole, sum(part for part in each if part > BIG_KERNEL) > whole / 2
+def total(each: Iterable[tuple[float, float]]) -> tuple[float, bool]:
+    """The sum of several kernels' seconds, each as often as it runs, and whether big ones make up most of it."""
+    whole = big = 0.0
+    for seconds, times in each:
+        whole += seconds * times
+        big += seconds * times * (seconds > BIG_KERNEL)
+    return whole, big > whole / 2
 
 
 __all__ = [

@@ -1,16 +1,20 @@
 """What a group of nodes is estimated to cost for the inputs of a run, branches and loops included."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
+
 from aioflow import costs, dtypes
-from aioflow.dtypes import Array, Spec
+from aioflow.dtypes import Array, Spec, TensorShape
 from aioflow.kernels import known
 from aioflow.passes.flow import Node, Value
 
 _FEW: Final = 8
 _ITERATIONS: Final = 16
 """How often a loop is assumed to run."""
+_MOST: Final = 1e12
+"""How often anything is assumed to run at most, however deep it is nested."""
 
 
 def estimate_for(nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
@@ -52,26 +56,25 @@ def _leaves(nodes: Iterable[Node]) -> Iterable[Node]:
     return (inner for node in nodes for inner in node.everything() if not inner.blocks)
 
 
-def _each(nodes: Iterable[Node], specs: dict[Value, Spec], infer: bool) -> list[float]:
-    """The seconds of each kernel, of those in a loop as often as they may run."""
-    found: list[float] = []
+def _each(
+    nodes: Iterable[Node], specs: dict[Value, Spec], infer: bool, times: float = 1.0
+) -> Iterator[tuple[float, float]]:
+    """The seconds of each kernel, and how often it may run: in a loop as often as that is assumed to go round."""
     for node in nodes:
         if node.blocks:
-            found += _inside(node, specs, infer) * (_ITERATIONS if node.definition.name == "while_loop" else 1)
+            rounds = _ITERATIONS if node.definition.name == "while_loop" else 1
+            yield from _inside(node, specs, infer, times * rounds)
         elif node.definition.name != "argument":
-            found.append(_seconds(node, specs) if infer else costs.seconds(node, node.input_specs))
-    return found
+            yield (_seconds(node, specs) if infer else costs.seconds(node, node.input_specs)), times
 
 
-def _inside(node: Node, specs: dict[Value, Spec], infer: bool) -> list[float]:
-    found: list[float] = []
+def _inside(node: Node, specs: dict[Value, Spec], infer: bool, times: float) -> Iterator[tuple[float, float]]:
     for block in node.blocks:
         for place, argument in block.arguments.items():
             given = specs.get(node.inputs[place])
             if given is not None and given.dtype is argument.output_specs[0].dtype:
                 specs[Value(argument, 0)] = given
-        found += _each(block.flow.nodes, specs, infer)
-    return found
+        yield from _each(block.flow.nodes, specs, infer, min(times, _MOST))
 
 
 def _seconds(node: Node, specs: dict[Value, Spec]) -> float:
@@ -86,7 +89,12 @@ def _seconds(node: Node, specs: dict[Value, Spec]) -> float:
 
 
 def _spec(array: Array, value: Value) -> Spec:
-    return value.spec if value.spec.dtype in (dtypes.resource, dtypes.string) else known.of(array)
+    """What is known of an input: of strings the shape, of numbers small values too."""
+    if value.spec.dtype is dtypes.resource:
+        return value.spec
+    if value.spec.dtype is dtypes.string:
+        return Spec(dtypes.string, TensorShape(list(np.shape(array))))
+    return known.of(array)
 
 
 __all__ = ["count_of", "estimate_for"]

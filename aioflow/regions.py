@@ -10,9 +10,10 @@ into a given buffer is given one of its own inputs if nobody else will look at i
         del t0
         return (t1,)
 
-Branches and loops become Python's own: see `control_source`. On the loop a long region looks at the clock now and
-then, and suspends when the slice of time in its context is used up. On a compute thread it never suspends: before each
-kernel it looks whether the run has ended, which takes about 10 ns, and ends there.
+Branches and loops become Python's own: see `control_source`. Those nested deeper than Python allows become coroutines
+of their own, which the region awaits. On the loop a long region looks at the clock now and then, and suspends when the
+slice of time in its context is used up. On a compute thread it never suspends: before each kernel it looks whether the
+run has ended, which takes about 10 ns, and ends there.
 
     async def region(ctx, a0, a1):
         stop = ctx.stop
@@ -21,6 +22,7 @@ kernel it looks whether the run has ended, which takes about 10 ns, and ends the
 """
 
 import bisect
+import inspect
 import itertools
 import time
 import types
@@ -43,6 +45,8 @@ Loops = tuple[str, ...]
 """The names of the counters of the loops around, outermost first."""
 _CHECK_EVERY: Final = 100e-6
 """Estimated seconds between two looks at the clock."""
+_DEEPEST: Final = 15
+"""How deep branches and loops are nested in one coroutine: Python refuses more than 20 blocks."""
 _serial = itertools.count()
 
 
@@ -123,6 +127,9 @@ class Source:
         self.texts: dict[Value, str] = {value: f"a{index}" for index, value in enumerate(inputs)}
         self._blamed: dict[int, tuple[Statement, Loops]] = {}
         self._loop_names: dict[str, str] = {}
+        self._literals = literals
+        self._inner: dict[int, Region] = {}
+        """Coroutines of what is nested too deep, by the lines that await them."""
         self._serial = itertools.count()
         arguments = "".join(f", {self.texts[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
@@ -180,7 +187,9 @@ class Source:
         lives = _Lifetimes(statements, outputs, inputs)
         unseen = 0.0
         for position, statement in enumerate(statements):
-            if isinstance(statement, Structured):
+            if isinstance(statement, Structured) and depth > _DEEPEST:
+                self._await(statement, lives, depth, loops)
+            elif isinstance(statement, Structured):
                 write_structured(self, statement, lives, depth, loops)
             else:
                 self._call(position, statement, lives, depth, loops)
@@ -189,6 +198,17 @@ class Source:
             if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
                 self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
                 unseen = 0.0
+
+    def _await(self, statement: Structured, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        """Write a branch or loop that is a coroutine of its own."""
+        inputs = list(dict.fromkeys(statement.inputs))
+        inner = compile_region([statement], inputs, statement.results, self._literals, self.on_thread)
+        context = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops else "ctx"
+        arguments = ", ".join([context, *[self.texts[value] for value in inputs]])
+        targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
+        begun = f"await {self._given('k', inner.begin)}({arguments})"
+        self.line(depth, f"{targets}= {begun}" if targets else begun, statement, loops)
+        self._inner[len(self.lines)] = inner
 
     def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
         arguments = [self.texts[value] for value in b.inputs]
@@ -221,6 +241,7 @@ class Source:
     def finder(self, filename: str) -> Finder:
         """From an exception to the node whose statement raised it."""
         blamed, texts, names, loop_names = self._blamed, self.texts, self.names, self._loop_names
+        regions = self._inner
 
         def find(error: BaseException) -> Found | None:
             entry = error.__traceback__
@@ -230,13 +251,18 @@ class Source:
                 return None
             (b, loops), scope = blamed[entry.tb_lineno], {**names, **_locals_of(entry.tb_frame)}
             where = _iterations(loops, loop_names, scope)
-            return b.node, [scope.get(texts[value]) for value in b.inputs], where
+            inner = regions[entry.tb_lineno].find(error) if entry.tb_lineno in regions else None
+            if inner is None:
+                return b.node, [scope.get(texts[value]) for value in b.inputs], where
+            node, values, inside = inner
+            return node, values, ", ".join(filter(None, (inside, where)))
 
         return find
 
     def placer(self, filename: str) -> Placer:
         """From a coroutine of the region to the node that it computes."""
         blamed, loop_names, lines = self._blamed, self._loop_names, sorted(self._blamed)
+        regions = self._inner
 
         def place(coroutine: Any) -> Place | None:
             frame = coroutine.cr_frame
@@ -245,8 +271,15 @@ class Source:
             before = bisect.bisect(lines, frame.f_lineno)
             if not before:
                 return None
-            b, loops = blamed[lines[before - 1]]
-            return b.node, _iterations(loops, loop_names, _locals_of(frame)) if loops else ""
+            line = lines[before - 1]
+            b, loops = blamed[line]
+            where = _iterations(loops, loop_names, _locals_of(frame)) if loops else ""
+            awaited = coroutine.cr_await
+            inner = regions[line].computes(awaited) if line in regions and inspect.iscoroutine(awaited) else None
+            if inner is None:
+                return b.node, where
+            node, inside = inner
+            return node, ", ".join(filter(None, (inside, where)))
 
         return place
 

@@ -20,19 +20,28 @@ ROUNDS: Final = 4
 def optimise(flow: Flow) -> Flow:
     """The Flow that computes the same with less: PASSES, until nothing changes, at most ROUNDS times.
 
-    What branches and loops hold is optimised first; then what is no longer used of them is left out. At last
-    neighbours that one kernel computes together become one node.
+    What branches and loops hold is optimised first; then what is no longer used of them is left out, and the rest is
+    optimised once more. At last neighbours that one kernel computes together become one node.
     """
+    flow = _simpler(flow)
     if any(node.blocks for node in flow.nodes):
-        flow = rewrite_blocks(flow, lambda node, block: Block(optimise(block.flow), block.takes))
-        flow = trim(flow)
+        flow = _simpler(trim(flow))
+    return _contracted(flow)
+
+
+def _simpler(flow: Flow) -> Flow:
+    flow = rewrite_blocks(flow, lambda node, block: Block(_simpler(block.flow), block.takes))
     for _ in range(ROUNDS):
         before = flow
         for apply in PASSES:
             flow = apply(flow)
         if len(flow.nodes) == len(before.nodes):
             break
-    return contract(flow)
+    return flow
+
+
+def _contracted(flow: Flow) -> Flow:
+    return contract(rewrite_blocks(flow, lambda node, block: Block(_contracted(block.flow), block.takes)))
 
 
 __all__ = ["has_primitives", "optimise", "order", "trim", "verify"]

@@ -3,9 +3,12 @@
 A gradient has the forward loop record whatever it might need; once its own loop is simplified it needs less. A loop
 variable stays if its last value is used, if the condition or another that stays reads it, or if its next value comes
 from what has an effect: an effect inside happens whatever is used of the results.
+
+To know what an output needs, a block is reduced to it, and so are the blocks inside. Each reduction of a block is made
+once and kept for the whole pass: made anew at every level they would be exponential in the depth.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from aioflow.node import Operation
@@ -17,6 +20,14 @@ _HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tenso
 
 def trim(flow: Flow) -> Flow:
     """The Flow with no more in branches and loops than is used."""
+    return _trim(flow, {})
+
+
+Reductions = dict[tuple[Block, tuple[int, ...]], Block]
+"""Blocks by the block, and the numbers of its outputs, that they are reduced from and to."""
+
+
+def _trim(flow: Flow, known: Reductions) -> Flow:
     if not any(node.blocks for node in flow.nodes):
         return flow
     used: dict[Node, set[int]] = {}
@@ -24,7 +35,7 @@ def trim(flow: Flow) -> Flow:
         used.setdefault(node, set()).add(index)
     kept: dict[Node, tuple[Node, list[int]]] = {}
     for node in reversed(flow.nodes):
-        kept[node] = _trimmed(node, used.get(node, set()))
+        kept[node] = _trimmed(node, used.get(node, set()), known)
         for source, index in kept[node][0].inputs:
             used.setdefault(source, set()).add(index)
     return _relinked(flow, kept)
@@ -46,33 +57,33 @@ def _relinked(flow: Flow, kept: dict[Node, tuple[Node, list[int]]]) -> Flow:
     return sweep(feeds, tuple(map(moved, flow.fetches)), targets)
 
 
-def _trimmed(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
+def _trimmed(node: Node, used: Collection[int], known: Reductions) -> tuple[Node, list[int]]:
     """The node with what is used of it, and which of its outputs these are."""
     if not node.blocks:
         return node, list(range(len(node.output_specs)))
-    return _branch(node, used) if node.definition.name == "cond" else _loop(node, used)
+    return _branch(node, used, known) if node.definition.name == "cond" else _loop(node, used, known)
 
 
-def _branch(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
+def _branch(node: Node, used: Collection[int], known: Reductions) -> tuple[Node, list[int]]:
     wanted = set(used)
     for block in node.blocks:
-        wanted |= _for_effects(block, wanted)
+        wanted |= _for_effects(block, wanted, known)
     outputs = sorted(wanted)
-    blocks = [_reduced(block, outputs) for block in node.blocks]
+    blocks = [_reduced(block, outputs, known) for block in node.blocks]
     places = sorted({0, *[place for block in blocks for place in block.takes]})
     return _rebuilt(node, places, blocks, outputs, {}), outputs
 
 
-def _loop(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
+def _loop(node: Node, used: Collection[int], known: Reductions) -> tuple[Node, list[int]]:
     first, count, replays = (node.attrs[name] for name in ("limited", "variables", "replays"))
     *conditions, body = node.blocks
     records = {index - 1 for index in used if index > count}  # as outputs of the body, which does not count iterations
-    live = {index for index in (*used, *_asked(conditions, first)) if 0 <= index < count}
-    effects = _for_effects(body, live | records)
+    live = {index for index in (*used, *_asked(conditions, first, known)) if 0 <= index < count}
+    effects = _for_effects(body, live | records, known)
     live |= {index for index in effects if index < count}
     records |= effects - live
-    inner = _closed(body, live, records, first, count)
-    blocks = [*[_reduced(block, [0]) for block in conditions], inner]
+    inner = _closed(body, live, records, first, count, known)
+    blocks = [*[_reduced(block, [0], known) for block in conditions], inner]
     variables = [first + index for index in sorted(live)]
     others = sorted({place for block in blocks for place in block.takes if place >= first + count})
     attrs = {"variables": len(live), "replays": sum(place < first + count + replays for place in others)}
@@ -80,15 +91,15 @@ def _loop(node: Node, used: Collection[int]) -> tuple[Node, list[int]]:
     return _rebuilt(node, [*range(first), *variables, *others], blocks, outputs, attrs), outputs
 
 
-def _asked(conditions: Iterable[Block], first: int) -> list[int]:
+def _asked(conditions: Iterable[Block], first: int, known: Reductions) -> list[int]:
     """The variables that the condition reads, and, with numbers from their end on, what else it does."""
-    return [place - first for block in conditions for place in _reduced(block, [0]).takes]
+    return [place - first for block in conditions for place in _reduced(block, [0], known).takes]
 
 
-def _closed(body: Block, live: set[int], records: set[int], first: int, count: int) -> Block:
+def _closed(body: Block, live: set[int], records: set[int], first: int, count: int, known: Reductions) -> Block:
     """The body with what is live and recorded alone. What these need of other variables is made live, too."""
     while True:
-        inner = _reduced(body, sorted(live | records))
+        inner = _reduced(body, sorted(live | records), known)
         more = {place - first for place in inner.takes if 0 <= place - first < count} - live
         if not more:
             return inner
@@ -101,9 +112,10 @@ def unneeded_effects(node: Node, used: Collection[int]) -> list[set[Node]]:
         return [_unneeded(block, used) for block in node.blocks]
     first, count = node.attrs["limited"], node.attrs["variables"]
     *conditions, body = node.blocks
-    live = {index for index in (*used, *_asked(conditions, first)) if 0 <= index < count}
+    known: Reductions = {}
+    live = {index for index in (*used, *_asked(conditions, first, known)) if 0 <= index < count}
     records = {index - 1 for index in used if index > count}
-    _closed(body, live, records, first, count)
+    _closed(body, live, records, first, count, known)
     return [_unneeded(body, live | records)]
 
 
@@ -123,13 +135,21 @@ def _rebuilt(node: Node, places: list[int], blocks: Iterable[Block], outputs: li
     )  # fmt: skip
 
 
-def _reduced(block: Block, outputs: Iterable[int]) -> Block:
+def _reduced(block: Block, outputs: Sequence[int], known: Reductions) -> Block:
     """The block with these outputs alone, and the arguments they need."""
+    key = block, tuple(outputs)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _reduce(block, outputs, known)
+    return found
+
+
+def _reduce(block: Block, outputs: Sequence[int], known: Reductions) -> Block:
     fetches = tuple([block.flow.fetches[index] for index in outputs])
     needed = _ancestors([value.node for value in fetches])
     pairs = [(node, place) for node, place in zip(block.flow.feeds, block.takes, strict=True) if node in needed]
     flow = sweep(tuple([node for node, _ in pairs]), fetches, ())
-    return Block(trim(flow), tuple([place for _, place in pairs]))
+    return Block(_trim(flow, known), tuple([place for _, place in pairs]))
 
 
 def _ancestors(roots: Iterable[Node]) -> set[Node]:
@@ -143,14 +163,14 @@ def _ancestors(roots: Iterable[Node]) -> set[Node]:
     return found
 
 
-def _for_effects(block: Block, wanted: Collection[int]) -> set[int]:
+def _for_effects(block: Block, wanted: Collection[int], known: Reductions) -> set[int]:
     """More outputs of a block, so that all that has an effect in it is still needed when the rest is left out."""
     missing = _effects(block.flow)
     if missing:
-        missing -= _effects(_reduced(block, sorted(wanted)).flow)
+        missing -= _effects(_reduced(block, sorted(wanted), known).flow)
     more = set()
     for index in range(len(block.flow.fetches)):
-        covered = missing & _effects(_reduced(block, [index]).flow) if missing else set()
+        covered = missing & _effects(_reduced(block, [index], known).flow) if missing else set()
         if covered:
             more.add(index)
             missing -= covered
