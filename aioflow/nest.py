@@ -6,7 +6,10 @@ of its sorted keys.
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+DEEPEST: Final = 100
+"""How deep structures are nested at most."""
 
 
 def is_nested(structure: Any) -> bool:
@@ -14,15 +17,38 @@ def is_nested(structure: Any) -> bool:
     return isinstance(structure, (list, tuple, Mapping))
 
 
+def check_depth(structure: Any) -> None:
+    """ValueError if it contains itself, or is nested deeper than any that is meant."""
+    level = [structure] if is_nested(structure) else []
+    for _ in range(DEEPEST):
+        inside = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = list({id(item): item for items in inside for item in items if is_nested(item)}.values())
+        if not level:
+            return
+    raise ValueError(f"a {type(structure).__name__} is nested more than {DEEPEST} deep, or contains itself")
+
+
 def flatten(structure: Any) -> list[Any]:
-    """Its leaves in order; of a leaf, the leaf alone."""
+    """Its leaves in order; of a leaf, the leaf alone. ValueError if it is nested too deep, or contains itself."""
+    check_depth(structure)
+    return list(_leaves(structure))
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
     if not is_nested(structure):
-        return [structure]
-    return [leaf for _, item in _items(structure) for leaf in flatten(item)]
+        yield structure
+        return
+    for _, item in _items(structure):
+        yield from _leaves(item)
 
 
 def flatten_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
     """What `input_tree` has where `shallow_tree` has leaves, in order. ValueError if it has no such places."""
+    check_depth(shallow_tree)
+    return _flat_up_to(shallow_tree, input_tree)
+
+
+def _flat_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
     if not is_nested(shallow_tree):
         return [input_tree]
     if not is_nested(input_tree):
@@ -30,7 +56,7 @@ def flatten_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
     mine, theirs = dict(_items(shallow_tree)), dict(_items(input_tree))
     if mine.keys() != theirs.keys():
         raise ValueError(f"{_outline(input_tree)} stand against {_outline(shallow_tree)}")
-    return [leaf for key, item in mine.items() for leaf in flatten_up_to(item, theirs[key])]
+    return [leaf for key, item in mine.items() for leaf in _flat_up_to(item, theirs[key])]
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
@@ -61,6 +87,8 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
         ValueError: they differ in number, nesting or keys; the place where is named.
         TypeError: with `check_types`, a sequence of one stands against one of another class.
     """
+    check_depth(nest1)
+    check_depth(nest2)
     _compare(nest1, nest2, check_types, "")
 
 
@@ -107,4 +135,7 @@ def _outline(structure: Any) -> str:
     return f"{len(structure)} items"
 
 
-__all__ = ["assert_same_structure", "flatten", "flatten_up_to", "is_nested", "map_structure", "pack_sequence_as"]
+__all__ = [
+    "DEEPEST", "assert_same_structure", "check_depth", "flatten", "flatten_up_to", "is_nested", "map_structure",
+    "pack_sequence_as",
+]  # fmt: skip

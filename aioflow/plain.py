@@ -81,7 +81,10 @@ def from_plain(data: Any, depth: int = 0) -> Any:
 
 def brief(value: Any) -> str:
     """`value` in at most 60 characters, to show in an error."""
-    text = f"{len(value)} of {type(value).__name__}" if isinstance(value, (bytes, list, dict)) else repr(value)
+    try:
+        text = f"{len(value)} of {type(value).__name__}" if isinstance(value, (bytes, list, dict)) else repr(value)
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

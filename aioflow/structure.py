@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aioflow import dtypes
+from aioflow import dtypes, nest
 from aioflow.composites import composite_of
 from aioflow.graph import Graph
 from aioflow.node import Operation, Tensor, describe_line
@@ -52,21 +52,26 @@ def _direct(fetches: Any, tensors: Sequence[Tensor], operations: Sequence[Operat
     return None
 
 
-def _parse(graph: Graph, fetches: Any, elements: dict[Tensor | Operation, int]) -> Build:
+def _parse(graph: Graph, fetches: Any, elements: dict[Tensor | Operation, int], depth: int = 0) -> Build:
+    if depth > nest.DEEPEST:
+        raise ValueError(f"fetches are nested more than {nest.DEEPEST} deep, or contain themselves")
     composite = composite_of(fetches)
     if composite is not None:
-        parts = [_parse(graph, tensor, elements) for tensor in composite.tensors(fetches)]
+        parts = [_parse(graph, tensor, elements, depth + 1) for tensor in composite.tensors(fetches)]
         return lambda values: composite.join(fetches, [part(values) for part in parts])
     if isinstance(fetches, (list, tuple)):
-        parts = [_parse(graph, item, elements) for item in fetches]
+        parts = [_parse(graph, item, elements, depth + 1) for item in fetches]
         make = getattr(type(fetches), "_make", type(fetches))
         return lambda values: make([part(values) for part in parts])
     if isinstance(fetches, Mapping):
-        named = {key: _parse(graph, item, elements) for key, item in fetches.items()}
+        named = {key: _parse(graph, item, elements, depth + 1) for key, item in fetches.items()}
         return lambda values: _like(fetches, {key: part(values) for key, part in named.items()})
     fields = _fields(fetches)
     if fields is not None:
-        record, items = type(fetches), [(to, _parse(graph, getattr(fetches, name), elements)) for name, to in fields]
+        record, items = (
+            type(fetches),
+            [(to, _parse(graph, getattr(fetches, name), elements, depth + 1)) for name, to in fields],
+        )
         return lambda values: record(**{to: part(values) for to, part in items})
     place = elements.setdefault(fetchable(graph, fetches), len(elements))
     return lambda values: values[place]

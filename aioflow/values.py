@@ -131,7 +131,10 @@ _size_of: Final = np.frompyfunc(_known_size, 1, 1)
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow import nest
 from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import DType
@@ -94,6 +95,7 @@ def get_collection_ref(key: str) -> list[Any]:
 @transactional
 def group(*inputs: Any, name: str | None = None) -> Operation:
     """An operation that is done when all of `inputs` are: operations, tensors, variables, nested lists of these."""
+    nest.check_depth(inputs)
     operations = list(dict.fromkeys(_operations(inputs)))
     graph = same_graph(*operations)
     with graph.as_default(), graph.control_dependencies(operations):

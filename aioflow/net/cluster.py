@@ -208,13 +208,13 @@ def _tasks(job: Any, tasks: Any) -> dict[int, str]:
         raise ValueError(f"{job!r} is no name of a job: a letter, then letters, digits, '_', '.', '-'")
     items = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks) if _is_list(tasks) else None
     if items is None:
-        raise TypeError(f"job {job!r} has a list of addresses, or a dict of them by number, not {tasks!r}")
+        raise TypeError(f"job {job!r} has a list of addresses, or a dict of them by number, not {brief(tasks)}")
     found = dict(items)
     for index, address in found.items():
         if type(index) is not int or not 0 <= index < _MOST:
             raise ValueError(f"job {job!r}: {index!r} is no number of a task")
         if not isinstance(address, str) or not address:
-            raise TypeError(f"job {job!r}: the address of task {index} is text, as 'host:port', not {address!r}")
+            raise TypeError(f"job {job!r}: the address of task {index} is text, as 'host:port', not {brief(address)}")
     return dict(sorted(found.items()))
 
 
