@@ -36,6 +36,12 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {}
 _graph_ids = itertools.count()
 
 
+def _size_of(operation: Operation) -> int:
+    """One, and what the bodies hold that are among its attributes."""
+    bodies = [held for value in operation.attrs.values() if isinstance(held := getattr(value, "graph", None), Graph)]
+    return 1 + sum(body.size for body in bodies)
+
+
 class Graph:
     """A computation under description: operations in the order they were built.
 
@@ -46,6 +52,7 @@ class Graph:
         self.key = next(_graph_ids)
         self.seed: int | None = None
         self._operations: list[Operation] = []
+        self._size = 0
         self._by_name: dict[str, Operation] = {}
         self._used: dict[str, int] = {}
         self._collections: dict[str, list[Any]] = {}
@@ -61,6 +68,11 @@ class Graph:
     def version(self) -> int:
         """Grows with every operation added."""
         return len(self._operations)
+
+    @property
+    def size(self) -> int:
+        """How many operations it has, those in the bodies of branches and loops too, however deep."""
+        return self._size
 
     @property
     def finalized(self) -> bool:
@@ -159,6 +171,7 @@ class Graph:
     def _append(self, operation: Operation, scope: Scope) -> None:
         operation.id = len(self._operations)
         self._operations.append(operation)
+        self._size += _size_of(operation)
         self._by_name[operation.name] = operation
         for tensor in operation.inputs:
             tensor._consumers.append(operation)
@@ -169,6 +182,7 @@ class Graph:
 
     def _remove(self, operation: Operation, scope: Scope) -> None:
         self._operations.pop()
+        self._size -= _size_of(operation)
         del self._by_name[operation.name]
         for tensor in operation.inputs:
             tensor._consumers.pop()

@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
+from aioflow import nest
 from aioflow.convert import convert_to_tensor
 from aioflow.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource
 from aioflow.graph import Graph, building_in, get_default_graph, placed, reworded
@@ -478,7 +479,9 @@ def _graph_of(values: list[Any]) -> Graph:
     return get_default_graph() if found is None else building_in(found)
 
 
-def _dtype_of(value: Any) -> DType | None:
+def _dtype_of(value: Any, depth: int = 0) -> DType | None:
+    """The dtype of the first tensor in nested lists; None if there is none, or they are deeper than any are meant."""
     if isinstance(value, (list, tuple)):
-        return next((found for item in value if (found := _dtype_of(item)) is not None), None)
+        items = value if depth < nest.DEEPEST else ()
+        return next((found for item in items if (found := _dtype_of(item, depth + 1)) is not None), None)
     return value.dtype if isinstance(getattr(value, "dtype", None), DType) else None

@@ -27,8 +27,8 @@ Shape = tuple[int, ...]
 Form = Literal["fused", "plain", "streamed", "unchanged"]
 """What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
 meanwhile; node by node as the user built them."""
-LONG_PLAN: Final = 2000
-"""Operations in a graph above which its calls are planned on a thread."""
+LONG_PLAN: Final = 200
+"""Operations in a graph, those in bodies too, above which its calls are planned on a thread: some 5 ms."""
 
 
 class Planned:
@@ -133,7 +133,7 @@ class Plans:
     def is_long(signature: Signature) -> bool:
         """Whether planning it may take long: the graph is large."""
         element = next((e for part in (signature.fetches, signature.targets) for e in part), None)
-        return element is not None and element.graph.version > LONG_PLAN
+        return element is not None and element.graph.size > LONG_PLAN
 
     def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
         split = functools.partial(self._placer.split, streamed=streamed, fed=self._fed.get(signature))

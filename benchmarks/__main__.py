@@ -24,6 +24,7 @@ ROWS = (
     "null_step",
     "chain",
     "building",
+    "nesting",
     "importing",
     "lag",
     "queues",

@@ -173,7 +173,7 @@ class MasterSession:
 
     async def work(self, function: Callable[[], T]) -> T:
         """What the function gives, on a thread if the graph is so large that it may take long."""
-        return await self._threads.run(function, "planning") if self.graph.version > LONG_PLAN else function()
+        return await self._threads.run(function, "planning") if self.graph.size > LONG_PLAN else function()
 
     async def placement(self, signature: Signature) -> Placement:
         """Where each node of a call would be put, and why."""

@@ -53,7 +53,7 @@ from aioflow.tracing import RunMetadata, Trace
 
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 """What a run can be told."""
-_LONG: Final = 1 << 18
+_LONG: Final = 1 << 14
 """Bytes of a graph above which it is read on a thread."""
 
 

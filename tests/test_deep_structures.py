@@ -1,0 +1,137 @@
+"""Structures that are thousands deep, or contain themselves, are refused with a ValueError; long graphs just work."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import aioflow as af
+
+DEEP = 3000
+SAYS = "nested|contain|too deep|maximum|dimension|one array|inhomogeneous"
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def nested(kind, leaf):
+    found = leaf
+    for _ in range(DEEP):
+        found = {"a": found} if kind is dict else kind([found])
+    return found
+
+
+def cyclic(kind, leaf):
+    found = {"a": leaf} if kind is dict else [leaf]
+    found["b" if kind is dict else slice(1, 1)] = found if kind is dict else [found]
+    return found
+
+
+SHAPES = {
+    "a deep list": lambda leaf: nested(list, leaf),
+    "a deep tuple": lambda leaf: nested(tuple, leaf),
+    "a deep dict": lambda leaf: nested(dict, leaf),
+    "a list in itself": lambda leaf: cyclic(list, leaf),
+    "a dict in itself": lambda leaf: cyclic(dict, leaf),
+}
+OF_ANY = {
+    "cond": lambda make: af.cond(af.constant(True), lambda: make(af.constant(1.0)), lambda: make(af.constant(2.0))),
+    "while_loop": lambda make: af.while_loop(lambda *_: af.constant(False), lambda *a: a, [make(af.constant(1.0))]),
+    "map_fn": lambda make: af.map_fn(lambda a: a, make(af.constant([1.0]))),
+    "scan": lambda make: af.scan(lambda a, b: a, make(af.constant([1.0]))),
+    "group": lambda make: af.group(make(af.constant(1.0))),
+    "dynamic_rnn": lambda make: af.nn.dynamic_rnn(
+        af.nn.rnn_cell.BasicRNNCell(2), af.zeros([1, 2, 2]), initial_state=make(af.zeros([1, 2]))
+    ),
+}
+OF_LISTS = {
+    "stack": af.stack,
+    "concat": lambda values: af.concat(values, 0),
+    "add_n": af.add_n,
+    "tuple": af.tuple,
+    "identity_n": af.identity_n,
+    "gradients": lambda values: af.gradients(values, values),
+    "constant": lambda values: af.constant(values),
+    "convert_to_tensor": af.convert_to_tensor,
+    "reshape": lambda values: af.reshape([1.0], values),
+    "py_func": lambda values: af.py_func(lambda a: a, values, af.float32),
+    "Print": lambda values: af.Print(af.constant(1.0), values),
+    "Assert": lambda values: af.Assert(af.constant(True), values),
+    "global_norm": af.global_norm,
+    "batch": lambda values: af.train.batch(values, 2),
+    "merge": af.summary.merge,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("call", OF_ANY)
+def test_structures_of_any_kind_are_refused_when_they_are_too_deep(call, shape):
+    with pytest.raises(ValueError, match=SAYS):
+        OF_ANY[call](SHAPES[shape])
+
+
+@pytest.mark.parametrize("shape", ["a deep list", "a deep tuple", "a list in itself"])
+@pytest.mark.parametrize("call", OF_LISTS)
+def test_lists_are_refused_when_they_are_too_deep(call, shape):
+    with pytest.raises((ValueError, TypeError)):
+        OF_LISTS[call](SHAPES[shape](af.constant(1.0)))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_fetches_are_refused_when_they_are_too_deep(shape, graph):
+    fetches = SHAPES[shape](af.constant(1.0))
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(ValueError, match=SAYS):
+            await session.run(fetches)
+        with pytest.raises(ValueError, match=SAYS):
+            session.make_callable(fetches)
+        with pytest.raises(ValueError, match=SAYS):
+            await session.partial_run_setup(fetches, [])
+
+
+@pytest.mark.parametrize("shape", ["a deep list", "a deep tuple", "a list in itself"])
+async def test_feeds_are_refused_when_they_are_too_deep(shape, graph):
+    x = af.placeholder(af.float32, [])
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(ValueError, match=SAYS):
+            await session.run(x, {x: SHAPES[shape](1.0)})
+
+
+async def test_structures_that_are_shared_many_times_are_no_deep_ones(graph):
+    shared = [af.constant(1.0)]
+    for _ in range(12):
+        shared = [shared, shared]
+    async with af.Session(graph=graph) as session:
+        found = await session.run(shared)
+    assert af.nest.flatten(found) == [1.0] * 4096
+
+
+@pytest.mark.slow
+async def test_long_chains_have_values_gradients_and_places(graph):
+    x = af.placeholder(af.float32, [])
+    y = x
+    for _ in range(5000):
+        y = y + 0.5
+    (slope,) = af.gradients(y * y, x)
+    async with af.Session(graph=graph) as session:
+        assert await session.run([y, slope], {x: 1.0}) == [2501.0, 5002.0]
+        assert len((await session.placement(y, feeds=[x])).nodes) == 5000
+
+
+@pytest.mark.slow
+async def test_long_chains_of_controls_and_deep_scopes_just_work(graph):
+    with contextlib.ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(af.name_scope("s"))
+        last = af.constant(3.0)
+    for _ in range(3000):
+        with af.control_dependencies([last]):
+            last = af.identity(last)
+    again = af.Graph()
+    with again.as_default():
+        af.import_graph_def(af.GraphDef.from_msgpack(graph.as_graph_def().to_msgpack()), name="")
+    async with af.Session(graph=again) as session:
+        assert await session.run(last.name) == np.float32(3)

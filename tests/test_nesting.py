@@ -1,0 +1,145 @@
+"""Branches and loops nested deep: planned in linear time, run as any others, and named in errors and reports."""
+
+import collections
+import sys
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import errors
+from aioflow.passes import flow as flows
+from aioflow.plan_cache import LONG_PLAN
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def loops(depth, x):
+    if not depth:
+        return af.tanh(x)
+    return af.while_loop(lambda i, v: i < 1, lambda i, v: (i + 1, loops(depth - 1, v * 1.01)), [0, x])[1]
+
+
+def branches(depth, x):
+    if not depth:
+        return af.tanh(x)
+    return af.cond(x > -1e9, lambda: branches(depth - 1, x * 1.01), lambda: x * 2.0)
+
+
+def maps(depth, x):
+    if not depth:
+        return af.tanh(x)
+    return af.reshape(af.map_fn(lambda row: maps(depth - 1, row * 1.01), af.reshape(x, [1])), [])
+
+
+def mixed(depth, x):
+    """A branch in a loop in a branch ..."""
+    if not depth:
+        return af.tanh(x)
+    if depth % 2:
+        return af.cond(x > -1e9, lambda: mixed(depth - 1, x * 1.01), lambda: x * 2.0)
+    return af.while_loop(lambda i, v: i < 1, lambda i, v: (i + 1, mixed(depth - 1, v * 1.01)), [0, x])[1]
+
+
+NESTS = [loops, branches, maps, mixed]
+
+
+@pytest.mark.parametrize("depth", [1, 14, 15, 16, 17, 31, 40])
+@pytest.mark.parametrize("build", NESTS)
+async def test_any_depth_computes_what_a_shallow_graph_does_with_its_gradient(build, depth, graph):
+    x = af.placeholder(af.float32, [])
+    y = build(depth, x)
+    (slope,) = af.gradients(y, x)
+    values = {}
+    for executor in ("regions", "tokens"):
+        async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+            values[executor] = await session.run([y, slope], {x: 0.3})
+    scale = 1.01**depth
+    value = np.tanh(0.3 * scale)
+    for found in values.values():
+        np.testing.assert_allclose(found, [value, scale * (1 - value**2)], rtol=1e-5)
+
+
+class Calls:
+    """Counts the calls of Python functions of aioflow."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __enter__(self):
+        sys.setprofile(self._called)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+    def _called(self, frame, event, _):
+        self.count += event == "call" and "aioflow" in frame.f_code.co_filename
+
+
+def work(build, depth, with_gradient):
+    """How many functions are called to build and plan a nest, for each operation in it."""
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [])
+        y = build(depth, x)
+        fetch = af.gradients(y, x)[0] if with_gradient else y
+        planned = af.Session(graph=graph, config=af.Config())
+        with Calls() as calls:
+            planned.make_callable(fetch, [x])
+        operations = collections.Counter(inner.name for each in planned_flow(planned) for inner in each.everything())
+        return calls.count / operations.total()
+
+
+def planned_flow(session):
+    plans = session._engine.local.plans
+    return plans.known(plans.signatures[-1]).plan.flow.nodes
+
+
+@pytest.mark.parametrize("with_gradient", [False, True])
+@pytest.mark.parametrize("build", NESTS)
+def test_the_work_of_planning_grows_with_the_operations_and_not_with_the_depth(build, with_gradient, monkeypatch):
+    monkeypatch.setattr("aioflow.plan_cache.LONG_PLAN", 1 << 60)
+    shallow, deep = work(build, 6, with_gradient), work(build, 24, with_gradient)
+    assert deep < 5 * shallow
+
+
+async def test_an_error_deep_inside_names_its_operation_and_all_iterations(graph):
+    x = af.placeholder(af.float32, [])
+
+    def nest(depth, v):
+        if not depth:
+            return af.check_numerics(v, "deep")
+        return af.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, nest(depth - 1, v)), [0, v])[1]
+
+    y = nest(33, x)
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(errors.InvalidArgumentError, match="deep") as caught:
+            await session.run(y, {x: np.nan})
+    text = "\n".join([str(caught.value), *caught.value.__notes__])
+    assert text.count("in iteration 0 of ") == 33
+
+
+def test_a_graph_is_long_by_what_its_bodies_hold_too(graph):
+    def body(i, v):
+        for _ in range(LONG_PLAN):
+            v = v + 1.0
+        return i + 1, v
+
+    before = graph.size
+    af.while_loop(lambda i, v: i < 2, body, [0, af.constant(1.0)])
+    assert graph.size - before > LONG_PLAN
+
+
+def test_every_node_of_a_deep_nest_is_listed_once(graph, monkeypatch):
+    x = af.placeholder(af.float32, [])
+    y = branches(40, x)
+    monkeypatch.setattr("aioflow.plan_cache.LONG_PLAN", 1 << 60)
+    session = af.Session(graph=graph)
+    session.make_callable(y, [x])
+    nodes = [inner for node in planned_flow(session) for inner in node.everything()]
+    assert len(nodes) == len(set(nodes)) > 80
+    assert isinstance(nodes[0], flows.Node)
