@@ -332,9 +332,22 @@ def test_a_cluster_is_refused_before_any_task_is_started(options, text, tmp_path
 
 
 def test_tasks_that_cannot_be_asked_to_stop_are_named(tmp_path, capsys):
-    (tmp_path / "cluster.json").write_text(json.dumps({"worker": {"4": f"127.0.0.1:{free_ports(1)[0]}"}}))
+    (tmp_path / "cluster.json").write_text(json.dumps({"worker": {"4": "name-that-nobody-has.invalid:1"}}))
     assert cli.main(["cluster", "down", "--cluster", str(tmp_path / "cluster.json")]) == 1
-    assert "of 1 tasks 1 could not be asked: /job:worker/replica:0/task:4 at 127.0.0.1:" in capsys.readouterr().err
+    assert "of 1 tasks 1 could not be asked: /job:worker/replica:0/task:4 at name-that" in capsys.readouterr().err
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_cluster_goes_down_though_a_task_of_it_is_dead_already(tmp_path, caplog):
+    ports = free_ports(2)
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"worker": [f"127.0.0.1:{port}" for port in ports]}))
+    with running("worker", "--cluster", file, "--job", "worker", "--task", "1") as worker:
+        worker.stdout.readline()
+        assert cli.main(["cluster", "down", "--cluster", str(file)]) == 0
+        assert worker.wait(30) == 0
+    assert f"/job:worker/replica:0/task:0 at 127.0.0.1:{ports[0]} is down already" in caplog.text
 
 
 # ca

@@ -142,7 +142,7 @@ def test_one_interrupted_measurement_does_not_make_light_work_heavy():
 
 
 def test_many_tiny_kernels_never_go_to_a_thread():
-    cost = costs.RegionCost(lambda inputs: costs.total([1e-6] * 10_000), 10_000)
+    cost = costs.RegionCost(lambda inputs: costs.total([(1e-6, 10_000)]), 10_000)
     assert not cost.heavy(0, [])
 
 

@@ -103,5 +103,6 @@ def _add_down(parser: argparse.ArgumentParser) -> None:
 def _down(options: argparse.Namespace) -> None:
     from aioflow.net.stopping import stop_servers
 
+    logging.basicConfig(format="aioflow: %(message)s")
     config = Config(token_file=options.token_file, ssl=options.tls)
     asyncio.run(stop_servers(read_cluster(options.cluster), config, "aioflow cluster down"))

@@ -1,17 +1,20 @@
 """Asking the tasks of a cluster to stop."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.net.access import network_of_client
-from aioflow.net.channel import Network
+from aioflow.net.channel import Network, NobodyListensError
 from aioflow.net.cluster import ClusterSpec
 from aioflow.net.identity import Identity
 from aioflow.net.meeting import connect
 from aioflow.net.worker_verbs import Stop
+
+_log: Final = logging.getLogger(__name__)
 
 
 async def stop_servers(
@@ -19,13 +22,15 @@ async def stop_servers(
 ) -> None:
     """All tasks of a cluster were asked to stop, and are about to: `Server.join` returns there.
 
+    A task at whose address nobody listens has stopped before, or died.
+
     Args:
         cluster: which tasks.
         config: credentials, and the limit in time, `operation_timeout`, or else `close_timeout`.
         reason: what their logs say of it.
 
     Raises:
-        UnavailableError: some could not be asked, which it names; all others were.
+        UnavailableError: some could not be reached, which it names; all others were asked.
     """
     config = config or Config()
     network = network_of_client(config, config.ssl is not None)
@@ -46,6 +51,9 @@ async def _stop(network: Network, task: str, address: str, limit: float, reason:
             finally:
                 await peer.close()
     except errors.OpError as error:
+        if isinstance(error.__cause__, NobodyListensError):
+            _log.warning("%s at %s is down already: nobody listens there", task, address)
+            return ""
         return f"{task} at {address}: {error.message}"
     except TimeoutError:
         return f"{task} at {address} did not answer within {limit:g} s"
