@@ -334,8 +334,8 @@ async def test_a_server_that_is_asked_to_stop_answers_and_then_ends_what_runs(ca
         await asyncio.gather(*serving)
     assert "/job:worker/replica:0/task:1 is to stop: client" in caplog.text
     assert "'done'" in caplog.text
-    with pytest.raises(errors.UnavailableError, match="of 2 tasks 2 could not be asked: /job:worker/replica:0/task:0"):
-        await af.train.stop_servers(jobs)
+    await af.train.stop_servers(jobs)
+    assert caplog.text.count("is down already: nobody listens there") == 2
 
 
 async def test_a_server_that_nobody_joins_is_stopped_by_its_owner():
