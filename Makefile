@@ -48,8 +48,10 @@ test-on-%: .venvs/%/test.stamp
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py
 
-# So many runs of each program on a simulated cluster: make soak SEEDS=1000
+# So many runs of each program on a simulated cluster, and so many cancels of each kind of what waits:
+# make soak SEEDS=1000 CUTS=1000
 soak: .venv/test.stamp
+	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/pytest -n 2 --dist worksteal tests/soak/test_soak_storms.py
 	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/pytest -n 2 --dist worksteal tests/test_cluster_faults.py tests/test_replicas_faults.py
 
 bench: .venv-bench/bench.stamp

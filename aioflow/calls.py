@@ -11,6 +11,7 @@ from aioflow import errors
 from aioflow.config import RunOptions
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.feeds import converter
+from aioflow.handover import Held
 from aioflow.local import Local
 from aioflow.node import Tensor
 from aioflow.passes.flow import Flow, Node
@@ -44,7 +45,13 @@ class Call:
         self.finish = _finishers(planned.plan.flow)
         self.copies = copied in self.finish
 
-    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+    async def run(
+        self,
+        values: Sequence[Any],
+        options: RunOptions,
+        metadata: RunMetadata | None,
+        held: Held | None = None,
+    ) -> Any:
         """Check and convert the feeds, run, and shape the result."""
         local = self.local
         if self._must_convert(values):
@@ -52,21 +59,25 @@ class Call:
         else:
             given = _each(self.converters, values)
         if local.plans.is_limited:
-            return await self._run_with_limits(given, options, metadata)
-        return await self._run(given, options, metadata)
+            return await self._run_with_limits(given, options, metadata, held)
+        return await self._run(given, options, metadata, held)
 
-    async def _run_with_limits(self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+    async def _run_with_limits(
+        self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None
+    ) -> Any:
         """The same where devices may run out of memory: the plan is made for the sizes fed, and learns from failing."""
         plans = self.local.plans
         plans.fed(self.signature, [np.shape(value) for value in given])
         try:
-            return await self._run(given, options, metadata)
+            return await self._run(given, options, metadata, held)
         except errors.ResourceExhaustedError as error:
             if error.device is not None:
                 plans.ran_out(self.signature, error.device)
             raise
 
-    async def _run(self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+    async def _run(
+        self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None
+    ) -> Any:
         """Run with converted feeds, and shape the result."""
         local = self.local
         planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
@@ -74,23 +85,27 @@ class Call:
             self.prepare(planned)
         lone = planned.lone if options is DEFAULT and metadata is None else None
         outputs = None
+        if lone is not None:
+            await local.pause()  # before the run, for nothing is awaited after its last effect
         if lone is not None and not lone.waits:
-            outputs = run_light(local, _light_step(local), planned.plan.counted, lone, given)
-            if outputs is not None:
-                await local.pause()
+            step = _light_step(local)
+            outputs = run_light(local, step, planned.plan.counted, lone, given)
         elif lone is not None and local.config.operation_timeout is None:
-            await local.pause()
-            outputs = await Step(local, planned.plan.counted).run_alone(lone, given)
-        if outputs is None and options.trace:
-            outputs = await _traced(local, planned, given, options, metadata or RunMetadata())
-        elif outputs is None:
-            outputs = await run_step(local, planned, given, options, metadata)
+            step = Step(local, planned.plan.counted)
+            outputs = await step.run_alone(lone, given)
+        if outputs is None:
+            metadata = metadata or (RunMetadata() if options.trace else None)
+            known = None if metadata is None else (len(metadata.step_stats), len(metadata.transfers))
+            step, outputs = await run_step(local, planned, given, options, metadata)
+            if options.trace and metadata is not None and known is not None:
+                await step.before_handing_over(_learn(local, planned, options, metadata, *known))
         if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
-            results = await local.compute.run(
-                functools.partial(_each, self.finish, outputs), "copying what was fetched"
-            )
+            copy = functools.partial(_each, self.finish, outputs)
+            results = await step.before_handing_over(local.compute.run(copy, "copying what was fetched"))
         else:
             results = _each(self.finish, outputs)
+        if held is not None:
+            held.append(step.handover)
         return self.fetches.build(results if self.given is None else self._with_given(results, given))
 
     def _must_convert(self, values: Sequence[Any]) -> bool:
@@ -121,18 +136,17 @@ _MANY: Final = 200
 """Executions of nodes: to learn from more would hold the loop too long."""
 
 
-async def _traced(
-    local: Local, planned: Planned, feeds: Sequence[Array], options: RunOptions, metadata: RunMetadata
-) -> Sequence[Array]:
-    """The fetched values of one run, which has taught the session's cost model what its nodes and transfers took.
+async def _learn(
+    local: Local, planned: Planned, options: RunOptions, metadata: RunMetadata, stats_before: int, transfers_before: int
+) -> None:
+    """Teach the session's cost model what the nodes and transfers of a traced run took.
 
     Not what goes to or from a GPU: the copy is enqueued, and comes after whatever that has to do before.
     """
-    known = len(metadata.step_stats), len(metadata.transfers)
-    outputs = await run_step(local, planned, feeds, options, metadata)
-    stats = metadata.step_stats[known[0] :]
+    stats = metadata.step_stats[stats_before:]
     awaited = {device.name for device in local.devices if device.kind is DeviceKind.CPU}
-    transfers = [each for each in metadata.transfers[known[1] :] if awaited.issuperset((each.source, each.target))]
+    seen = metadata.transfers[transfers_before:]
+    transfers = [each for each in seen if awaited.issuperset((each.source, each.target))]
     parts = planned.forms[local.plans.form(options)].parts
     nodes = [node for part in parts for unit in part.program.units for node in unit.nodes]
     learn = functools.partial(local.plans.model.learn, nodes, stats, transfers)
@@ -140,7 +154,6 @@ async def _traced(
         await local.compute.run(learn, "learning what nodes take")
     else:
         learn()
-    return outputs
 
 
 def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> Sequence[Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeVar
 from aioflow import errors
 from aioflow.devices.memory import Ledger
 from aioflow.dtypes import DeviceKind, Namespace
+from aioflow.handover import GiveBack, Handover, TakeOut
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources import Resources
 from aioflow.tracing import Trace
@@ -158,6 +159,14 @@ class Context:
         made = _Inside(self, self.iteration)
         made.stop = Stop()
         return made
+
+    def took(self, give_back: GiveBack) -> None:
+        """The kernel has taken something for the step. `give_back` is called if nobody gets the step's values."""
+        self.step.common(Handover).took(give_back, bool(self.iteration))
+
+    def put(self, take_out: TakeOut) -> None:
+        """The kernel has put something for the step."""
+        self.step.common(Handover).put(take_out, bool(self.iteration))
 
 
 class _Inside(Context):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow import errors
+from aioflow.boundary import Boundary, Handles
 from aioflow.calls import Call
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions
@@ -13,6 +14,7 @@ from aioflow.devices.device import DeviceAttributes, attributes_of
 from aioflow.devices.memory import MemoryUse
 from aioflow.dtypes import Array
 from aioflow.explain import Report, explain
+from aioflow.handover import Held
 from aioflow.kernels.compression import savings_of
 from aioflow.kernels.queue_handles import live_queue
 from aioflow.local import Local
@@ -29,8 +31,14 @@ from aioflow.tracing import RunMetadata
 class AnyCall(Protocol):
     """A call signature made ready."""
 
-    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
-        """Check and convert the feeds, run, and shape the result."""
+    async def run(
+        self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
+    ) -> Any:
+        """Check and convert the feeds, run, and shape the result.
+
+        Nothing is awaited between the last effect of the step and the return, or what was taken is given back when the
+        run is cancelled there. With `held`, that goes on until whoever has it lets go of it.
+        """
 
 
 class AnyPartialRun(Protocol):
@@ -79,6 +87,19 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """End all runs, and release what it holds."""
+
+
+class Changing:
+    """A call that changes variables."""
+
+    def __init__(self, call: AnyCall, changed: Handles, boundary: Boundary) -> None:
+        self._call, self._changed, self._boundary = call, changed, boundary
+
+    async def run(
+        self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
+    ) -> Any:
+        """What the call gives, when the variables may be changed."""
+        return await self._boundary.run(self._changed, lambda: self._call.run(values, options, metadata, held))
 
 
 class LocalEngine:
@@ -157,4 +178,4 @@ class LocalEngine:
             await self.local.close()
 
 
-__all__ = ["AnyCall", "AnyPartialRun", "Engine", "LocalEngine"]
+__all__ = ["AnyCall", "AnyPartialRun", "Changing", "Engine", "LocalEngine"]

@@ -150,7 +150,8 @@ class Execution:
         self._lone = None
         self._host.finished(unit, inputs, outputs, start)
         self._frames.finish(activation, unit, outputs)
-        await self._host.pause()
+        if self._frames.open:  # nothing is awaited between the last effect and the return of the values
+            await self._host.pause()
 
     def _begin(self, activation: Activation, unit: Unit, inputs: Outputs) -> tuple[UnitCoroutine, bool, UnitCoroutine]:
         """The unit's coroutine, driven where it belongs; whether it may suspend for long; the coroutine itself."""

@@ -164,6 +164,7 @@ class PartialRun:
             for note in getattr(self.step.failure, "__notes__", ()):
                 cancelled.add_note(note)
             raise
+        self.step.handover.forget()
         return values
 
     def _check_feeds(self, feeds: Iterable[Tensor]) -> None:
@@ -200,8 +201,9 @@ class PartialRun:
         return len(self._fetched) == len(self.step.made) and self.step.has_feeds
 
     async def stop(self) -> None:
-        """End it if it still runs, and wait until nothing of it is left."""
+        """End it if it still runs, and wait until nothing of it is left. What no call has returned is given back."""
         await self.step.stop()
+        self.step.handover.give_back()
 
     def __repr__(self) -> str:
         step = self.step

@@ -4,41 +4,30 @@ Elements are tuples of components. Who puts and who takes is served strictly in 
 those who put before it. A `take` of several elements takes none until it can take all, so that cancelling it has
 nothing to undo; while it heads the line the queue may grow beyond its capacity to as many as it needs. A `put` of
 several goes in as there is room, or all at once if that is asked for.
+
+A `put` that has to wait is granted its room, and its last element goes in when the caller goes on: nobody takes an
+element of a put that is cancelled. Puts that come meanwhile wait behind it.
 """
 
 import asyncio
-import dataclasses
 import functools
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.contents import Contents, Statistics, bytes_of, copied, items_of
 from aioflow.elements import Elements, each_item
 from aioflow.feeding import Feed, Map, Source
+from aioflow.granting import DONE, Granting, Put, there
 from aioflow.stores import Item, Shuffled, Store, Taken
-from aioflow.waiting import BATCH, Attempt, Line, Outcome, Waitable, not_yet, wake
+from aioflow.waiting import BATCH, Attempt, Line, Outcome, not_yet, wake
 
 Work = Callable[..., Awaitable[Any]]
 """Calls a function with arguments where it may take long, and gives what it returns."""
-Serve = Callable[[], Outcome | None]
-"""What serves an attempt."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Statistics:
-    """A queue at one moment: what it holds, who waits, and what went through it since it was made."""
-
-    size: int
-    bytes: int
-    putting: int
-    taking: int
-    put: int
-    taken: int
-    closed: bool
-
-
-class Queue(Waitable):
+class Queue(Granting):
     """Elements on their way from those who put to those who take. From any loop of the process.
 
     Args:
@@ -80,32 +69,32 @@ class Queue(Waitable):
     async def put(self, *components: Any, who: Any = None) -> None:
         """One more element, as soon as there is room. It is copied: on a thread of the loop's executor if it is large.
 
-        Cancelling while it waits puts nothing; at the moment in which it is served, cancelling comes too late.
+        Cancelling puts nothing.
 
         Raises:
             TypeError, ValueError: the queue cannot hold it.
             af.errors.CancelledError: the queue is closed.
         """
         if self._is_long_copied(components):
-            await self._put_copied(lambda: self._inserting(self._item(components)), "put an element into", who)
+            await self._put_copied(lambda: [self._item(components)], "put an element into", who)
         else:
             await self.put_item(self._item(components), who)
 
     def put_item(self, item: Item, who: Any = None) -> Awaitable[None]:
         """The same for an element that is known to be as the queue keeps it."""
-        return self.attempt(self._puts, Attempt("put an element into", self._inserting(item), who))
+        return self.attempt(self._puts, _Put("put an element into", self, [item], who))
 
     async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False, who: Any = None) -> None:
         """More elements: each as soon as there is room, or all at once.
+
+        Cancelling puts no more; what is in it by then stays, which is not all of them.
 
         Raises:
             TypeError, ValueError: the queue cannot hold one of them, or never holds so many at once.
             af.errors.CancelledError: the queue is closed; what is in it by then stays.
         """
         if self._is_long_copied([component for item in items for component in item]):
-            await self._put_copied(
-                lambda: self._inserting_many(list(map(self._item, items)), atomic), "put elements into", who
-            )
+            await self._put_copied(lambda: list(map(self._item, items)), "put elements into", who, atomic)
         else:
             await self.put_items(list(map(self._item, items)), atomic, who)
 
@@ -113,20 +102,19 @@ class Queue(Waitable):
         """The same for elements whose components are stacked: `put_batch(images, labels)`."""
         rows = self._typed().rows
         if self._is_long_copied(columns):
-            await self._put_copied(lambda: self._inserting_many(rows(columns), atomic), "put elements into", who)
+            await self._put_copied(lambda: rows(columns), "put elements into", who, atomic)
         else:
             await self.put_items(rows(columns), atomic, who)
 
     async def put_items(self, items: Sequence[Item], atomic: bool = False, who: Any = None) -> None:
         """The same for elements that are known to be as the queue keeps them."""
         if items:
-            serve = self._inserting_many(items, atomic)
-            await self.attempt(self._puts, Attempt(f"put {len(items)} elements into", serve, who))
+            self._check_atomic(items, atomic)
+            await self.attempt(self._puts, _Put(f"put {len(items)} elements into", self, deque(items), who, atomic))
 
     def put_nowait(self, *components: Any) -> bool:
         """Put an element now if there is room and nobody waits to. Whether it is in. CancelledError if it is closed."""
-        item = self._item(components)
-        attempt = Attempt("put an element into", self._inserting(item))
+        attempt = _Put("put an element into", self, [self._item(components)])
         done = self.attempt_now(self._puts, attempt)
         attempt.result()
         return done
@@ -164,9 +152,9 @@ class Queue(Waitable):
         """Whether putting them copies so much that it would hold the loop."""
         return self.elements is not None and sum([getattr(value, "nbytes", 0) for value in values]) > LARGE
 
-    async def _put_copied(self, make: Callable[[], Serve], what: str, who: Any) -> None:
-        """Have made on a thread what serves the attempt, which has its place in line meanwhile."""
-        attempt = Attempt(what, not_yet, who)
+    async def _put_copied(self, make: Callable[[], Sequence[Item]], what: str, who: Any, atomic: bool = False) -> None:
+        """Have the elements made on a thread. The attempt has its place in line meanwhile."""
+        attempt = _Put(what, self, None, who, atomic)
         made = asyncio.get_running_loop().run_in_executor(None, make)
         made.add_done_callback(functools.partial(self._on_made, attempt))
         try:
@@ -174,59 +162,42 @@ class Queue(Waitable):
         finally:
             made.cancel()
 
-    def _on_made(self, attempt: Attempt, made: "asyncio.Future[Serve]") -> None:
+    def _on_made(self, attempt: "_Put", made: "asyncio.Future[Sequence[Item]]") -> None:
         if made.cancelled():
             return
         error, failed = made.exception(), []
         with self._lock:
             if error is None and attempt.serve is not_yet:
-                attempt.serve = made.result()
-            elif error is not None and self._puts.leave(attempt):
+                try:
+                    self._check_atomic(made.result(), attempt.atomic)
+                    attempt.items = deque(made.result())
+                    attempt.serve = there
+                except ValueError as refused:
+                    error = refused
+            if error is not None and self._puts.leave(attempt):
                 attempt.outcome = None, error
                 failed = [attempt]
             served = self._serve()
         wake([*failed, *served])
 
-    def _inserting(self, item: Item) -> Serve:
-        return functools.partial(self._insert, item)
-
-    def _inserting_many(self, items: Sequence[Item], atomic: bool) -> Serve:
+    def _check_atomic(self, items: Sequence[Item], atomic: bool) -> None:
         if atomic and 0 <= self._capacity < len(items):
             raise ValueError(f"{len(items)} elements at once do not go into {self!r}, which holds {self._capacity}")
-        return functools.partial(self._insert_all if atomic else self._insert_some, deque(items))
 
-    def _insert(self, item: Item) -> Outcome | None:
-        if self._closed:
-            return None, self._closed_error()
-        if not self._has_room(1, (item,)):
-            return None
-        self._add(item)
-        return None, None
-
-    def _insert_some(self, waiting: "deque[Item]") -> Outcome | None:
-        for _ in range(min(BATCH, len(waiting))):
-            outcome = self._insert(waiting[0])
-            if outcome is None or outcome[1] is not None:
-                return outcome
-            waiting.popleft()
-        self._unfinished = bool(waiting)
-        return None if waiting else (None, None)
-
-    def _insert_all(self, waiting: "deque[Item]") -> Outcome | None:
-        if self._closed:
-            return None, self._closed_error()
-        if not self._has_room(len(waiting), waiting):
-            return None
-        while waiting:
-            self._add(waiting.popleft())
-        return None, None
-
-    def _has_room(self, count: int, items: Iterable[Item]) -> bool:
-        """Whether so many more may go in: always, if the first who waits to take needs more than there are."""
-        size = len(self._store)
-        crowded = 0 <= self._capacity < size + count
-        heavy = size and self._capacity_bytes is not None and self._bytes + _bytes(items) > self._capacity_bytes
+    def _has_room(self, items: Sequence[Item]) -> bool:
+        """Whether these may go in: always, if the first who waits to take needs more than there are."""
+        granted = self._granted_items() if self._granted else ()
+        size = len(self._store) + len(granted)
+        crowded = 0 <= self._capacity < size + len(items)
+        heavy = (
+            size
+            and self._capacity_bytes is not None
+            and self._bytes + bytes_of(granted) + bytes_of(items) > self._capacity_bytes
+        )
         return not (crowded or heavy) or size < self._needed()
+
+    def _granted_items(self) -> list[Item]:
+        return [item for put in self._granted if isinstance(put, _Put) for item in put.items]
 
     def _needed(self) -> int:
         """How many elements there must be for the first who waits to take."""
@@ -236,7 +207,7 @@ class Queue(Waitable):
     def _add(self, item: Item) -> None:
         self._store.add(item)
         if self._capacity_bytes is not None:
-            self._bytes += _bytes((item,))
+            self._bytes += bytes_of((item,))
         self._put += 1
 
     # Taking
@@ -248,16 +219,20 @@ class Queue(Waitable):
         """
         return self.attempt(self._takes, _TakingOne(self, who))
 
+    def take_one_marked(self, who: Any = None) -> Coroutine[Any, Any, Sequence[Taken]]:
+        """The same, with what `put_back` needs: the element is the last part of the only one."""
+        return self.attempt(self._takes, Attempt("take an element of", _Take(self, 1), who))
+
     async def take_many(self, count: int, who: Any = None) -> list[Item]:
         """The next `count` elements, as soon as there are so many; none is taken before.
 
         OutOfRangeError if the queue is closed and has fewer; these stay.
         """
-        return _items(await self.take_marked(count, False, who))
+        return items_of(await self.take_marked(count, False, who))
 
     async def take_up_to(self, count: int, who: Any = None) -> list[Item]:
         """The same; of a closed queue what is left, if that is at least one element."""
-        return _items(await self.take_marked(count, True, who))
+        return items_of(await self.take_marked(count, True, who))
 
     async def take_batch(self, count: int, fewer: bool = False, who: Any = None, work: Work | None = None) -> Item:
         """The next elements component by component, stacked: as `take_many` takes them, `take_up_to` if `fewer`.
@@ -268,17 +243,22 @@ class Queue(Waitable):
             who: the operation that wants them.
             work: where many bytes are copied; here if it is None.
         """
+        return (await self.take_batch_marked(count, fewer, who, work))[0]
+
+    async def take_batch_marked(
+        self, count: int, fewer: bool = False, who: Any = None, work: Work | None = None
+    ) -> tuple[Item, Sequence[Taken]]:
+        """The same, with what `put_back` needs."""
         elements = self._typed()
         taken = await self.take_marked(count, fewer, who)
-        items = _items(taken)
-        if work is None or not items or len(items) * _bytes(items[:1]) < LARGE:
-            return elements.batch(items)
+        items = items_of(taken)
         try:
-            made: Item = await work(elements.batch, items)
+            if work is None or not items or len(items) * bytes_of(items[:1]) < LARGE:
+                return elements.batch(items), taken
+            return await work(elements.batch, items), taken
         except BaseException:
             self.put_back(taken)
             raise
-        return made
 
     async def take_marked(self, count: int, fewer: bool = False, who: Any = None) -> Sequence[Taken]:
         """The next elements, as `take_many` or `take_up_to` takes them, each with what `put_back` needs."""
@@ -295,7 +275,7 @@ class Queue(Waitable):
         attempt = _TakingOne(self)
         return attempt.result() if self.attempt_now(self._takes, attempt) else None
 
-    def _give_back(self, attempt: Attempt) -> None:
+    def _return(self, attempt: Attempt) -> None:
         if isinstance(attempt.serve, _Take) and attempt.outcome is not None:
             self._put_back(attempt.outcome[0])
 
@@ -306,10 +286,24 @@ class Queue(Waitable):
             served = self._serve()
         wake(served)
 
+    def take_out(self, items: Sequence[Item]) -> Callable[[], object] | None:
+        """These elements, the very objects, are not in it any more. Returns what puts them in again.
+
+        None, and nothing is changed, if one of them has been taken.
+        """
+        with self._lock:
+            if not self._store.take_out(items):
+                return None
+            self._bytes -= 0 if self._capacity_bytes is None else bytes_of(items)
+            self._put -= len(items)
+            served = self._serve()
+        wake(served)
+        return functools.partial(self.give_back, items)
+
     def _put_back(self, taken: Sequence[Taken]) -> None:
         self._store.put_back(taken)
         if self._capacity_bytes is not None:
-            self._bytes += _bytes(_items(taken))
+            self._bytes += bytes_of(items_of(taken))
         self._taken -= len(taken)
 
     def __aiter__(self) -> AsyncIterator[Any]:
@@ -336,9 +330,11 @@ class Queue(Waitable):
             served = self._serve()
         wake(served)
 
-    def _shut(self) -> Outcome:
+    def _shut(self) -> Outcome | None:
         if self._closed:
             return None, self._closed_error()
+        if self._is_granting():
+            return None
         self._closed = True
         return None, None
 
@@ -350,16 +346,17 @@ class Queue(Waitable):
 
     # For checkpoints
 
-    def contents(self) -> "Contents":
+    def contents(self) -> Contents:
         """What it holds at this moment, and after that what waits to be put into it; copied."""
         with self._lock:
             items = self._store.in_order()
+            items += self._granted_items()
             for attempt in self._puts:
-                items += _waiting(attempt)
+                items += attempt.items if isinstance(attempt, _Put) else ()
             state = self._store.generator.getstate() if isinstance(self._store, Shuffled) else None
-            return Contents([_copied(item) for item in items], self._closed, state)
+            return Contents([copied(item) for item in items], self._closed, state)
 
-    def refill(self, contents: "Contents") -> None:
+    def refill(self, contents: Contents) -> None:
         """It holds that, even if that is more than its capacity, instead of what it has; who waits is served of it."""
         with self._lock:
             if self._gone is not None:
@@ -367,7 +364,7 @@ class Queue(Waitable):
             self._store.refill(contents.items)
             if isinstance(self._store, Shuffled) and contents.generator is not None:
                 self._store.generator.setstate(contents.generator)
-            self._bytes = 0 if self._capacity_bytes is None else _bytes(contents.items)
+            self._bytes = 0 if self._capacity_bytes is None else bytes_of(contents.items)
             self._closed = contents.closed
             served = self._serve()
         wake(served)
@@ -387,14 +384,62 @@ class Queue(Waitable):
     def statistics(self) -> Statistics:
         """What it holds, who waits, what went through it."""
         with self._lock:
-            size, held = len(self._store), _bytes(self._store)
-            return Statistics(size, held, len(self._puts), len(self._takes), self._put, self._taken, self._closed)
+            size, held = len(self._store), bytes_of(self._store)
+            putting = len(self._puts) + len(self._granted)
+            return Statistics(size, held, putting, len(self._takes), self._put, self._taken, self._closed)
 
     def __repr__(self) -> str:
         room = "" if self._capacity < 0 else f"/{self._capacity}"
-        waiting = f", {len(self._puts)} putting, {len(self._takes)} taking"
+        waiting = f", {len(self._puts) + len(self._granted)} putting, {len(self._takes)} taking"
         state = ", closed" if self._closed else ""
         return f"<{type(self).__name__} {self.name!r} {len(self._store)}{room}{waiting}{state}>"
+
+
+class _Put(Put):
+    """The putting of elements: each as there is room, or all at once if `atomic`. `items` are those not in yet."""
+
+    __slots__ = ("_queue", "atomic", "items")
+
+    def __init__(
+        self, what: str, queue: Queue, items: "list[Item] | deque[Item] | None", who: Any = None, atomic: bool = False
+    ) -> None:
+        """Put these; None for elements that are still being made."""
+        super().__init__(what, queue, who, not_yet if items is None else None)
+        self._queue: Final = queue
+        self.items = [] if items is None else items
+        self.atomic: Final = atomic
+
+    def refused(self) -> Outcome | None:
+        """The outcome if the queue is closed."""
+        return (None, self._queue._closed_error()) if self._queue._closed else None
+
+    def fits(self) -> bool:
+        """Whether there is room for all that are left."""
+        return self._queue._has_room(self.items)
+
+    def insert(self) -> Outcome:
+        """Put all that are left."""
+        for item in self.items:
+            self._queue._add(item)
+        return DONE
+
+    def advance(self) -> Outcome | None:
+        """Put what there is room for. If the caller waits, the last of them is granted."""
+        items = self.items
+        if not (self.atomic or len(items) == 1):
+            assert isinstance(items, deque)
+            if self._queue._is_granting():
+                return None
+            self._put_some(items)
+        return None if len(items) > 1 and not self.atomic else super().advance()
+
+    def _put_some(self, items: "deque[Item]") -> None:
+        queue = self._queue
+        for _ in range(min(BATCH, len(items) - 1)):
+            if not queue._has_room((items[0],)):
+                return
+            queue._add(items.popleft())
+        queue._unfinished = len(items) > 1
 
 
 class _Take:
@@ -425,7 +470,7 @@ class _Take:
         queue, take = self._queue, self._queue._store.take
         taken = [take() for _ in range(count)]
         if queue._capacity_bytes is not None:
-            queue._bytes -= _bytes(_items(taken))
+            queue._bytes -= bytes_of(items_of(taken))
         queue._taken += count
         return taken, None
 
@@ -445,49 +490,8 @@ class _TakingOne(Attempt):
         return item
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Contents:
-    """What makes another queue like one that was.
-
-    Attributes:
-        items: its elements, in the order of its store.
-        closed: whether it is closed.
-        generator: the state of what shuffles them, if that is so.
-    """
-
-    items: list[Item]
-    closed: bool
-    generator: tuple[Any, ...] | None = None
-
-
-def _waiting(attempt: Attempt) -> Iterable[Item]:
-    """The elements that an attempt is to put."""
-    given = attempt.serve.args[0] if isinstance(attempt.serve, functools.partial) else ()
-    return given if isinstance(given, deque) else [given] if given else []
-
-
-def _copied(item: Item) -> Item:
-    return tuple([component.copy() if hasattr(component, "shape") else component for component in item])
-
-
 LARGE: Final = 1 << 20
 """Bytes: copying more would hold the loop too long."""
 
 
-def _items(taken: Iterable[Taken]) -> list[Item]:
-    return [each[-1] for each in taken]
-
-
-def _bytes(items: Iterable[Item]) -> int:
-    return sum([_length(component) for item in items for component in item])
-
-
-def _length(component: Any) -> int:
-    """The bytes of a component; of text those of the text."""
-    if isinstance(component, bytes):
-        return len(component)
-    size: int = getattr(component, "nbytes", 0)
-    return sum(map(_length, component.flat)) if size and component.dtype.kind == "O" else size
-
-
-__all__ = ["LARGE", "Contents", "Queue", "Statistics"]
+__all__ = ["LARGE", "Queue"]

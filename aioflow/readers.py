@@ -5,12 +5,13 @@ read belongs to the reader, not to who waits for it: so whoever is cancelled has
 a record, and what the thread still reads then comes next.
 """
 
+import heapq
 import itertools
 import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -25,6 +26,8 @@ AHEAD: Final = 1 << 20
 """Bytes that are read before the first of them is used."""
 WithFiles = Callable[..., Awaitable[Any]]
 """Runs function(files, *args) on a thread: `StepView.with_files`."""
+Taken = tuple[int, Record]
+"""A record that was read, with how many were read before it."""
 
 
 class Reader(Waitable):
@@ -42,6 +45,8 @@ class Reader(Waitable):
         self._busy = False
         self._work: _Work | None = None
         self._finished = self._produced = self._skipped = 0
+        self._returned: list[Taken] = []
+        self._numbers: Final = itertools.count()
 
     # Reading
 
@@ -51,8 +56,16 @@ class Reader(Waitable):
 
     async def read_up_to(self, queue: Queue, count: int, with_files: WithFiles, who: Any = None) -> list[Record]:
         """The next records of one work item: `count`, or fewer at its end or if that is all that was read ahead."""
+        return [record for _, record in await self.read_marked(queue, count, with_files, who)]
+
+    async def read_marked(self, queue: Queue, count: int, with_files: WithFiles, who: Any = None) -> list[Taken]:
+        """The same, with what `put_back` needs. Records that were put back come first."""
         await self._turn("read records with", who)
         try:
+            if self._returned:
+                taken = [heapq.heappop(self._returned) for _ in range(min(count, len(self._returned)))]
+                self._produced += len(taken)
+                return taken
             while True:
                 work = await self._next_work(queue, who)
                 await self._read_ahead(work, with_files)
@@ -61,10 +74,17 @@ class Reader(Waitable):
                     self._produced += len(records)
                     if self.format.single:
                         self._end_work(work)
-                    return records
+                    return [(next(self._numbers), record) for record in records]
                 self._end_work(work)
         finally:
             self._leave()
+
+    def put_back(self, taken: Sequence[Taken]) -> None:
+        """Nobody has these records: they come next."""
+        with self._lock:
+            for each in taken:
+                heapq.heappush(self._returned, each)
+            self._produced -= len(taken)
 
     async def _next_work(self, queue: Queue, who: Any) -> "_Work":
         if self._work is None:
@@ -141,6 +161,7 @@ class Reader(Waitable):
         self._finished = finished
         self._produced = produced
         self._skipped = 0
+        self._returned.clear()
 
     def contents(self) -> bytes:
         """The same as `state`."""
@@ -149,7 +170,7 @@ class Reader(Waitable):
     def state(self) -> bytes:
         """What it has read so far, as text that `restore` understands."""
         work = self._work
-        now = None if work is None else [work.name.decode("latin-1"), work.taken]
+        now = None if work is None else [work.name.decode("latin-1"), max(0, work.taken - len(self._returned))]
         return json.dumps({"finished": self._finished, "produced": self._produced, "work": now}).encode()
 
     async def restore(self, state: bytes, who: Any = None) -> None:

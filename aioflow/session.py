@@ -11,17 +11,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aioflow import errors, scopes
-from aioflow.boundary import Boundary, Handles, changed_by
+from aioflow.boundary import Boundary, changed_by
 from aioflow.calls import copied
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions, expect
 from aioflow.cost_model import CostModel
 from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
-from aioflow.engine import AnyCall, AnyPartialRun, LocalEngine
+from aioflow.engine import AnyCall, AnyPartialRun, Changing, LocalEngine
 from aioflow.explain import Report, explain, report_stall, with_idle_runners
 from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
+from aioflow.handover import Held
 from aioflow.local import Local
 from aioflow.node import Operation, Tensor
 from aioflow.placement import Placement
@@ -105,7 +106,9 @@ class Session:
         """Compute `fetches` and return their values in the same structure; an operation's value is None.
 
         Cancelling the awaiting task ends the step and leaves nothing of it; the session stays usable. A kernel that is
-        inside C code at that moment runs to its end, detached; no update of a variable begins after it.
+        inside C code at that moment runs to its end, detached; no update of a variable begins after it. What the step
+        took off queues and the like is there again, and what it put is out again, unless another step has taken it. So
+        it is when a time limit or a lost task ends the step, but not when a kernel fails.
 
         Args:
             fetches: a tensor, an operation, a variable, the name of one, or any nesting of lists, tuples, dicts and
@@ -120,13 +123,24 @@ class Session:
             RuntimeError: the session is closed, or belongs to another loop.
             af.errors.OpError: the run failed; the error names the operation and the user's line that built it.
         """
+        return await self._begun(fetches, feeds, options, metadata)
+
+    def _begun(
+        self,
+        fetches: Any,
+        feeds: Mapping[Any, Any] | None,
+        options: RunOptions | None,
+        metadata: RunMetadata | None = None,
+        held: Held | None = None,
+    ) -> Awaitable[Any]:
+        """A run, to be awaited at once."""
         self._check()
         if options is not None or metadata is not None:
             expect("options", options, RunOptions)
             expect("metadata", metadata, RunMetadata)
         given = {} if feeds is None else parse_feeds(self.graph, feeds)
         call = self._call(fetches, tuple(given))
-        return await call.run(tuple(given.values()), options or DEFAULT, metadata)
+        return call.run(tuple(given.values()), options or DEFAULT, metadata, held)
 
     def make_callable(self, fetches: Any, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[Any]]:
         """A coroutine function that takes values for `feeds` positionally and returns what `run` would.
@@ -168,7 +182,7 @@ class Session:
         call = self._engine.call(fetches, feeds)
         targets = (*fetches.operations, *[tensor.op for tensor in fetches.tensors])
         changed = self._changed_by(targets, tuple(feeds))
-        return _Changing(call, changed, self.boundary) if changed else call
+        return Changing(call, changed, self.boundary) if changed else call
 
     async def partial_run_setup(
         self, fetches: Any, feeds: Iterable[Any] = (), options: RunOptions | None = None
@@ -231,7 +245,11 @@ class Session:
 
         Raises as `run` does, and ValueError if `read_ahead` is negative.
         """
-        async with contextlib.aclosing(stream(lambda: self.run(fetches, feeds, options), read_ahead)) as values:
+
+        async def run(held: Held) -> Any:
+            return await self._begun(fetches, feeds, options, None, held)
+
+        async with contextlib.aclosing(stream(run, read_ahead)) as values:
             async for value in values:
                 yield value
 
@@ -390,17 +408,6 @@ class Session:
     def __repr__(self) -> str:
         state = "closed" if self._closed else repr(self._engine)
         return f"<af.Session of {self.graph!r}, {state}>"
-
-
-class _Changing:
-    """A call that changes variables."""
-
-    def __init__(self, call: AnyCall, changed: Handles, boundary: Boundary) -> None:
-        self._call, self._changed, self._boundary = call, changed, boundary
-
-    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
-        """What the call gives, when the variables may be changed."""
-        return await self._boundary.run(self._changed, lambda: self._call.run(values, options, metadata))
 
 
 def _report_stall(session: "weakref.ref[Session]") -> None:

@@ -1,23 +1,21 @@
 """The waiting objects behind staging areas: elements put by some steps are taken by others, in order or by key.
 
 Putting waits for room, taking for an element. A staging area is never closed. Who waits for a key, or to see what is at
-a place, is served when that is there, whoever else waits.
+a place, is served when that is there, whoever else waits. A put that has to wait is granted its room, and its element
+goes in when the caller goes on.
 """
 
-import bisect
+import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from aioflow import errors
-from aioflow.stores import Fifo, Item
-from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
-
-_Numbered = tuple[int, dict[int, Any]]
-"""An element of a map: how many came before it, and its components by number."""
+from aioflow.granting import Granting, Put
+from aioflow.stores import Fifo, Item, Taken
+from aioflow.waiting import Attempt, Line, Outcome, wake
 
 
 class LineByKey(Line):
@@ -64,7 +62,7 @@ class LineByKey(Line):
     def turn_away(self, serve: Callable[[], Outcome | None]) -> None:
         """From here on all who wait are served so."""
         for key, line in self._lines.items():
-            line.turn_away(_ByKey(key, serve))
+            line.turn_away(ByKey(key, serve))
             self._changed[key] = None
 
     def serve(self, most: int) -> list[Attempt]:
@@ -81,7 +79,7 @@ class LineByKey(Line):
         return done
 
 
-class Area(Waitable):
+class Area(Granting):
     """What both kinds of staging area have: room for so many elements and bytes; 0 for any number.
 
     Attributes:
@@ -101,8 +99,14 @@ class Area(Waitable):
                 f"{size} bytes can never be put into staging area {self.name!r}, which holds {self._memory_limit}"
             )
 
-    def _has_memory(self, size: int) -> bool:
-        return not self._memory_limit or self._bytes + size <= self._memory_limit
+    def _has_room(self, count: int, size: int) -> bool:
+        """Whether so many elements and bytes more may go in, beside those that were granted their room."""
+        held, more = self._bytes + size, self.size + count
+        for put in self._granted:
+            assert isinstance(put, AreaPut)
+            held, more = held + put.size, more + put.count
+        full = 0 < self._capacity < more if count else False
+        return not full and (not self._memory_limit or held <= self._memory_limit)
 
     def _gone_error(self) -> BaseException:
         return errors.CancelledError(
@@ -137,6 +141,41 @@ class Area(Waitable):
         return f"<{type(self).__name__} {self.name!r} {self.size}{room}, {sum(map(len, self._lines))} waiting>"
 
 
+class AreaPut(Put):
+    """The putting of so many whole elements, of so many bytes, by a function."""
+
+    __slots__ = ("_insert", "_refused", "area", "count", "size")
+
+    def __init__(
+        self,
+        what: str,
+        area: Area,
+        count: int,
+        size: int,
+        insert: Callable[[], Outcome],
+        who: Any = None,
+        refused: Callable[[], Outcome | None] = lambda: None,
+    ) -> None:
+        super().__init__(what, area, who)
+        self.area: Final = area
+        self.count: Final = count
+        self.size: Final = size
+        self._insert: Final = insert
+        self._refused: Final = refused
+
+    def refused(self) -> Outcome | None:
+        """The outcome if it cannot be put at all."""
+        return self._refused()
+
+    def fits(self) -> bool:
+        """Whether there is room for it."""
+        return self.area._has_room(self.count, self.size)
+
+    def insert(self) -> Outcome:
+        """Put it."""
+        return self._insert()
+
+
 class StagingArea(Area):
     """Elements that come out in the order in which they were put. From any loop or thread of the process."""
 
@@ -149,13 +188,16 @@ class StagingArea(Area):
 
     async def put(self, *components: Any, who: Any = None) -> None:
         """One more element, as soon as there is room. ResourceExhaustedError if there never is."""
-        size = nbytes(components)
-        self._check_size(size)
-        await self.attempt(self._puts, Attempt("put an element into", lambda: self._insert(components, size), who))
+        await self.put_item(components, who)
 
-    def _insert(self, item: Item, size: int) -> Outcome | None:
-        if (self._capacity and len(self._items) >= self._capacity) or not self._has_memory(size):
-            return None
+    async def put_item(self, item: Item, who: Any = None) -> None:
+        """The same for the components of an element."""
+        size = nbytes(item)
+        self._check_size(size)
+        insert = functools.partial(self._insert, item, size)
+        await self.attempt(self._puts, AreaPut("put an element into", self, 1, size, insert, who))
+
+    def _insert(self, item: Item, size: int) -> Outcome:
         self._items.add(item)
         self._bytes += size
         self._peeks.changed(len(self._items) - 1)
@@ -163,9 +205,13 @@ class StagingArea(Area):
 
     async def get(self, who: Any = None) -> Item:
         """The oldest element, as soon as there is one."""
-        taken = await self.attempt(self._gets, Attempt("get an element of", self._take, who))
-        item: Item = taken[-1]
+        item: Item = (await self.get_marked(who))[-1]
         return item
+
+    async def get_marked(self, who: Any = None) -> Taken:
+        """The same, with what `put_back` needs: the element comes last."""
+        taken: Taken = await self.attempt(self._gets, Attempt("get an element of", self._take, who))
+        return taken
 
     def _take(self) -> Outcome | None:
         if not self._items:
@@ -174,18 +220,43 @@ class StagingArea(Area):
         self._bytes -= nbytes(taken[-1])
         return taken, None
 
-    def _give_back(self, attempt: Attempt) -> None:
+    def _return(self, attempt: Attempt) -> None:
         if attempt.serve == self._take and attempt.outcome is not None:
-            taken = attempt.outcome[0]
-            self._items.put_back([taken])
-            self._bytes += nbytes(taken[-1])
-            self._peeks.changed(len(self._items) - 1)
+            self._restore(attempt.outcome[0])
+
+    def put_back(self, taken: Taken) -> None:
+        """What was taken is there again, where it was."""
+        with self._lock:
+            self._restore(taken)
+            served = self._serve()
+        wake(served)
+
+    def _restore(self, taken: Taken) -> None:
+        self._items.put_back([taken])
+        self._bytes += nbytes(taken[-1])
+        self._peeks.changed(len(self._items) - 1)
+
+    def take_out(self, item: Item) -> Callable[[], object] | None:
+        """That very element is not in it any more. Returns what puts it in again; None if it has been taken."""
+        with self._lock:
+            if not self._items.take_out([item]):
+                return None
+            self._bytes -= nbytes(item)
+            served = self._serve()
+        wake(served)
+        return functools.partial(self._insert_again, item)
+
+    def _insert_again(self, item: Item) -> None:
+        with self._lock:
+            self._insert(item, nbytes(item))
+            served = self._serve()
+        wake(served)
 
     async def peek(self, index: int, who: Any = None) -> Item:
         """The element before which there are `index` others, as soon as it is there; it stays."""
         if index < 0:
             raise errors.InvalidArgumentError(f"no element is at place {index} of staging area {self.name!r}")
-        serve = _Look(index, lambda: (self._items.at(index), None) if index < len(self._items) else None)
+        serve = Look(index, lambda: (self._items.at(index), None) if index < len(self._items) else None)
         item: Item = await self.attempt(self._peeks, Attempt(f"peek at element {index} of", serve, who))
         return item
 
@@ -198,181 +269,7 @@ class StagingArea(Area):
         return len(self._items)
 
 
-class MapStagingArea(Area):
-    """Elements by key, whose components may come and go one by one. From any loop or thread of the process.
-
-    Args:
-        name: how errors call it.
-        components: how many components an element has.
-        ordered: whether `popitem` takes the least key, else any.
-        capacity: how many whole elements it holds, 0 for any number; parts come in beyond it.
-        memory_limit: how many bytes it holds, 0 for any number.
-        signature: how it was opened.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        components: int,
-        ordered: bool = False,
-        capacity: int = 0,
-        memory_limit: int = 0,
-        signature: Any = None,
-    ) -> None:
-        super().__init__(name, capacity, memory_limit, signature)
-        self._components: Final = components
-        self._order: Final[list[int] | None] = [] if ordered else None
-        self._items: dict[int, list[_Numbered]] = {}
-        self._size = 0
-        self._parts: dict[int, dict[int, Any]] = {}
-        self._numbers: Final = itertools.count()
-        self._puts, self._part_puts, self._pops = Line(), Line(), Line()
-        self._peeks, self._gets = LineByKey(), LineByKey()
-        self._lines = (self._puts, self._part_puts, self._peeks, self._gets, self._pops)
-
-    # Putting
-
-    async def put(self, key: int, components: Mapping[int, Any], who: Any = None) -> None:
-        """Components of the element under `key`, by number. It is there when it has all.
-
-        A whole element waits for room, parts of one only for memory.
-
-        Raises:
-            af.errors.InvalidArgumentError: the key is there already, or has one of the components.
-            af.errors.ResourceExhaustedError: there is never memory for so much.
-        """
-        size = nbytes(components.values())
-        self._check_size(size)
-        whole = len(components) == self._components
-        serve = lambda: self._insert(key, components, size, whole)  # noqa: E731
-        line = self._puts if whole else self._part_puts
-        await self.attempt(line, Attempt(f"put key {key} into", serve, who))
-
-    def _insert(self, key: int, components: Mapping[int, Any], size: int, whole: bool) -> Outcome | None:
-        present = self._parts.get(key, {})
-        taken = sorted(present.keys() & components.keys())
-        if key in self._items or taken:
-            what = f"components {taken} already" if taken else "a whole element already, which must be taken first"
-            return None, errors.InvalidArgumentError(f"key {key} of staging area {self.name!r} has {what}")
-        full = whole and 0 < self._capacity <= self._size
-        if full or not self._has_memory(size):
-            return None
-        self._bytes += size
-        item = {**present, **components}
-        if len(item) < self._components:
-            self._parts[key] = item
-        else:
-            self._parts.pop(key, None)
-            self._place(key, next(self._numbers), item)
-        return None, None
-
-    def _place(self, key: int, number: int, item: dict[int, Any]) -> None:
-        """Components are there, with others of their element if any are. Elements stand in the order they came."""
-        if self._order is not None and key not in self._items:
-            bisect.insort(self._order, key)
-        elements = self._items.setdefault(key, [])
-        place = bisect.bisect_left(elements, number, key=itemgetter(0))
-        if place < len(elements) and elements[place][0] == number:
-            elements[place][1].update(item)
-        else:
-            elements.insert(place, (number, item))
-            self._size += 1
-        self._gets.changed(key)
-        self._peeks.changed(key)
-
-    # Taking
-
-    async def get(self, key: int, indices: Sequence[int] | None = None, who: Any = None) -> Item:
-        """Components of the element under `key`, all by default, as soon as it is whole; these are there no more.
-
-        InvalidArgumentError if one of them is gone already.
-        """
-        serve = _ByKey(key, lambda: self._take(key, self._chosen(indices)))
-        _, _, item = await self.attempt(self._gets, Attempt(f"get key {key} of", serve, who))
-        return tuple(item.values())
-
-    async def popitem(self, indices: Sequence[int] | None = None, who: Any = None) -> tuple[int, Item]:
-        """The next key, and components of its element, as soon as there is one; these are there no more."""
-        serve = lambda: self._take(self._next(), self._chosen(indices))  # noqa: E731
-        key, _, item = await self.attempt(self._pops, Attempt("get any key of", serve, who))
-        return key, tuple(item.values())
-
-    async def peek(self, key: int, indices: Sequence[int] | None = None, who: Any = None) -> Item:
-        """Components of the element under `key`, as soon as it is whole; they stay."""
-        serve = _Look(key, lambda: self._look(key, self._chosen(indices)))
-        _, _, item = await self.attempt(self._peeks, Attempt(f"peek at key {key} of", serve, who))
-        return tuple(item.values())
-
-    def _chosen(self, indices: Sequence[int] | None) -> Sequence[int]:
-        return range(self._components) if indices is None else indices
-
-    def _next(self) -> int | None:
-        return next(iter(self._items), None) if self._order is None else self._order[0] if self._order else None
-
-    def _look(self, key: int | None, indices: Sequence[int]) -> Outcome | None:
-        if key is None or key not in self._items:
-            return None
-        number, item = self._items[key][0]
-        missing = [index for index in indices if index not in item]
-        if missing:
-            return None, errors.InvalidArgumentError(
-                f"components {missing} of key {key} of staging area {self.name!r} have been taken already"
-            )
-        return (key, number, {index: item[index] for index in indices}), None
-
-    def _take(self, key: int | None, indices: Sequence[int]) -> Outcome | None:
-        outcome = self._look(key, indices)
-        if outcome is None or outcome[1] is not None:
-            return outcome
-        assert key is not None
-        item = self._items[key][0][1]
-        for index in set(indices):
-            self._bytes -= nbytes([item.pop(index)])
-        if not item:
-            self._remove_first(key)
-        return outcome
-
-    def _remove_first(self, key: int) -> None:
-        """The element is gone. One that came later under its key is there."""
-        elements = self._items[key]
-        del elements[0]
-        self._size -= 1
-        if elements:
-            self._gets.changed(key)
-            self._peeks.changed(key)
-        else:
-            del self._items[key]
-            if self._order is not None:
-                self._order.remove(key)
-
-    def _give_back(self, attempt: Attempt) -> None:
-        if attempt.outcome is None or attempt.outcome[0] is None or isinstance(attempt.serve, _Look):
-            return
-        key, number, item = attempt.outcome[0]
-        self._bytes += nbytes(item.values())
-        self._place(key, number, item)
-
-    # What it is like
-
-    def _clear(self) -> None:
-        self._items.clear()
-        self._size = 0
-        self._parts.clear()
-        if self._order is not None:
-            self._order.clear()
-
-    @property
-    def size(self) -> int:
-        """How many whole elements it holds, those included of which parts were taken."""
-        return self._size
-
-    @property
-    def incomplete_size(self) -> int:
-        """How many keys lack components."""
-        return len(self._parts)
-
-
-class _ByKey:
+class ByKey:
     """What serves an attempt at a key."""
 
     __slots__ = ("_serve", "key")
@@ -382,15 +279,16 @@ class _ByKey:
         self._serve: Final = serve
 
     def __call__(self) -> Outcome | None:
+        """Serve it."""
         return self._serve()
 
 
 def _key_of(attempt: Attempt) -> int:
-    assert isinstance(attempt.serve, _ByKey)
+    assert isinstance(attempt.serve, ByKey)
     return attempt.serve.key
 
 
-class _Look(_ByKey):
+class Look(ByKey):
     """The same, of one that takes nothing."""
 
     __slots__ = ()
@@ -409,4 +307,4 @@ def _nbytes(component: Any) -> int:
     return int(getattr(component, "nbytes", 0))
 
 
-__all__ = ["Area", "LineByKey", "MapStagingArea", "StagingArea", "nbytes"]
+__all__ = ["Area", "AreaPut", "ByKey", "LineByKey", "Look", "StagingArea", "nbytes"]

@@ -10,7 +10,7 @@ import copy
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from aioflow import errors
@@ -20,6 +20,7 @@ from aioflow.context import Context, Undo
 from aioflow.devices.device import HERE, AnyDevice
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.executor import Execution, Outputs, UnderWay, Unit, note_standing
+from aioflow.handover import Handover
 from aioflow.lane import Lane
 from aioflow.local import Local
 from aioflow.numerics import check_feeds, check_finite
@@ -32,6 +33,7 @@ from aioflow.waiters import standing
 
 _clock: Final = time.perf_counter
 C = TypeVar("C")
+R = TypeVar("R")
 
 
 class Joint(NamedTuple):
@@ -115,7 +117,9 @@ class Step:
 
     def common(self, kind: type[C]) -> C:
         """What kernels of this step share on this task: one object of each kind."""
-        found: C = self._common.setdefault(kind, kind())
+        found: C | None = self._common.get(kind)
+        if found is None:
+            found = self._common[kind] = kind()
         return found
 
     def check(self) -> None:
@@ -188,10 +192,30 @@ class Step:
 
     # Its life
 
+    @property
+    def handover(self) -> Handover:
+        """What it has taken and put. Whoever has to wait for something after the step keeps it until then."""
+        return self.common(Handover)
+
+    async def before_handing_over(self, work: Awaitable[R]) -> R:
+        """What the work gives, which is done between the end of the step and the return of its values."""
+        try:
+            return await work
+        except BaseException as error:
+            self.ended_with(error)
+            raise
+
+    def ended_with(self, error: BaseException) -> None:
+        """It has ended so, or nobody gets its values for that reason."""
+        found: Handover | None = self._common.get(Handover)
+        if found is not None:
+            found.ended(error)
+
     def abort(self, error: errors.OpError) -> None:
         """End it with `error`, from outside the task that runs it."""
         if self._task is not None and self.error is None:
             self.error = copy.copy(error)  # with a traceback of its own: many steps may end with it
+            self.ended_with(self.error)  # now: whoever asks next finds what is given back
             self._task.cancel()
 
     def __enter__(self) -> None:
@@ -206,6 +230,7 @@ class Step:
         self.ended = True
         if error is not None:
             self.common(Undo).now()
+            self.ended_with(self.error or error)
         self._local.ended(self)
         self.executions = self._lanes = ()
         del self.context  # both lead back here: whatever they hold is gone at once, not when the collector comes
@@ -289,8 +314,8 @@ def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.Deadlin
 
 async def run_step(
     local: Local, planned: Planned, feeds: Outputs, options: RunOptions = DEFAULT, metadata: RunMetadata | None = None
-) -> Sequence[Array]:
-    """The fetched values of one run, in the order of the plan's signature."""
+) -> tuple[Step, Sequence[Array]]:
+    """One run, and its fetched values in the order of the plan's signature."""
     programs = await local.plans.programs(planned, local.plans.form(options))
     trace = Trace(metadata, local.devices[0].name) if options.trace and metadata is not None else None
     if options.check_numerics:
@@ -299,7 +324,7 @@ async def run_step(
     if metadata is not None:
         metadata.step_id = step.id
     limit = local.config.operation_timeout if options.timeout is None else options.timeout
-    return await step.run(programs, feeds, limit)
+    return step, await step.run(programs, feeds, limit)
 
 
 def run_light(local: Local, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs) -> Outputs | None:

@@ -31,6 +31,9 @@ class Store(Protocol):
     def put_back(self, taken: Sequence[Taken]) -> None:
         """Elements that were taken are there again, as if they had never been."""
 
+    def take_out(self, items: Sequence[Item]) -> bool:
+        """These very objects are there no more. False, and nothing is changed, if one of them is not there."""
+
     def in_order(self) -> list[Item]:
         """The elements, so that adding them one after the other to an empty store makes another such."""
 
@@ -78,6 +81,18 @@ class Fifo:
         for count, item in taken:
             heapq.heappush(self._returned, (count, item))
 
+    def take_out(self, items: Sequence[Item]) -> bool:
+        """These very objects are there no more, if all are there."""
+        wanted = _identities(items)
+        queued = [item for item in self._items if id(item) not in wanted]
+        returned = [taken for taken in self._returned if id(taken[-1]) not in wanted]
+        if len(queued) + len(returned) + len(wanted) > len(self):
+            return False
+        self._items = deque(queued)
+        self._returned = returned
+        heapq.heapify(returned)
+        return True
+
     def in_order(self) -> list[Item]:
         """The elements, the oldest first."""
         returned = sorted(self._returned, key=lambda taken: taken[0])
@@ -122,6 +137,15 @@ class Shuffled:
         """Among the others again."""
         self._items.extend([item for (item,) in taken])
 
+    def take_out(self, items: Sequence[Item]) -> bool:
+        """These very objects are there no more, if all are there."""
+        wanted = _identities(items)
+        left = [item for item in self._items if id(item) not in wanted]
+        if len(left) + len(wanted) > len(self):
+            return False
+        self._items[:] = left
+        return True
+
     def in_order(self) -> list[Item]:
         """The elements, as the generator counts them."""
         return list(self._items)
@@ -157,6 +181,16 @@ class ByPriority:
         for priority, count, item in taken:
             heapq.heappush(self._heap, (priority, count, item))
 
+    def take_out(self, items: Sequence[Item]) -> bool:
+        """These very objects are there no more, if all are there."""
+        wanted = _identities(items)
+        left = [entry for entry in self._heap if id(entry[-1]) not in wanted]
+        if len(left) + len(wanted) > len(self):
+            return False
+        heapq.heapify(left)
+        self._heap = left
+        return True
+
     def in_order(self) -> list[Item]:
         """The elements in the order in which they come out."""
         return [item for _, _, item in sorted(self._heap, key=lambda taken: taken[:2])]
@@ -166,6 +200,10 @@ class ByPriority:
         self._heap.clear()
         for item in items:
             self.add(item)
+
+
+def _identities(items: Sequence[Item]) -> set[int]:
+    return {id(item) for item in items}
 
 
 __all__ = ["ByPriority", "Fifo", "Item", "Shuffled", "Store", "Taken"]

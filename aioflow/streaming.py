@@ -3,44 +3,67 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from aioflow import errors
+from aioflow.handover import Held
+
+Run = Callable[[Held], Awaitable[Any]]
+"""Runs a step. Its handover is kept in the list until the value is yielded."""
 
 
-async def stream(run: Callable[[], Awaitable[Any]], read_ahead: int) -> AsyncGenerator[Any, None]:
+async def stream(run: Run, read_ahead: int) -> AsyncGenerator[Any, None]:
     """The results of run after run, in order, until one raises OutOfRangeError; other errors are raised.
 
-    Up to `read_ahead` further runs are under way while the caller looks at a result. Closing the iterator cancels them;
-    what they have taken out of a queue by then is gone.
+    Up to `read_ahead` further runs are under way while the caller looks at a result. Closing the iterator cancels them,
+    and what runs took whose results were not yielded is given back.
     """
     if not isinstance(read_ahead, int) or read_ahead < 0:
         raise ValueError(f"read_ahead is a number of runs, not {read_ahead!r}")
-    under_way: deque[asyncio.Task[Any]] = deque()
+    under_way: deque[_Ahead] = deque()
     try:
         while True:
             while len(under_way) <= read_ahead:
-                under_way.append(asyncio.ensure_future(run()))
+                under_way.append(_Ahead(run))
             try:
-                value = await under_way[0]
+                value = await under_way[0].task
             except errors.OutOfRangeError:
                 return
-            under_way.popleft()
+            for handover in under_way.popleft().held:
+                handover.forget()
             yield value
     finally:
         await _end(under_way)
 
 
-async def _end(tasks: deque[asyncio.Task[Any]]) -> None:
-    """Cancel the tasks and return when all have ended."""
-    for task in tasks:
-        task.cancel()
-    left = [task for task in tasks if not task.done()]
-    if left:
-        await asyncio.wait(left)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # seen: what follows the end, or the first error, is no news
+class _Ahead:
+    """A run under way.
+
+    Attributes:
+        task: it.
+        held: what it took, once it is done.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.held: Final[Held] = []
+        self.task: Final[asyncio.Future[Any]] = asyncio.ensure_future(run(self.held))
+
+
+async def _end(runs: deque[_Ahead]) -> None:
+    """Cancel the runs, wait until all have ended, and give back what they took, the last first."""
+    for run in runs:
+        run.task.cancel()
+    try:
+        left = [run.task for run in runs if not run.task.done()]
+        if left:
+            await asyncio.wait(left)
+    finally:
+        for run in reversed(runs):
+            for handover in run.held:
+                handover.give_back()
+    for run in runs:
+        if not run.task.cancelled():
+            run.task.exception()  # seen: what follows the end, or the first error, is no news
 
 
 __all__ = ["stream"]

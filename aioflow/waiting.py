@@ -34,15 +34,19 @@ Outcome = tuple[Any, BaseException | None]
 class Attempt:
     """Something that one caller wants done as soon as it can be.
 
+    What others see of it may be changed only when its caller goes on, for the caller may be cancelled until then. Such
+    an attempt is `granted`: `serve` keeps what the change needs, and `Waitable._finish` makes the change.
+
     Attributes:
         what: what it waits to do, for those who ask why nothing happens.
         who: the operation that wants it, if one does.
         since: when it took its place in line, on its loop's clock.
         serve: does it, or as much as can be done now. Returns the outcome, None as long as it is not done.
         line: where it has its place.
+        granted: whether it was served, and is to be finished when its caller goes on.
     """
 
-    __slots__ = ("_after", "_before", "future", "line", "outcome", "serve", "since", "what", "who")
+    __slots__ = ("_after", "_before", "future", "granted", "line", "outcome", "serve", "since", "what", "who")
 
     def __init__(self, what: str, serve: Callable[[], Outcome | None], who: Any = None) -> None:
         self.what: Final = what
@@ -50,10 +54,15 @@ class Attempt:
         self.serve = serve
         self.since = 0.0
         self.outcome: Outcome | None = None
+        self.granted = False
         self.future: asyncio.Future[None] | None = None
         self.line: Line | None = None
         self._before: Attempt | None = None
         self._after: Attempt | None = None
+
+    def try_now(self) -> Outcome | None:
+        """Serve it, if that can be done now."""
+        return self.serve()
 
     @property
     def stranded(self) -> bool:
@@ -147,7 +156,7 @@ class Line:
             if attempt.stranded:
                 self.leave(attempt)
                 continue
-            attempt.outcome = attempt.serve()
+            attempt.outcome = attempt.try_now()
             if attempt.outcome is None:
                 break
             self.leave(attempt)
@@ -183,6 +192,8 @@ class Waitable:
         except BaseException:
             self._abandon(line, attempt)
             raise
+        if attempt.granted:
+            self._go_on_with(attempt)
         return attempt.result()
 
     def attempt_now(self, line: Line, attempt: Attempt) -> bool:
@@ -219,6 +230,18 @@ class Waitable:
 
     def _give_back(self, attempt: Attempt) -> None:
         """The attempt was served, and its caller was cancelled before hearing of it."""
+
+    def _go_on_with(self, attempt: Attempt) -> None:
+        """The caller of an attempt that was granted goes on."""
+        with self._lock:
+            attempt.granted = False
+            attempt.outcome = self._finish(attempt)
+            served = self._serve()
+        wake(served)
+
+    def _finish(self, attempt: Attempt) -> Outcome:
+        """Make the change that was granted, and forget what was kept for it."""
+        raise NotImplementedError
 
     def _serve(self) -> list[Attempt]:
         """Serve the lines in turn until nothing changes, or for now: what is left is served later. The lock is held."""

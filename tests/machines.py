@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from aioflow import errors
 from aioflow.testing import VirtualTimeLoop
 
+GRANTED = "granted"
 PLACES = st.lists(st.integers(0, 3), max_size=2)
 """Whom to cancel."""
 
@@ -27,7 +28,8 @@ class WaitingMachine(RuleBasedStateMachine):
     What is cancelled leaves when the loop turns, and gives back what it was served meanwhile. A subclass says in
     `served(entry)` what an entry comes to now, None if it must wait, changing the model; in `given_back(entry)` what
     becomes of what a cancelled one had; in KINDS which kinds of entries are served, in that order. Entries of one kind
-    wait in order, those of different keys for themselves.
+    wait in order, those of different keys for themselves. An entry that waits may come to GRANTED, with nothing changed
+    yet: what it comes to when its caller goes on is for `finished(entry)` to say.
     """
 
     KINDS = (None,)
@@ -39,6 +41,9 @@ class WaitingMachine(RuleBasedStateMachine):
         self.line = []
         self.unheard = []
         self.leaving = []
+        self.granted = []
+        self.moments = []
+        """Who goes on in the next turn, granted or cancelled, in that order."""
 
     def make(self):
         raise NotImplementedError
@@ -49,11 +54,14 @@ class WaitingMachine(RuleBasedStateMachine):
     def given_back(self, entry):
         pass
 
+    def finished(self, entry):
+        raise NotImplementedError
+
     def settle(self):
         """Serve the model's lines, kind by kind in the order of KINDS, until nothing changes."""
         before = -1
-        while len(self.unheard) > before:
-            before = len(self.unheard)
+        while len(self.unheard) + len(self.granted) > before:
+            before = len(self.unheard) + len(self.granted)
             for kind in self.KINDS:
                 self.settle_kind(kind)
 
@@ -63,6 +71,11 @@ class WaitingMachine(RuleBasedStateMachine):
             outcome = None if entry.key in blocked else self.served(entry)
             if outcome is None:
                 blocked.add(entry.key)
+            elif outcome is GRANTED:
+                self.line.remove(entry)
+                self.granted.append(entry)
+                if entry not in self.moments:
+                    self.moments.append(entry)
             else:
                 entry.outcome = outcome
                 self.line.remove(entry)
@@ -77,9 +90,12 @@ class WaitingMachine(RuleBasedStateMachine):
         self.turn()
         entries = []
         for _, what in many:
-            entries.append(types.SimpleNamespace(**{"outcome": None, "kind": None, "key": None, **what}))
+            entries.append(
+                types.SimpleNamespace(**{"outcome": None, "kind": None, "key": None, "waits": False, **what})
+            )
             self.line.append(entries[-1])
             self.settle()
+            entries[-1].waits = True
 
         async def begin():
             for entry, (coroutine, _) in zip(entries, many, strict=True):
@@ -93,16 +109,25 @@ class WaitingMachine(RuleBasedStateMachine):
     def cancel_now(self, places):
         """Cancel some of those who were served and have not heard of it, or still wait."""
         for place in places:
-            alive = [entry for entry in self.unheard + self.line if not entry.task.done()]
+            alive = [entry for entry in self.unheard + self.granted + self.line if not entry.task.done()]
             entries = [entry for entry in alive if entry not in self.leaving]
             if entries:
-                entries[place % len(entries)].task.cancel()
-                self.leaving.append(entries[place % len(entries)])
+                entry = entries[place % len(entries)]
+                entry.task.cancel()
+                self.leaving.append(entry)
+                if entry not in self.moments:
+                    self.moments.append(entry)
 
     def turn(self):
-        for entry in self.leaving:
-            if entry in self.line:
+        for entry in self.moments:  # more are granted meanwhile
+            if entry not in self.leaving:
+                self.granted.remove(entry)
+                entry.outcome = self.finished(entry)
+                self.unheard.append(entry)
+            elif entry in self.line:
                 self.line.remove(entry)
+            elif entry in self.granted:
+                self.granted.remove(entry)
             else:
                 self.unheard.remove(entry)
                 if not isinstance(entry.outcome, type):
@@ -110,7 +135,7 @@ class WaitingMachine(RuleBasedStateMachine):
             self.settle()
 
         async def turns():
-            for _ in range(6):
+            for _ in range(40):
                 await asyncio.sleep(0)
 
         self.loop.run_until_complete(turns())
@@ -121,7 +146,7 @@ class WaitingMachine(RuleBasedStateMachine):
             assert found is expected if isinstance(expected, type) else self.same(entry, found), (found, expected)
         assert not any(entry.task.done() for entry in self.line)
         assert len(self.live.waiting) == len(self.line)
-        self.leaving, self.unheard = [], []
+        self.leaving, self.unheard, self.moments = [], [], []
 
     def same(self, entry, found):
         """Whether that is what the entry came to."""

@@ -4,13 +4,17 @@ import random
 
 
 class Attempt:
-    """Something that somebody wants of a queue. `outcome` is None as long as it waits."""
+    """Something that somebody wants of a queue. `outcome` is None as long as it waits.
+
+    One that puts, and has waited, is granted its room first, and puts its last element when it `finish`es.
+    """
 
     def __init__(self, kind, items=(), count=0):
         self.kind = kind
         self.left = list(items)
         self.count = count
         self.outcome = None
+        self.waits = False
 
 
 class Model:
@@ -22,7 +26,7 @@ class Model:
     def __init__(self, kind, capacity, min_after=0, seed=1):
         self.kind, self.capacity, self.min_after = kind, capacity, min_after
         self.items = []
-        self.puts, self.takes = [], []
+        self.puts, self.takes, self.granted = [], [], []
         self.closed = False
         self.serial = 0
         self.random = random.Random(seed)
@@ -36,11 +40,26 @@ class Model:
     def join(self, attempt):
         (self.takes if attempt.kind in ("take", "up_to") else self.puts).append(attempt)
         self.serve()
+        attempt.waits = attempt.outcome is None
         return attempt
+
+    def finish(self, attempt):
+        """Whoever was granted the room goes on."""
+        self.granted.remove(attempt)
+        if self.closed:
+            attempt.outcome = "closed"
+        else:
+            self.add_all(attempt)
+        self.serve()
+
+    def add_all(self, attempt):
+        while attempt.left:
+            self.add(attempt.left.pop(0))
+        attempt.outcome = "done"
 
     def leave(self, attempt):
         """Whoever wanted it was cancelled, perhaps before hearing that it was done."""
-        for line in (self.puts, self.takes):
+        for line in (self.puts, self.takes, self.granted):
             if attempt in line:
                 line.remove(attempt)
         if attempt.kind in ("take", "up_to") and isinstance(attempt.outcome, list):
@@ -70,23 +89,26 @@ class Model:
         if self.closed:
             attempt.outcome = "closed"
         elif attempt.kind == "close":
-            self.closed = True
-            attempt.outcome = "done"
-        elif attempt.kind == "atomic":
-            if self.room(len(attempt.left)):
-                while attempt.left:
-                    self.add(attempt.left.pop(0))
+            if not self.granted:
+                self.closed = True
                 attempt.outcome = "done"
-        else:
-            while attempt.left and self.room(1):
-                self.add(attempt.left.pop(0))
-            if not attempt.left:
-                attempt.outcome = "done"
-        return attempt.outcome is not None
+        elif not self.granted or (attempt.waits and (attempt.kind == "atomic" or len(attempt.left) == 1)):
+            self.put_what_fits(attempt)
+        return attempt.outcome is not None or attempt in self.granted
+
+    def put_what_fits(self, attempt):
+        while attempt.kind != "atomic" and len(attempt.left) > 1 and self.room(1):
+            self.add(attempt.left.pop(0))
+        if (attempt.kind == "atomic" or len(attempt.left) == 1) and self.room(len(attempt.left)):
+            if attempt.waits:
+                self.granted.append(attempt)
+            else:
+                self.add_all(attempt)
 
     def room(self, count):
         needed = self.takes[0].count + self.min_after if self.takes else 0
-        return self.size + count <= self.capacity or self.size < needed
+        size = self.size + sum(len(attempt.left) for attempt in self.granted)
+        return size + count <= self.capacity or size < needed
 
     def add(self, value):
         self.serial += 1

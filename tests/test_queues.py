@@ -34,6 +34,10 @@ def queue_of(kind="fifo", capacity=-1, min_after=0, **options):
     return Queue("q", STORES[kind](), capacity, min_after, **options)
 
 
+LONG = 40
+"""Turns of the loop in which all go on who can: one put may let in the next, and so on."""
+
+
 async def turns(count=12):
     for _ in range(count):
         await asyncio.sleep(0)
@@ -75,16 +79,32 @@ class Queues(RuleBasedStateMachine):
         """Begin it, at once: what the loop does first is to take the attempt's place in line."""
         self.turn()
         task = self.loop.create_task(coroutine)
-        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(turns(LONG))
         self.runs.append((self.model.join(attempt), task))
+        while self.model.granted:  # the loop has turned
+            self.model.finish(self.model.granted[0])
 
     def turn(self):
         """Let all that was woken or cancelled go on, in the order it was."""
-        self.loop.run_until_complete(turns())
-        for attempt in sorted(self.cancelled, key=lambda each: min(self.cancelled[each], self.heard.get(each, 1e9))):
-            self.model.leave(attempt)
+        self.loop.run_until_complete(turns(LONG))
+        moments = {**dict.fromkeys(self.model.granted, 1e9), **self.heard}
+        moments |= {each: min(when, self.heard.get(each, 1e9)) for each, when in self.cancelled.items()}
+        for attempt in sorted(moments, key=moments.get):
+            if attempt in self.cancelled:
+                self.model.leave(attempt)
+            elif attempt in self.model.granted:
+                self.model.finish(attempt)
+        while self.model.granted:
+            self.model.finish(self.model.granted[0])
         self.cancelled, self.heard = {}, {}
         self.check()
+
+    def hears(self, inside):
+        """Who was served hears of it in the next turn, in the order of these moments; from beside the loop last."""
+        self.time += 1
+        for attempt in [*self.model.granted, *[attempt for attempt, _ in self.runs], *self.cancelled]:
+            if attempt.outcome is not None or attempt in self.model.granted:
+                self.heard.setdefault(attempt, self.time if inside else 1e9 + self.time)
 
     @contextlib.contextmanager
     def at_once(self, inside):
@@ -94,10 +114,7 @@ class Queues(RuleBasedStateMachine):
             yield
         finally:
             asyncio._set_running_loop(None)
-        self.time += 1
-        for attempt in [attempt for attempt, _ in self.runs] + list(self.cancelled):
-            if inside and attempt.outcome is not None:
-                self.heard.setdefault(attempt, self.time)
+        self.hears(inside)
 
     def check(self):
         for attempt, task in self.runs:
@@ -193,7 +210,10 @@ class Queues(RuleBasedStateMachine):
         statistics = self.queue.statistics()
         assert statistics.size == self.queue.size == self.model.size
         assert statistics.put - statistics.taken == statistics.size
-        assert (statistics.putting, statistics.taking) == (len(self.model.puts), len(self.model.takes))
+        assert (statistics.putting, statistics.taking) == (
+            len(self.model.puts + self.model.granted),
+            len(self.model.takes),
+        )
         assert statistics.closed == self.model.closed
         assert sorted(item[-1] for item in self.queue._store) == sorted(value for _, value in self.model.items)
 

@@ -7,8 +7,8 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.contents import Contents
 from aioflow.kernels.run_state import read, told
-from aioflow.queues import Contents
 from aioflow.testing import Gate, cluster, faulty_kernel
 
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
-from machines import PLACES, WaitingMachine
+from machines import GRANTED, PLACES, WaitingMachine
 
 import aioflow as af
 from aioflow import errors
-from aioflow.staging import MapStagingArea, StagingArea, _ByKey
+from aioflow.map_staging import MapStagingArea
+from aioflow.staging import ByKey, StagingArea
 from aioflow.waiting import Attempt
 
 WORD = 8
@@ -34,13 +35,17 @@ class Areas(WaitingMachine):
 
     def served(self, entry):
         if entry.kind == "put":
-            if len(self.items) == 3 or sum(map(len, self.items)) + len(entry.item) > 4:
+            held = self.items + [put.item for put in self.granted]
+            if (self.granted and not entry.waits) or len(held) == 3 or sum(map(len, held)) + len(entry.item) > 4:
                 return None
-            self.items.append(entry.item)
-            return "done"
+            return GRANTED if entry.waits else self.finished(entry)
         if entry.kind == "peek":
             return self.items[entry.key] if entry.key < len(self.items) else None
         return self.items.pop(0) if self.items else None
+
+    def finished(self, entry):
+        self.items.append(entry.item)
+        return "done"
 
     def given_back(self, entry):
         if entry.kind == "get":
@@ -129,9 +134,17 @@ class Maps(WaitingMachine):
         present = self.parts.get(entry.place, {})
         if self.items.get(entry.place) or present.keys() & entry.values.keys():
             return errors.InvalidArgumentError
-        full = entry.kind == "put" and len(self.elements()) >= 2
-        if full or self.words() + len(entry.values) > 5:
+        kept = [put for put in self.granted if put.kind == "put"]
+        full = entry.kind == "put" and len(self.elements()) + len(kept) >= 2
+        words = self.words() + sum(len(put.values) for put in self.granted)
+        if (self.granted and not entry.waits) or full or words + len(entry.values) > 5:
             return None
+        return GRANTED if entry.waits else self.finished(entry)
+
+    def finished(self, entry):
+        present = self.parts.get(entry.place, {})
+        if self.items.get(entry.place) or present.keys() & entry.values.keys():
+            return errors.InvalidArgumentError
         item = {**present, **entry.values}
         if len(item) == 2:
             self.parts.pop(entry.place, None)
@@ -255,7 +268,7 @@ def test_who_waited_on_a_loop_that_has_closed_is_passed_over():
     try:
 
         async def join():
-            area._begin(area._gets, Attempt("get key 7 of", _ByKey(7, lambda: area._take(7, [0]))))
+            area._begin(area._gets, Attempt("get key 7 of", ByKey(7, lambda: area._take(7, [0]))))
 
         gone.run_until_complete(join())
         gone.close()

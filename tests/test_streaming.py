@@ -15,7 +15,7 @@ class Steps:
         self.count, self.fail_at = count, fail_at
         self.begun = self.ended = 0
 
-    async def __call__(self):
+    async def __call__(self, held=None):
         number, self.begun = self.begun, self.begun + 1
         if number >= self.count:
             raise errors.OutOfRangeError("the input has ended")

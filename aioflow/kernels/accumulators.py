@@ -1,5 +1,6 @@
 """Ops on conditional accumulators: gradients added up until so many are there to be taken, which waits."""
 
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -173,10 +174,12 @@ async def _(ctx: Context, live: DenseAccumulator, num_required: Array, *, node: 
 async def _total(ctx: Context, live: Accumulator, required: int, node: NodeView) -> Any:
     taken: Taken = await live.take_parts(required, node)
     try:
-        return await ctx.step.in_thread(live.total, taken) if taken.nbytes > LARGE else live.total(taken)
+        total = await ctx.step.in_thread(live.total, taken) if taken.nbytes > LARGE else live.total(taken)
     except BaseException:
         live.give_back(taken)
         raise
+    ctx.took(functools.partial(live.give_back, taken))
+    return total
 
 
 @op(waits=True)

@@ -1,5 +1,6 @@
 """Ops on barriers: components inserted under keys leave as whole tuples. Taking waits, and holds no thread."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,10 +115,12 @@ async def _(
     timeout = None if timeout_ms < 0 else timeout_ms / 1000
     taken = await live.take(int(num_elements), allow_small_batch, wait_for_incomplete, timeout, node)
     try:
-        return await ctx.step.in_thread(live.batch, taken) if _bytes(taken) > LARGE else live.batch(taken)
+        batch = await ctx.step.in_thread(live.batch, taken) if _bytes(taken) > LARGE else live.batch(taken)
     except BaseException:
         live.give_back(taken)
         raise
+    ctx.took(functools.partial(live.give_back, taken))
+    return batch
 
 
 def _bytes(taken: Sequence[Tuple]) -> int:

@@ -4,6 +4,7 @@ Steps that use one queue are in no order but that of its lines; so are the opera
 """
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -61,6 +62,7 @@ async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, node: No
     else:
         item = elements.item(components)
     await queue.put_item(item, node)
+    ctx.put(functools.partial(queue.take_out, [item]))
 
 
 @op(waits=True)
@@ -74,7 +76,9 @@ def queue_enqueue_many(handle: Spec, components: Sequence[Spec], atomic: bool = 
 
 @queue_enqueue_many.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, atomic: bool, node: NodeView) -> None:
-    await queue.put_items(await _rows(ctx, _elements(queue), components), atomic, node)
+    items = await _rows(ctx, _elements(queue), components)
+    await queue.put_items(items, atomic, node)
+    ctx.put(functools.partial(queue.take_out, items))
 
 
 @op(waits=True)
@@ -93,6 +97,7 @@ async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, many: bo
     else:
         items = [elements.item(components)]
     queue.give_back(items)
+    ctx.put(functools.partial(queue.take_out, items))
 
 
 async def _rows(ctx: Context, elements: Elements, components: Sequence[Array]) -> list[Item]:
@@ -131,7 +136,9 @@ def queue_dequeue(handle: Spec) -> tuple[Spec, ...]:
 
 @queue_dequeue.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, *, node: NodeView) -> Any:
-    item = await queue.take(node)
+    taken = await queue.take_one_marked(node)
+    ctx.took(functools.partial(queue.put_back, taken))
+    item = taken[0][-1]
     return item[0] if len(item) == 1 else item
 
 
@@ -161,14 +168,18 @@ def _count(n: Spec) -> int | None:
 
 @queue_dequeue_many.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, n: Array, *, node: NodeView) -> Any:
-    batch = await queue.take_batch(int(n), False, node, ctx.step.in_thread)
+    return await _batch(ctx, queue, int(n), False, node)
+
+
+async def _batch(ctx: Context, queue: Queue, count: int, fewer: bool, node: NodeView) -> Any:
+    batch, taken = await queue.take_batch_marked(count, fewer, node, ctx.step.in_thread)
+    ctx.took(functools.partial(queue.put_back, taken))
     return batch[0] if len(batch) == 1 else batch
 
 
 @queue_dequeue_up_to.kernel(CPU, fresh=True)
 async def _(ctx: Context, queue: Queue, n: Array, *, node: NodeView) -> Any:
-    batch = await queue.take_batch(int(n), True, node, ctx.step.in_thread)
-    return batch[0] if len(batch) == 1 else batch
+    return await _batch(ctx, queue, int(n), True, node)
 
 
 # Closing, asking

@@ -1,5 +1,6 @@
 """Ops on readers: handles, reading, asking; and on whole files. What waits for a work item holds no thread."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from aioflow import dtypes, errors
 from aioflow.context import Context
 from aioflow.dtypes import SCALAR, STRING, Array, DeviceKind, ResourceSpec, Spec, TensorShape
 from aioflow.files import Files
-from aioflow.formats import FixedLength, Format, Identity, TextLines, TFRecords, WholeFile
+from aioflow.formats import FixedLength, Format, Identity, Record, TextLines, TFRecords, WholeFile
 from aioflow.kernels import known
 from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.op import Ints, NodeView, Op, op
@@ -141,8 +142,14 @@ def reader_read(reader: Spec, queue: Spec) -> tuple[Spec, Spec]:
 
 @reader_read.kernel(CPU, fresh=True)
 async def _(ctx: Context, reader: Reader, queue: Queue, *, node: NodeView) -> tuple[Any, Any]:
-    key, value = await reader.read(queue, ctx.step.with_files, node)
+    ((key, value),) = await _records(ctx, reader, queue, 1, node)
     return _scalar(key), _scalar(value)
+
+
+async def _records(ctx: Context, reader: Reader, queue: Queue, count: int, node: NodeView) -> list[Record]:
+    taken = await reader.read_marked(queue, count, ctx.step.with_files, node)
+    ctx.took(functools.partial(reader.put_back, taken))
+    return [record for _, record in taken]
 
 
 @op(waits=True)
@@ -161,7 +168,7 @@ async def _(ctx: Context, reader: Reader, queue: Queue, num_records: Array, *, n
     count = int(num_records)
     if count < 1:
         raise errors.InvalidArgumentError(f"num_records is 1 or more, not {count}")
-    records = await reader.read_up_to(queue, count, ctx.step.with_files, node)
+    records = await _records(ctx, reader, queue, count, node)
     keys, values = np.empty(len(records), object), np.empty(len(records), object)
     keys[:], values[:] = [key for key, _ in records], [value for _, value in records]
     return keys, values

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from aioflow import dtypes, errors
+from aioflow.contents import Contents
 from aioflow.context import Context
 from aioflow.dtypes import SCALAR, STRING, Array, DeviceKind, Spec, TensorShape
 from aioflow.kernels.cuts import Cut
 from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.kernels.readers import ReaderSpec, text_of
 from aioflow.op import NodeView, op
-from aioflow.queues import Contents, Queue
+from aioflow.queues import Queue
 from aioflow.readers import Reader
 from aioflow.values import AnyArray
 

@@ -1,5 +1,6 @@
 """Ops on staging areas: elements put by some steps are taken by others, in order or by key. Who waits has no thread."""
 
+import functools
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,10 +12,11 @@ from aioflow.dtypes import SCALAR, Array, DeviceKind, DType, Spec, TensorShape
 from aioflow.elements import Elements
 from aioflow.kernels import known
 from aioflow.kernels.live import LiveSpec, again, check_component, components, opened
+from aioflow.map_staging import MapStagingArea
 from aioflow.op import Ints, NodeView, Op, op
 from aioflow.params import Prefer
 from aioflow.queues import LARGE
-from aioflow.staging import Area, MapStagingArea, StagingArea, nbytes
+from aioflow.staging import Area, StagingArea, nbytes
 
 CPU = DeviceKind.CPU
 Key = Annotated[Spec, Prefer(dtypes.int64)]
@@ -146,7 +148,9 @@ def stage(handle: Spec, values: Sequence[Spec]) -> None:
 
 @stage.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: StagingArea, values: Sequence[Array], *, node: NodeView) -> None:
-    await live.put(*await _item(ctx, node, values), who=node)
+    item = await _item(ctx, node, values)
+    await live.put_item(item, node)
+    ctx.put(functools.partial(live.take_out, item))
 
 
 @op(waits=True)
@@ -157,7 +161,9 @@ def unstage(handle: Spec) -> tuple[Spec, ...]:
 
 @unstage.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: StagingArea, *, node: NodeView) -> Any:
-    return _alone(await live.get(node))
+    taken = await live.get_marked(node)
+    ctx.took(functools.partial(live.put_back, taken))
+    return _alone(taken[-1])
 
 
 @op(waits=True)
@@ -197,7 +203,9 @@ async def _(
     node: NodeView,
 ) -> None:
     item = await _item(ctx, node, values)
-    await live.put(int(key), dict(zip(range(len(item)) if indices is None else indices, item, strict=True)), node)
+    components = dict(zip(range(len(item)) if indices is None else indices, item, strict=True))
+    await live.put(int(key), components, node)
+    ctx.put(functools.partial(live.take_out, int(key), components))
 
 
 @op(waits=True)
@@ -213,7 +221,9 @@ def map_unstage(handle: Spec, key: Key, indices: Sequence[int] | None = None) ->
 
 @map_unstage.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: MapStagingArea, key: Array, *, indices: Sequence[int] | None, node: NodeView) -> Any:
-    return _alone(await live.get(int(key), indices, node))
+    taken = await live.get_marked(int(key), indices, node)
+    ctx.took(functools.partial(live.put_back, taken))
+    return _alone(tuple(taken[-1].values()))
 
 
 @op(waits=True)
@@ -225,8 +235,9 @@ def map_unstage_no_key(handle: Spec, indices: Sequence[int] | None = None) -> tu
 
 @map_unstage_no_key.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: MapStagingArea, *, indices: Sequence[int] | None, node: NodeView) -> Any:
-    key, item = await live.popitem(indices, node)
-    return np.int64(key), *item
+    taken = await live.popitem_marked(indices, node)
+    ctx.took(functools.partial(live.put_back, taken))
+    return np.int64(taken[0]), *taken[-1].values()
 
 
 @op(waits=True)

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import itertools
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -19,7 +20,9 @@ from aioflow.elements import Elements
 from aioflow.explain import Report
 from aioflow.feeds import converter
 from aioflow.graph import Graph
+from aioflow.handover import Held
 from aioflow.kernels.queue_handles import QueueSpec
+from aioflow.net.acknowledging import RemoteHandover
 from aioflow.net.channel import Network
 from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
@@ -88,6 +91,7 @@ class _Open:
         version: how many operations the master knows.
         loop: the loop that it is used on.
         handles: the calls that are ready there.
+        tokens: by which its steps are acknowledged.
     """
 
     peer: Peer
@@ -96,6 +100,11 @@ class _Open:
     version: int
     loop: asyncio.AbstractEventLoop
     handles: "weakref.WeakKeyDictionary[RemoteCall, asyncio.Future[int]]"
+    tokens: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))
+
+    def handover(self) -> RemoteHandover:
+        """What one more step will have taken."""
+        return RemoteHandover(self.peer, self.session, next(self.tokens))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -235,6 +244,13 @@ class RemoteEngine:
         found = await self.ready(self.deadline())
         served: QueueServed = await found.peer.request(UseQueue(found.session, handle, action, **more))
         return served
+
+    async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
+        """Elements of a live queue. If the caller is cancelled, they are put back."""
+        found = await self.ready(self.deadline())
+        handover = found.handover()
+        asked = UseQueue(found.session, handle, "take", number=count, option=fewer, token=handover.token)
+        return await handover.answer_to(asked)
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do this in a task that ends before the session does."""
@@ -391,7 +407,9 @@ class RemoteCall:
         self._names: Final = tuple(dict.fromkeys([tensor.name for tensor in computed]))
         self._targets: Final = tuple([operation.name for operation in fetches.operations])
 
-    async def run(self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None) -> Any:
+    async def run(
+        self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
+    ) -> Any:
         """Check and convert the feeds, run, and shape the result."""
         given = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
         deadline = self._engine.deadline(options)
@@ -399,24 +417,34 @@ class RemoteCall:
             found, request = await self._ready(given, options, None)
         else:
             found, request = await self._ready_in_time(given, options, deadline)
-        answer = await found.peer.request(request, deadline=deadline)
-        if metadata is not None and options.trace:
-            unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
-        return self._built(answer.values, given)
+        handover = found.handover()
+        try:
+            answer = await found.peer.request(request(token=handover.token), deadline=deadline)
+            if metadata is not None and options.trace:
+                unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
+            built = self._built(answer.values, given)
+        except BaseException as error:
+            handover.ended(error)
+            raise
+        if answer.held and held is None:
+            handover.forget()
+        elif answer.held and held is not None:
+            held.append(handover)
+        return built
 
     async def _ready_in_time(self, given: list[Any], options: RunOptions, deadline: float) -> tuple[_Open, Any]:
         async with self._engine.within(deadline, f"a call was not ready in time in the session {self._engine}"):
             return await self._ready(given, options, deadline)
 
     async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[_Open, Any]:
-        """The session, and the request that runs the call there."""
+        """The session, and the request that runs the call there, but for its token."""
         found = await self._engine.ready(deadline)
         told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
         feeds = dict(zip(self._feeds, given, strict=True))
         check_sizes(feeds, found.peer.limits)
         if told:
-            return found, RunStep(found.session, feeds, self._names, self._targets, told)
-        return found, RunCallable(found.session, await self._handle(found, deadline), tuple(given))
+            return found, functools.partial(RunStep, found.session, feeds, self._names, self._targets, told)
+        return found, functools.partial(RunCallable, found.session, await self._handle(found, deadline), tuple(given))
 
     def _built(self, values: Sequence[Any], given: Sequence[Any]) -> Any:
         known: dict[str, Any] = {name: scalar(value) for name, value in zip(self._names, values, strict=True)}

@@ -1,7 +1,7 @@
 """Live queues of a worker, used by the applications of its clients: the worker's side."""
 
-import asyncio
 import dataclasses
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ from aioflow.dtypes import Array
 from aioflow.graph import Graph
 from aioflow.kernels.queue_handles import live_queue
 from aioflow.net.graphs import extend
+from aioflow.net.meetings import Meetings
+from aioflow.net.serving import Call
 from aioflow.net.worker_verbs import QueueServed, ServeQueue
 from aioflow.queues import Queue
 from aioflow.resources import Resources
@@ -24,26 +26,24 @@ _KEPT: Final = 1024
 class LiveQueues:
     """Does what is asked with live queues.
 
-    A request to take elements can be withdrawn: then it has either taken none, or has answered with those it took,
-    each with its place, to which they can be put back.
+    A request to take elements counts as a step of its own. The elements are kept until the master says that the step is
+    over, and put back if it says that nobody has them, or is lost.
     """
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, meetings: Meetings) -> None:
         self._resources: Final = resources
+        self._meetings: Final = meetings
         self._handles: Final[dict[bytes, Any]] = {}
-        self._taking: Final[dict[int, asyncio.Task[Any]]] = {}
-        self._withdrawn: Final[set[int]] = set()
 
-    async def serve(self, message: Message) -> QueueServed:
+    async def serve(self, call: Call) -> QueueServed:
         """Do it. InvalidArgumentError if that is no queue, or it cannot hold what is put into it."""
-        if message.action == "withdraw":
-            self._withdraw(message.number)
-            return QueueServed()
+        message: Any = call.message
         action = ACTIONS.get(message.action)
-        if action is None:
+        if action is None and message.action != "take":
             raise errors.InvalidArgumentError(f"a live queue cannot {message.action!r}")
         try:
-            return await action(self, self._queue(bytes(message.handle)), message)
+            queue = self._queue(bytes(message.handle))
+            return await (self._take(queue, call) if action is None else action(self, queue, message))
         except (TypeError, ValueError) as error:
             raise errors.InvalidArgumentError(str(error)) from None
 
@@ -68,38 +68,20 @@ class LiveQueues:
         await queue.put_batch(*message.values, atomic=message.option)
         return QueueServed()
 
-    async def _put_back(self, queue: Queue, message: Message) -> QueueServed:
-        items = _items(queue, message.values)
-        if len(items) != len(message.places):
-            raise errors.InvalidArgumentError(f"{len(items)} elements cannot go back to {len(message.places)} places")
-        queue.put_back([(*place, item) for place, item in zip(message.places, items, strict=True)])
-        return QueueServed()
-
-    async def _take(self, queue: Queue, message: Message) -> QueueServed:
-        work = asyncio.current_task()
-        assert work is not None
-        if message.token in self._taking:
-            raise errors.AlreadyExistsError(f"somebody takes under the token {message.token:x}")
-        self._taking[message.token] = work
+    async def _take(self, queue: Queue, call: Call) -> QueueServed:
+        message: Any = call.message
+        meeting = self._meetings.at(message.step)
+        if meeting.begun:
+            raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
+        self._meetings.begins(meeting)
+        meeting.owner = call.peer
         try:
             taken = await queue.take_marked(message.number, message.option)
-        except asyncio.CancelledError:
-            if message.token not in self._withdrawn:
-                raise
-            work.uncancel()
-            raise errors.CancelledError("nobody wants the elements any more") from None
-        finally:
-            del self._taking[message.token]
-            self._withdrawn.discard(message.token)
-        values = [np.asarray(component, _dtype(component)) for each in taken for component in each[-1]]
-        return QueueServed(tuple(values), tuple([tuple(each[:-1]) for each in taken]))
-
-    def _withdraw(self, token: int) -> None:
-        """Whoever takes under that token takes nothing, if it has not done so yet."""
-        work = self._taking.get(token)
-        if work is not None:
-            self._withdrawn.add(token)
-            work.cancel()
+        except BaseException:
+            self._meetings.end(message.step, None)
+            raise
+        meeting.handover.took(functools.partial(queue.put_back, taken))
+        return QueueServed(tuple([np.asarray(part, _dtype(part)) for each in taken for part in each[-1]]))
 
     async def _close(self, queue: Queue, message: Message) -> QueueServed:
         await queue.close(message.option)
@@ -129,12 +111,10 @@ def _dtype(component: Any) -> Any:
 ACTIONS: Final[Mapping[str, Callable[[LiveQueues, Queue, Message], Awaitable[QueueServed]]]] = {
     "put": LiveQueues._put,
     "put_batch": LiveQueues._put_batch,
-    "put_back": LiveQueues._put_back,
-    "take": LiveQueues._take,
     "close": LiveQueues._close,
     "abort": LiveQueues._abort,
     "facts": LiveQueues._facts,
 }
-"""What can be done with a live queue, besides withdrawing."""
+"""What can be done with a live queue, besides taking."""
 
 __all__ = ["ACTIONS", "LiveQueues"]

@@ -16,6 +16,7 @@ from aioflow.net.fields import Device
 from aioflow.net.master_session import MasterSession
 from aioflow.net.master_streams import PartialOverTasks
 from aioflow.net.master_verbs import (
+    Acknowledge,
     CallableMade,
     CloseSession,
     CreateSession,
@@ -130,8 +131,8 @@ class Master:
         check_options(message.options, _OPTIONS)
         metadata = RunMetadata() if message.options.get("trace") is True else None
         feeds = list(message.feeds.values())
-        values = await session.run(signature, feeds, message.options, call.deadline, metadata)
-        return StepDone(values, b"" if metadata is None else pack_trace(metadata))
+        values, held = await session.run(signature, feeds, message.options, call.deadline, message.token, metadata)
+        return StepDone(values, b"" if metadata is None else pack_trace(metadata), held)
 
     async def partial_run_setup(self, call: Call) -> PartialRunReady:
         """Begin a partial run."""
@@ -172,7 +173,16 @@ class Master:
         if message.handle not in session.callables:
             raise errors.AbortedError(f"the session has no callable {message.handle}")
         signature = session.callables[message.handle]
-        return StepDone(await session.run(signature, message.feeds, {}, call.deadline))
+        values, held = await session.run(signature, message.feeds, {}, call.deadline, message.token)
+        return StepDone(values, held=held)
+
+    def acknowledge(self, call: Call) -> None:
+        """A client has the values of steps, or will never have them. Of a session that is over nothing is in doubt."""
+        message: Any = call.message
+        session = self._sessions.get(message.session)
+        if session is not None:
+            for token in message.tokens:
+                session.doubts.end(token, message.received)
 
     async def release_callable(self, call: Call) -> Reply:
         """A call is not needed any more."""
@@ -214,7 +224,7 @@ class Master:
     async def use_queue(self, call: Call) -> QueueServed:
         """Do something with a live queue, on the task that it lives on."""
         message: Any = call.message
-        served: QueueServed = await self._session(message.session).use_queue(message, call.deadline)
+        served: QueueServed = await self._session(message.session).queues.use(message, call.deadline)
         return served
 
     async def reset(self, call: Call) -> Reply:
@@ -286,5 +296,7 @@ HANDLERS: Final[Mapping[type, Any]] = {
     CloseSession: Master.close_session,
 }
 """What answers each request."""
+NOTES: Final[Mapping[type, Any]] = {Acknowledge: Master.acknowledge}
+"""What hears each note."""
 
-__all__ = ["HANDLERS", "SETTINGS", "Master"]
+__all__ = ["HANDLERS", "NOTES", "SETTINGS", "Master"]

@@ -21,9 +21,10 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit
 from aioflow.graph import Graph
-from aioflow.graphdef import GraphDef, node_def
+from aioflow.net.doubts import Doubt, Doubts
 from aioflow.net.failures import failure_of
 from aioflow.net.graphs import extend
+from aioflow.net.master_queues import MasterQueues
 from aioflow.net.parts import Share, registration, share_of
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
@@ -37,10 +38,8 @@ from aioflow.net.worker_verbs import (
     DeleteWorkerSession,
     DeregisterGraph,
     Inspect,
-    QueueServed,
     RegisterGraph,
     RunGraph,
-    ServeQueue,
     Status,
 )
 from aioflow.partition import Part
@@ -102,7 +101,9 @@ class MasterSession:
         self.tasks: Final = list(dict.fromkeys(task_of(device.name) for device in devices))
         self.handles: Final = itertools.count(1)
         self.callables: Final[dict[int, Signature]] = {}
-        self._queues: Final[dict[str, tuple[str, bytes]]] = {}
+        self.queues: Final = MasterQueues(self)
+        self.doubts: Final = Doubts(self.settle)
+        """The steps whose values the client has not acknowledged."""
         self.streams: Final[dict[str, Stream]] = {}
         """The partial runs."""
         self.version = 0
@@ -257,44 +258,21 @@ class MasterSession:
         """Make the session on these tasks."""
         await self.ask_all(dict.fromkeys(tasks, CreateWorkerSession(self.number)), deadline)
 
-    # Live queues
-
-    async def use_queue(self, message: Any, deadline: float | None) -> QueueServed:
-        """Do something with the live queue of a handle, on the task that the handle is placed on."""
-        found = self._queues.get(message.handle)
-        if found is None:
-            found = self._queues[message.handle] = await self._queue(message.handle)
-        task, handle = found
-        asked = ServeQueue(
-            handle, message.action, message.values, message.places, message.number, message.option, message.token
-        )
-        served: QueueServed = await self.ask(task, asked, deadline)
-        return served
-
-    async def _queue(self, name: str) -> tuple[str, bytes]:
-        signature = self.signature((), (), (name,))
-        operation = signature.targets[0]
-        parts = await self.work(lambda: self.placer.split(make_flow(signature, self.config.optimize)))
-        device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
-        if device is None:
-            raise errors.InvalidArgumentError(f"{name!r} is no handle of a queue")
-        return task_of(device), GraphDef((node_def(operation),)).to_msgpack()
-
     # Steps
 
     async def run(
         self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
-        metadata: RunMetadata | None = None,
-    ) -> tuple[Array, ...]:  # fmt: skip
-        """What a call fetches. Whatever ends it leaves nothing of it on any task that can be reached.
+        token: int, metadata: RunMetadata | None = None,
+    ) -> tuple[tuple[Array, ...], bool]:  # fmt: skip
+        """What a call fetches, and whether the client has to acknowledge it by the token.
 
-        When its time is over, the error tells what it waited for. With `metadata` it is traced, and teaches what its
-        nodes and transfers take.
+        Whatever ends it leaves nothing of it on any task that can be reached. When its time is over, the error tells
+        what it waited for. With `metadata` it is traced, and teaches what its nodes and transfers take.
         """
         check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
             shared = await self.fresh(functools.partial(self._ready, signature), deadline)
-            return await self._run(shared, feeds, options, deadline, metadata)
+            return await self._run(shared, feeds, options, deadline, token, metadata)
         except errors.OpError as error:
             self.ended_by(error)
             raise
@@ -324,9 +302,9 @@ class MasterSession:
             self._told += str(error)
 
     async def _run(
-        self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
+        self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None, token: int,
         metadata: RunMetadata | None,
-    ) -> tuple[Array, ...]:  # fmt: skip
+    ) -> tuple[tuple[Array, ...], bool]:  # fmt: skip
         step = secrets.randbits(64)
         requests = {
             task: RunGraph(
@@ -337,20 +315,43 @@ class MasterSession:
         }  # fmt: skip
         number = self.begins(step)
         try:
-            answers = await self._to_the_end(step, requests, deadline)
+            with self.doubts.running(token, Doubt(step, tuple(requests))):
+                answers = await self._to_the_end(step, requests, deadline)
         finally:
             self.is_over(step)
-        senders = {task: share for task, (share, _) in shared.shares.items() if share.sends}
+        holders = tuple([task for task, answer in answers.items() if answer.held])
+        senders = [task for task, (share, _) in shared.shares.items() if share.sends and task not in holders]
         if senders:
             self._let_go(step, senders)
         if metadata is not None:
             metadata.step_id = number
-            await self._learn(shared, answers, metadata)
+            await self._unless_cancelled(Doubt(step, holders), self._learn(shared, answers, metadata))
+        if holders:
+            self.in_doubt(token, Doubt(step, holders))
         fetched: list[Any] = [None] * len(shared.plan.signature.fetches)
         for task, (share, _) in shared.shares.items():
             for place, index in enumerate(share.fetches):
                 fetched[index] = answers[task].values[str(place)]
-        return tuple(fetched)
+        return tuple(fetched), bool(holders and token)
+
+    def in_doubt(self, token: int, doubt: Doubt) -> None:
+        """The client is sent the values of a step. CancelledError if it does not want them any more."""
+        if not self.doubts.begin(token, doubt):
+            raise errors.CancelledError("the client does not wait for the step any more")
+
+    async def _unless_cancelled(self, doubt: Doubt, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except BaseException:
+            self.settle(doubt, False)
+            raise
+
+    def settle(self, doubt: Doubt, received: bool) -> None:
+        """Tell the tasks of a step that it is over: the client has its values, or nobody will have them."""
+        if received:
+            self._let_go(doubt.step, doubt.tasks)
+        else:
+            self._note(dict.fromkeys(doubt.tasks, (doubt.step,)), received=False)
 
     def begins(self, step: int) -> int:
         """The step is under way until it `is_over`. Its number in this session."""
@@ -446,13 +447,13 @@ class MasterSession:
         ended, self._ended = self._ended, {}
         self._note(ended)
 
-    def _note(self, ended: Mapping[str, Sequence[int]]) -> None:
+    def _note(self, ended: Mapping[str, Sequence[int]], received: bool = True) -> None:
         """Tasks that are connected know that these steps are over; those that are not forget them by themselves."""
         for task, steps in ended.items():
             peer = self.peers.there(task)
             if peer is not None:
                 with contextlib.suppress(errors.OpError):
-                    peer.note(CleanupGraph(tuple(steps)))
+                    peer.note(CleanupGraph(tuple(steps), received))
 
     async def tell(self, requests: Mapping[str, Any]) -> None:
         """Tell the tasks that are connected, each something; what they answer is all the same."""
@@ -463,6 +464,7 @@ class MasterSession:
     async def close(self) -> None:
         """Forget the plans, here and on all tasks that can be reached."""
         await asyncio.gather(*[stream.stop() for stream in list(self.streams.values())])
+        self.doubts.close()
         if self._cleaning is not None:
             self._cleaning.cancel()
             self._clean()

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Annotated
 
-from aioflow.net.control_verbs import TASK, Reply
+from aioflow.net.control_verbs import TASK, U64, Reply
 from aioflow.net.fields import (
     Count,
     Data,
@@ -18,8 +18,8 @@ from aioflow.net.fields import (
     Switch,
     Values,
 )
-from aioflow.net.kinds import Answer, Many, Request, Table, Text, verb
-from aioflow.net.worker_verbs import PLACE, Inspected, QueueServed
+from aioflow.net.kinds import Answer, Integer, Many, Note, Request, Table, Text, verb
+from aioflow.net.worker_verbs import Inspected, QueueServed
 
 _Addresses = Annotated[Mapping[str, str], Table(Text(1024), Text(256, TASK))]
 
@@ -87,10 +87,27 @@ class StepDone(Answer):
     Attributes:
         values: what was fetched, in the order it was asked for.
         metadata: what was written down of the step, if that was asked for.
+        held: whether the step keeps what it has taken until the client acknowledges it.
     """
 
     values: Values = ()
     metadata: Data = b""
+    held: Switch = False
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class Acknowledge(Note):
+    """The client has the values of these steps, or will never have them.
+
+    Attributes:
+        tokens: those that it gave the steps.
+        received: whether it has the values. If not, what the steps took is put back.
+    """
+
+    session: SessionId
+    tokens: Annotated[tuple[int, ...], Many(Integer(0, U64))]
+    received: Switch = True
 
 
 @verb
@@ -103,6 +120,7 @@ class RunStep(Request[StepDone]):
         fetches: names of tensors.
         targets: names of operations that are to run besides.
         options: what the run is told, by the names of `RunOptions`; its time limit is that of the message.
+        token: by which the client acknowledges the step, another for each in the session; 0 if it never does.
     """
 
     session: SessionId
@@ -110,6 +128,7 @@ class RunStep(Request[StepDone]):
     fetches: Names = ()
     targets: Names = ()
     options: Options = dataclasses.field(default_factory=dict)
+    token: Number = 0
 
 
 @verb
@@ -165,11 +184,12 @@ class MakeCallable(Request[CallableMade]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunCallable(Request[StepDone]):
-    """Run a step of a call signature that is ready, with these feeds."""
+    """Run a step of a call signature that is ready, with these feeds. The token is as in RunStep."""
 
     session: SessionId
     handle: Number
     feeds: Values = ()
+    token: Number = 0
 
 
 @verb
@@ -257,13 +277,15 @@ class Replan(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class UseQueue(Request[QueueServed]):
-    """Do something with the live queue behind a handle of a session's graph; the rest is as in ServeQueue."""
+    """Do something with the live queue behind a handle of a session's graph.
+
+    The token is as in RunStep: `take` counts as a step. The rest is as in ServeQueue.
+    """
 
     session: SessionId
     handle: Name
     action: Name
     values: Values = ()
-    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(PLACE, 4))] = ()
     number: Number = 0
     option: Switch = False
     token: Number = 0

@@ -114,6 +114,7 @@ class Meetings:
             if meeting.rendezvous.told:  # it may never begin there
                 self._begin(self._end_there(step, meeting.rendezvous.told, error))
             meeting.undo.now()
+            meeting.handover.ended(error)
         if meeting.step is not None:
             meeting.step.abort(error or errors.CancelledError("the step is over"))
 
@@ -202,8 +203,9 @@ class Meetings:
     def cleanup(self, call: Call) -> None:
         """Steps are over."""
         message: Any = call.message
+        error = None if message.received else errors.CancelledError("nobody waits for the values of the step")
         for step in message.steps:
-            self.end(step, None)
+            self.end(step, error)
 
     async def cancel(self, call: Call) -> Reply:
         """End a step, here with the error that ended it elsewhere."""
@@ -241,15 +243,15 @@ class Meetings:
     def lost(self, task: str, error: errors.OpError) -> None:
         """A task is lost: the steps end that wait, or may wait, for what it sends unasked, or send to it so."""
         for number, meeting in list(self.open.items()):
-            if task in meeting.senders or task in meeting.rendezvous.told:
-                self.end(number, error)
+            if not meeting.handover and (task in meeting.senders or task in meeting.rendezvous.told):
+                self.end(number, error)  # one that has run and taken something ends as its master says
 
     def forget_lost(self) -> None:
         """The steps end of masters that are lost, and of tasks that are lost and may send to them."""
         for number, meeting in list(self.open.items()):
             if is_lost(meeting.owner):
                 self.end(number, errors.UnavailableError("the master that began the step is lost"))
-            elif lost := next(filter(is_lost, meeting.pushers), None):
+            elif not meeting.handover and (lost := next(filter(is_lost, meeting.pushers), None)):
                 task = lost.it.task
                 self.end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))
 

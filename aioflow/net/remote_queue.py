@@ -1,18 +1,15 @@
 """A live queue of a cluster, for application code: the client's side."""
 
-import asyncio
-import secrets
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from aioflow import errors
+from aioflow.contents import Statistics
 from aioflow.dtypes import Array
 from aioflow.elements import Elements, Item, each_item
 from aioflow.feeding import Feed, Map, Source
 from aioflow.net.worker_verbs import QueueServed
-from aioflow.queues import Statistics
 
 
 class Asks(Protocol):
@@ -21,6 +18,9 @@ class Asks(Protocol):
     async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
         """What came of it."""
 
+    async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
+        """Elements of it. If the caller is cancelled, they are put back."""
+
     def later(self, work: Any) -> None:
         """Do this in a task that ends before the session does."""
 
@@ -28,9 +28,9 @@ class Asks(Protocol):
 class RemoteQueue:
     """A queue that lives on a task of the cluster. What waits waits there, in one line with the steps.
 
-    Elements are converted and checked here. Whoever is cancelled while it waits to take has taken nothing: what is on
-    its way by then goes back to its place. What was being put when the put was cancelled may be in the queue.
-    UnavailableError if the task is lost; an element that was on its way then is lost with it.
+    Elements are converted and checked here. A cancelled take has taken nothing: what is on its way by then goes back to
+    its place, as it does when this client is lost. What was being put when the put was cancelled may be in the queue.
+    UnavailableError if the task is lost, with all elements that were in the queue.
     """
 
     def __init__(self, engine: Asks, handle: str, elements: Elements) -> None:
@@ -71,28 +71,7 @@ class RemoteQueue:
     async def _take(self, count: int, fewer: bool = False) -> list[Item]:
         if count < 0:
             raise ValueError(f"{count} elements cannot be taken of a queue")
-        token = secrets.randbits(64)
-        asked = self._engine.use_queue(self._handle, "take", number=count, option=fewer, token=token)
-        taking = asyncio.ensure_future(asked)
-        try:
-            return self._items((await asyncio.shield(taking)).values)
-        except asyncio.CancelledError:
-            self._engine.later(self._give_back(taking, token))
-            raise
-
-    async def _give_back(self, taking: "asyncio.Future[QueueServed]", token: int) -> None:
-        """Nobody wants what is taken any more."""
-        try:
-            if not taking.done():
-                await self._engine.use_queue(self._handle, "withdraw", number=token)
-            got = await taking
-            if got.values:
-                back = {"values": got.values, "places": got.places}
-                await self._engine.use_queue(self._handle, "put_back", **back)
-        except errors.OpError:
-            pass  # it has taken nothing, or the queue is lost
-        finally:
-            taking.cancel()
+        return self._items((await self._engine.take_from_queue(self._handle, count, fewer)).values)
 
     def _items(self, values: Sequence[Array]) -> list[Item]:
         width = len(self.elements.specs)

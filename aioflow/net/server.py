@@ -188,6 +188,11 @@ class Server:
         """What answers requests of masters and other workers."""
         return self._worker
 
+    @property
+    def master(self) -> Master:
+        """What answers requests of clients."""
+        return self._master
+
     def check_open(self) -> None:
         """UnavailableError if it is stopping."""
         if self._ending:
@@ -225,11 +230,15 @@ class _Service:
     def __init__(self, server: Server) -> None:
         self._server: Final = server
         self.notes: Mapping[type[Message], Hears] = {
-            kind: functools.partial(self._hear, hears) for kind, hears in meetings.NOTES.items()
+            **{kind: functools.partial(self._of_meetings, hears) for kind, hears in meetings.NOTES.items()},
+            **{kind: functools.partial(self._of_master, hears) for kind, hears in masters.NOTES.items()},
         }
 
-    def _hear(self, hears: Callable[[Meetings, Call], None], call: Call) -> None:
+    def _of_meetings(self, hears: Callable[[Meetings, Call], None], call: Call) -> None:
         hears(self._server.worker.meetings, call)
+
+    def _of_master(self, hears: Callable[[Master, Call], None], call: Call) -> None:
+        hears(self._server.master, call)
 
     async def __call__(self, call: Call) -> Answer:
         """Answer a request."""

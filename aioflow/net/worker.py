@@ -72,7 +72,7 @@ class Worker:
         self.meetings: Final = Meetings(task, local, peers)
         self._handles: Final = itertools.count(1)
         self._recorders: Final[list[RunMetadata]] = []
-        self._live: Final = LiveQueues(local.resources)
+        self._live: Final = LiveQueues(local.resources, self.meetings)
 
     # What there is
 
@@ -117,8 +117,7 @@ class Worker:
 
     async def serve_queue(self, call: Call) -> QueueServed:
         """Do something with a live queue."""
-        message: Any = call.message
-        return await self._live.serve(message)
+        return await self._live.serve(call)
 
     # Sessions and graphs
 
@@ -225,13 +224,14 @@ class Worker:
             raise
         finally:
             meeting.step = None
-        meeting.undo = step.common(Undo)
-        if not graph.sends:
+        meeting.undo, meeting.handover = step.common(Undo), step.handover
+        held = bool(meeting.handover)
+        if not (graph.sends or held):
             self.meetings.end(message.step, None)
         for recorder in self._recorders:
             recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""
-        return _ran(fetched, packed)
+        return _ran(fetched, packed, held)
 
     def _run_light(
         self, message: Any, session: WorkerSession, graph: Registered, feeds: Sequence[Array]
@@ -287,8 +287,8 @@ class Worker:
             await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
 
 
-def _ran(fetched: Sequence[Array], metadata: bytes = b"") -> GraphRan:
-    return GraphRan({str(index): value for index, value in enumerate(fetched)}, metadata)
+def _ran(fetched: Sequence[Array], metadata: bytes = b"", held: bool = False) -> GraphRan:
+    return GraphRan({str(index): value for index, value in enumerate(fetched)}, metadata, held)
 
 
 HANDLERS: Final[Mapping[type, Any]] = {

@@ -5,6 +5,7 @@ from typing import Final
 
 from aioflow.context import Undo
 from aioflow.dtypes import Spec
+from aioflow.handover import Handover
 from aioflow.local import Local
 from aioflow.net.parts import Senders, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
@@ -58,6 +59,8 @@ class Meeting:
         self.step: Step | None = None
         self.undo = Undo()
         """What takes back what it has changed here, once it has run."""
+        self.handover = Handover()
+        """What it has taken here, once it has run: the master says when that is handed over."""
         self.senders: Senders = {}
         self.pushers: Final[set[Peer]] = set()
         """Who sends unasked."""

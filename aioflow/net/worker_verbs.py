@@ -20,8 +20,6 @@ from aioflow.net.kinds import Answer, Integer, Many, Note, Real, Request, Table,
 
 StepId = Number
 Steps = Annotated[tuple[int, ...], Many(Integer(0, U64))]
-PLACE: Final = Integer(-(1 << 63), U64)
-"""A part of what it takes to put an element back."""
 MOST_KEYS: Final = 16
 """So many keys a message names at most: all of them fit into its header."""
 Keys = Annotated[tuple[str, ...], Many(Text(4096), MOST_KEYS)]
@@ -118,10 +116,12 @@ class GraphRan(Answer):
     Attributes:
         values: what it had to give, by name.
         metadata: what was written down of it, if that was asked for.
+        held: whether it keeps what it has taken until the master says that the step is over.
     """
 
     values: NamedValues = dataclasses.field(default_factory=dict)
     metadata: Data = b""
+    held: Switch = False
 
 
 @verb
@@ -187,9 +187,14 @@ class PushTensors(Note):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CleanupGraph(Note):
-    """Steps are over: nothing of them is kept."""
+    """Steps are over: nothing of them is kept.
+
+    Attributes:
+        received: whether the client has their values. If not, they end, and what they took is put back.
+    """
 
     steps: Steps
+    received: Switch = True
 
 
 @verb
@@ -224,12 +229,10 @@ class QueueServed(Answer):
 
     Attributes:
         values: the components of the elements, element by element.
-        places: for each element, what it takes to put it back where it was.
         facts: what it is like, by the names of `queues.Statistics`.
     """
 
     values: Values = ()
-    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(PLACE, 4))] = ()
     facts: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
 
 
@@ -242,19 +245,17 @@ class ServeQueue(Request[QueueServed]):
         handle: the operation that is its handle, as a GraphDef in msgpack.
         action: what, by the names of `live.ACTIONS`.
         values: the components of elements that are put, element by element.
-        places: of those that are put back, where they were.
-        number: how many elements are taken; of `withdraw`, which request is.
+        number: how many elements are taken.
         option: whether fewer will do, all go in at once, who waits is cancelled.
-        token: names a request to take something, so that it can be withdrawn.
+        step: of `take`, the number of the step that it counts as: the elements are kept until that is over.
     """
 
     handle: Data
     action: Name
     values: Values = ()
-    places: Annotated[tuple[tuple[int, ...], ...], Many(Many(PLACE, 4))] = ()
     number: Number = 0
     option: Switch = False
-    token: Number = 0
+    step: StepId = 0
 
 
 @verb

@@ -1,0 +1,61 @@
+"""The live queues of a session, as its master reaches them: each on the task that its handle is placed on."""
+
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from aioflow import errors
+from aioflow.graphdef import GraphDef, node_def
+from aioflow.net.doubts import Doubt
+from aioflow.net.remote_rendezvous import task_of
+from aioflow.net.worker_verbs import QueueServed, ServeQueue
+from aioflow.plan import make_flow
+
+if TYPE_CHECKING:
+    from aioflow.net.master_session import MasterSession
+
+
+class MasterQueues:
+    """Those of one session."""
+
+    def __init__(self, session: "MasterSession") -> None:
+        self._session: Final = session
+        self._found: Final[dict[str, tuple[str, bytes]]] = {}
+
+    async def use(self, message: Any, deadline: float | None) -> QueueServed:
+        """Do something with the live queue of a handle."""
+        found = self._found.get(message.handle)
+        if found is None:
+            found = self._found[message.handle] = await self._place(message.handle)
+        task, handle = found
+        if message.action == "take":
+            return await self._take(task, handle, message, deadline)
+        asked = ServeQueue(handle, message.action, message.values, message.number, message.option)
+        served: QueueServed = await self._session.ask(task, asked, deadline)
+        return served
+
+    async def _take(self, task: str, handle: bytes, message: Any, deadline: float | None) -> QueueServed:
+        """Take elements, which is a step of its own."""
+        session, doubt = self._session, Doubt(secrets.randbits(64), (task,))
+        asked = ServeQueue(handle, "take", (), message.number, message.option, doubt.step)
+        try:
+            with session.doubts.running(message.token, doubt):
+                served: QueueServed = await session.ask(task, asked, deadline)
+        except BaseException:
+            session.settle(doubt, False)
+            raise
+        session.in_doubt(message.token, doubt)
+        return served
+
+    async def _place(self, name: str) -> tuple[str, bytes]:
+        """The task of a handle, and the handle as that is told it."""
+        session = self._session
+        signature = session.signature((), (), (name,))
+        flow = make_flow(signature, session.config.optimize)
+        parts = await session.work(lambda: session.placer.split(flow))
+        device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
+        if device is None:
+            raise errors.InvalidArgumentError(f"{name!r} is no handle of a queue")
+        return task_of(device), GraphDef((node_def(signature.targets[0]),)).to_msgpack()
+
+
+__all__ = ["MasterQueues"]
