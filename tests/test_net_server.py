@@ -251,7 +251,7 @@ async def test_whoever_connects_and_says_nothing_is_cut_off():
 async def test_no_more_than_so_many_are_let_in():
     network = WebSocketNetwork(settings=Settings(connections=4))
     async with serving(network) as (listener, _):
-        peers = [await connect(network, listener.address, Identity(PS)) for _ in range(2)]
+        peers = [await connect(network, listener.address, Identity()) for _ in range(2)]
         with pytest.raises(errors.UnavailableError, match="has too many connections"):
             await network.dial(listener.address)
         for peer in peers:
