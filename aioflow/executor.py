@@ -102,10 +102,11 @@ class Execution:
             raise
 
     def under_way(self) -> list[UnderWay]:
-        """The units that have begun and not ended."""
+        """The units that have begun and not ended, but for those that only hand on what is known."""
         device = self._host.context.device.name
-        lone = [] if self._lone is None else [UnderWay(*self._lone, device)]
-        return lone + [UnderWay(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
+        begun = [] if self._lone is None else [UnderWay(*self._lone, device)]
+        begun += [UnderWay(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
+        return [each for each in begun if each.unit.nodes]
 
     @property
     def is_ready(self) -> bool:
