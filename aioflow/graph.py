@@ -36,23 +36,17 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {}
 _graph_ids = itertools.count()
 
 
-def _size_of(operation: Operation) -> int:
-    """One, and what the bodies hold that are among its attributes."""
-    bodies = [held for value in operation.attrs.values() if isinstance(held := getattr(value, "graph", None), Graph)]
-    return 1 + sum(body.size for body in bodies)
-
-
 class Graph:
     """A computation under description: operations in the order they were built.
 
-    Any number of tasks and threads may add to it and run it at the same time.
+    Any number of tasks and threads may add to it and run it at the same time. `size` counts operations, in bodies too.
     """
 
     def __init__(self) -> None:
         self.key = next(_graph_ids)
         self.seed: int | None = None
         self._operations: list[Operation] = []
-        self._size = 0
+        self.size = 0
         self._by_name: dict[str, Operation] = {}
         self._used: dict[str, int] = {}
         self._collections: dict[str, list[Any]] = {}
@@ -68,11 +62,6 @@ class Graph:
     def version(self) -> int:
         """Grows with every operation added."""
         return len(self._operations)
-
-    @property
-    def size(self) -> int:
-        """How many operations it has, those in the bodies of branches and loops too, however deep."""
-        return self._size
 
     @property
     def finalized(self) -> bool:
@@ -171,7 +160,7 @@ class Graph:
     def _append(self, operation: Operation, scope: Scope) -> None:
         operation.id = len(self._operations)
         self._operations.append(operation)
-        self._size += _size_of(operation)
+        self.size += operation.size
         self._by_name[operation.name] = operation
         for tensor in operation.inputs:
             tensor._consumers.append(operation)
@@ -182,7 +171,7 @@ class Graph:
 
     def _remove(self, operation: Operation, scope: Scope) -> None:
         self._operations.pop()
-        self._size -= _size_of(operation)
+        self.size -= operation.size
         del self._by_name[operation.name]
         for tensor in operation.inputs:
             tensor._consumers.pop()
@@ -390,8 +379,7 @@ class Graph:
         """Empty a named list."""
         with self._lock:
             self._check_open()
-            removed = self._collections.pop(name, [])
-            self.on_failure(functools.partial(self._collections.__setitem__, name, removed))
+            self.on_failure(functools.partial(self._collections.__setitem__, name, self._collections.pop(name, [])))
 
     def get_all_collection_keys(self) -> list[str]:
         """The names of all lists that hold something."""
@@ -420,7 +408,7 @@ class Graph:
         return METHODS["as_graph_def"](self, from_version)
 
     def __repr__(self) -> str:
-        return f"<af.Graph of {len(self._operations)} operations>"
+        return f"<af.Graph of {self.version} operations>"
 
 
 def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> str:

@@ -201,6 +201,12 @@ class Operation:
         self.id = -1
 
     @property
+    def size(self) -> int:
+        """One, and the operations in the bodies that it holds, if it is a branch or loop."""
+        inside: int = sum(value.graph.size for value in self.attrs.values() if hasattr(value, "graph"))
+        return 1 + inside
+
+    @property
     def type(self) -> str:
         """The op's type, as `matmul`."""
         name: str = self.definition.name

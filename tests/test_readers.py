@@ -5,6 +5,7 @@ import gzip
 import json
 import random
 import threading
+import types
 from collections import Counter
 from pathlib import Path
 
@@ -346,10 +347,11 @@ async def test_what_a_cancelled_reader_was_waiting_for_comes_next():
 async def test_who_waits_is_served_in_order_and_can_be_told():
     queue = Queue("names", Fifo())
     reader = Reader("items", Identity())
-    tasks = [asyncio.create_task(reader.read(queue, None, f"op{number}")) for number in range(4)]
+    callers = [types.SimpleNamespace(name=f"op{number}") for number in range(4)]
+    tasks = [asyncio.create_task(reader.read(queue, None, caller)) for caller in callers]
     await asyncio.sleep(0)
-    assert [attempt.who for attempt in reader.waiting] == ["op1", "op2", "op3"]
-    assert [attempt.who for attempt in queue.waiting] == ["op0"]
+    assert [attempt.who for attempt in reader.waiting] == callers[1:]
+    assert [attempt.who for attempt in queue.waiting] == callers[:1]
     tasks[2].cancel()
     for item in (b"a", b"b", b"c"):
         await queue.put(item)

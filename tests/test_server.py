@@ -296,7 +296,7 @@ async def test_tasks_that_know_other_clusters_or_are_others_say_so():
     swapped = {"ps": jobs["worker"], "worker": jobs["ps"]}
     y = af.constant(1)
     async with af.train.Server(jobs, "worker") as server, session(server.target) as client:
-        async with af.train.Server({"ps": jobs["ps"], "worker": ["127.0.0.1:1"]}, "ps"):
+        async with af.train.Server({"ps": jobs["ps"], "worker": ["127.0.0.1:1", "127.0.0.1:2"]}, "ps"):
             with pytest.raises(errors.FailedPreconditionError, match="has another cluster spec than /job:worker"):
                 await client.run(y)
         async with af.train.Server(swapped, "worker"):
