@@ -47,6 +47,7 @@ from aioflow.net.master_verbs import (
 )
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
+from aioflow.net.peers import request_unless_busy
 from aioflow.net.remote_partial import RemotePartialRun
 from aioflow.net.remote_queue import RemoteQueue
 from aioflow.net.reports import TaskReport, unpack_placement, unpack_trace
@@ -194,7 +195,13 @@ class RemoteEngine:
             seconds = asyncio.get_running_loop().time() - opening.since
             text = self._with_answer(f"opening a session at {self._address.address} for {seconds:.1f} s")
             return Report((), (), (), (), (text,))
-        return (await self._inspected()).report
+        try:
+            return (await self._inspected()).report
+        except errors.UnavailableError:
+            peer = None if self._open is None else self._open.peer
+            if peer is None or not peer.busy:
+                raise
+            return Report((), (), (), (), (f"{peer.it.label}: it is {peer.busy}",))
 
     async def memory(self) -> dict[str, MemoryUse]:
         """What kernels have made and is still alive, by the devices that account for it."""
@@ -207,7 +214,7 @@ class RemoteEngine:
     async def _inspected(self) -> TaskReport:
         deadline = self.deadline() or asyncio.get_running_loop().time() + _INSPECTED
         found = await self.ready(deadline)
-        answer = await found.peer.request(InspectSession(found.session), deadline=deadline)
+        answer = await request_unless_busy(found.peer, InspectSession(found.session), deadline)
         return TaskReport.unpack(bytes(answer.report))
 
     async def placement(self, signature: Signature) -> Placement:
