@@ -263,6 +263,11 @@ class Peer:
             self._monitor.close()
 
     @property
+    def task(self) -> str:
+        """Its name, also that of a client."""
+        return self.it.label
+
+    @property
     def busy(self) -> str:
         """Since when its loop has not turned, and what it does, in words; empty if it turns, or that is not known."""
         heard = max([link.heard for link in self._links], default=0.0)

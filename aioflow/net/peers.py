@@ -35,19 +35,27 @@ class Asked(Protocol):
         """By how many seconds its clock is ahead of this one's."""
 
     @property
+    def task(self) -> str:
+        """Its name."""
+
+    @property
     def busy(self) -> str:
         """Since when its loop has not turned, in words; empty if it turns, or that is not known."""
 
 
+class BusyError(errors.UnavailableError):
+    """The loop of the task does not turn: an answer would take until it does."""
+
+
 async def request_unless_busy(peer: Asked, message: Request[A], deadline: float | None) -> A:
-    """The answer of a peer whose loop turns. UnavailableError says since when it is busy instead."""
+    """The answer of a peer whose loop turns. BusyError says since when it does not."""
     task = asyncio.get_running_loop().create_task(peer.request(message, deadline=deadline), name="asks unless busy")
     try:
         while not peer.busy:
             done, _ = await asyncio.wait((task,), timeout=_LOOKS)
             if done:
                 return task.result()
-        raise errors.UnavailableError(f"it is {peer.busy}")
+        raise BusyError(f"it is {peer.busy}", task=peer.task)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -205,6 +213,8 @@ class Peers:
 class Itself:
     """A task as its own peer: what it asks of itself goes over no channel."""
 
+    task = "this task"
+
     def __init__(self, handler: Hearer) -> None:
         self._handler: Final = handler
 
@@ -234,4 +244,4 @@ class Itself:
         self._handler.notes[type(message)](Call(message, None, 0, None, ""))
 
 
-__all__ = ["Asked", "Itself", "Peers", "request_unless_busy"]
+__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy"]
