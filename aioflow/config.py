@@ -62,7 +62,8 @@ class Config:
             for never.
         close_timeout: seconds that `close()` waits for kernels which a cancelled run left behind in C code.
         heartbeat_timeout: seconds after which a task of a cluster of which nothing is heard counts as lost, to another
-            task or to the session that is told so; also what connecting to one may take.
+            task or to the session that is told so; also what connecting to one may take. One that is blocked is not
+            lost. Of a session it says, too, how long the session itself may be silent.
         token_file: the file that holds the token of the cluster; by default the variable AIOFLOW_TOKEN, if it is set,
             is the token.
         ssl: for TLS between tasks: the directory that `aioflow ca init` made, or a context for whoever dials, or a pair

@@ -27,6 +27,8 @@ BLOCK = 40
 SILENCE = 5.0
 """Seconds after which a silent peer is lost; a fifth of it may pass until that is noticed."""
 LONGEST = 300.0
+HOLDING = ("pause", "block")
+"""Mishaps that hold up a host."""
 NOTICED = SILENCE * 1.2 + 0.5
 """So long after all is well again everything has been noticed that was lost without a word."""
 LATE = 0.5
@@ -95,8 +97,8 @@ class Run:
         self.cluster = simulated
         self.random = random.Random(f"{seed} program")
         self.over = simulated.began + max([mishap.at + mishap.seconds for mishap in simulated.mishaps], default=0.0)
-        pauses = [mishap for mishap in simulated.mishaps if mishap.kind == "pause" and "client" in mishap.hosts]
-        self.paused = sum(mishap.seconds for mishap in pauses)
+        held = [mishap for mishap in simulated.mishaps if mishap.kind in HOLDING and "client" in mishap.hosts]
+        self.paused = sum(mishap.seconds for mishap in held)
 
     def session(self, graph, job="worker", index=0, client="client"):
         """A session whose master is that task."""

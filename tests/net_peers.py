@@ -7,7 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.net.control_verbs import Reply
-from aioflow.net.identity import Identity, Settings
+from aioflow.net.identity import USUAL, Identity
 from aioflow.net.master_verbs import CloseSession
 from aioflow.net.meeting import Acceptor, connect, refuse_all
 from aioflow.net.worker_verbs import DeregisterGraph, GraphRan, RecvTensor, RunGraph, TensorSent
@@ -62,12 +62,12 @@ FAILING = CloseSession(SESSION)
 
 
 @contextlib.asynccontextmanager
-async def meeting(near, far, address, service, settings=Settings(), mine=Settings(), handler=refuse_all):  # noqa: B008
+async def meeting(near, far, address, service, settings=USUAL, mine=USUAL, handler=refuse_all, me=PS):
     """The peer that is dialled over the network `near`, and the one that the dialled task sees over `far`."""
-    acceptor = Acceptor(Identity(WORKER), service, settings)
+    acceptor = Acceptor(Identity(WORKER), service, settings, network=far)
     listener = await far.listen(address, acceptor.accept)
     try:
-        peer = await connect(near, listener.address, Identity(PS), target=WORKER, handler=handler, settings=mine)
+        peer = await connect(near, listener.address, Identity(me), target=WORKER, handler=handler, settings=mine)
         (other,) = acceptor.peers.values()
         try:
             yield peer, other

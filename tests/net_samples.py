@@ -139,9 +139,9 @@ FAILURE = Failure(
     "data_loss", "a cause", "add", "add_n", f"{PS}/device:CPU:0", PS, "model.py:1 in f", ("float32[2]",), ("a note",)
 )
 MESSAGES = [
-    Hello("control", (1, 2), 7, PS, WORKER, "c0ffee", "", Limits(chunk=4096)),
+    Hello("control", (1, 2), 7, PS, WORKER, "c0ffee", "", Limits(chunk=4096), heartbeat=0.5),
     Hello("bulk", (1,), 7, connection="ab" * 16, received=0),
-    Welcome(1, 8, WORKER, "c0ffee", "ab" * 16, Limits(tensor=1 << 20), 1 << 40),
+    Welcome(1, 8, WORKER, "c0ffee", "ab" * 16, Limits(tensor=1 << 20), 1 << 40, 2.0, 4711, "cd" * 16),
     Reply(),
     FAILURE,
     Cancel(),

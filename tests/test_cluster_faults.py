@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 from types import SimpleNamespace
 
@@ -352,6 +353,30 @@ async def worker_dies(run):
 @every_seed
 def test_a_step_never_mixes_two_incarnations_of_a_worker(seeds):
     survives(seeds, worker_dies, chaos=NO_CRASHES)
+
+
+# Hosts whose loops do not turn for longer than the heartbeat timeout, though their processes live
+
+
+async def blocks(run):
+    """Once all are connected nothing fails, however long and whoever is blocked: each step gives its value."""
+    model = counter()
+    async with run.session(model.graph) as session:
+        for begin in (model.count.initializer, model.add, model.count.initializer):
+            while failed(await run.step(session, begin, {model.by: 1}, limit=None)):
+                pass
+        for number in range(6):
+            outcome = await run.step(session, model.add, {model.by: 1}, limit=None)
+            assert not failed(outcome), outcome
+            assert outcome == number + 1
+            await run.at_random(4.0)
+    await run.calm()
+
+
+@every_seed
+def test_hosts_that_are_blocked_fail_no_step(seeds):
+    calm = Chaos(30.0, 0.002, 0.0, 0.01, resets=0.0, half_open=0.0, partitions=0.0, pauses=0.0, crashes=0.0, blocks=6.0)
+    survives(seeds, blocks, chaos=dataclasses.replace(calm, lasting=(1.0, 20.0)))
 
 
 # What is said of a run that fails

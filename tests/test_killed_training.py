@@ -18,7 +18,7 @@ PROCESSES = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("client", 0)]
 STEPS, EVERY, BATCH = 9, 3, 4
 LASTS = 0.8
 """Virtual seconds that a training takes, about."""
-CALM = Chaos(drop=0.0, resets=0.0, half_open=0.0, partitions=0.0, pauses=0.0, crashes=0.0)
+CALM = Chaos(drop=0.0, resets=0.0, half_open=0.0, partitions=0.0, pauses=0.0, crashes=0.0, blocks=0.0)
 """Frames are late, and some come twice: nobody dies but who is killed here."""
 DATA = np.random.default_rng(5).normal(size=(16, 3)).astype(np.float32)
 

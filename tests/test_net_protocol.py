@@ -14,6 +14,7 @@ from aioflow.net.control_verbs import Cancel, Credit, Failure, Hello, Ping, Repl
 from aioflow.net.kinds import ANSWERS, VERBS
 from aioflow.net.limits import KIB, Limits
 from aioflow.net.master_verbs import CloseSession, RunStep, StepDone
+from aioflow.net.monitor_process import ACCEPT, DIAL, Connection
 from aioflow.net.worker_verbs import PushTensors, RecvTensor, TensorSent
 
 TEXT = (Path(aioflow.net.__file__).parent / "PROTOCOL.md").read_text()
@@ -77,6 +78,13 @@ def test_all_messages_are_listed_with_their_fields():
         for name, record in VERBS.items()
     }
     assert listed == wanted
+
+
+def test_the_line_of_a_monitor_is_what_one_monitor_sends_and_the_other_understands():
+    (line,) = re.findall(r"^```monitor\n(.*?)\n^```$", TEXT, re.MULTILINE)
+    here, there = [Connection(role, SESSION, "0f" * 16, 0.5, None) for role in (ACCEPT, DIAL)]
+    assert here.line(("busy", 12.25, b"unique".hex())) == line
+    assert there.read(line) == ("busy", "12.25", b"unique".hex())
 
 
 def test_the_header_that_is_taken_apart_is_that_of_the_example():

@@ -12,6 +12,8 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from aioflow.devices import activity
+
 P = ParamSpec("P")
 R = TypeVar("R")
 _PARTS: Final = 4
@@ -206,9 +208,11 @@ class Threads:
     def _perform(self, job: Job[R], loop: asyncio.AbstractEventLoop) -> R:
         if not job.claim():
             raise asyncio.CancelledError
+        activity.begin(job, job.label)
         try:
             return job.function()
         finally:
+            activity.end(job)
             job.done = True
             if job.abandoned:
                 with contextlib.suppress(RuntimeError):  # the loop may be closed by now

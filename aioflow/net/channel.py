@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from aioflow import errors
 from aioflow.net.framing import Frame
+from aioflow.net.liveness import Offer, Watch
 
 # Why a channel was closed, as the codes of websockets that applications may use
 NORMAL: Final = 1000
@@ -168,6 +169,20 @@ class Network(Protocol):
 
     async def listen(self, address: str, accept: Accept) -> Listener:
         """Serve whoever dials that address."""
+
+    def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer | None:
+        """Let the monitor of the peer that has dialled this channel dial the one here; None if there can be none."""
+
+    def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
+        """Hear the monitor of the task that was dialled by this channel, as it has offered; None if there can be none.
+
+        Args:
+            channel: the control channel to that task.
+            connection: its number.
+            port: at which the monitor listens.
+            key: by which both monitors know each other.
+            heartbeat: the shorter of the heartbeat timeouts of both ends.
+        """
 
 
 __all__ = [

@@ -28,7 +28,6 @@ from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Request
 from aioflow.net.limits import check_sizes
-from aioflow.net.master import SETTINGS
 from aioflow.net.master_verbs import (
     CloseSession,
     CreateSession,
@@ -47,9 +46,11 @@ from aioflow.net.master_verbs import (
 )
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
+from aioflow.net.peers import BusyError, request_unless_busy
 from aioflow.net.remote_partial import RemotePartialRun
 from aioflow.net.remote_queue import RemoteQueue
 from aioflow.net.reports import TaskReport, unpack_placement, unpack_trace
+from aioflow.net.session_settings import session_settings
 from aioflow.net.worker_verbs import QueueServed
 from aioflow.node import Tensor
 from aioflow.placement import Placement
@@ -64,8 +65,6 @@ _AGAIN: Final = 0.1
 """Seconds between two attempts to reach a master that is not there yet."""
 _ENDLESS: Final = 1e18
 """Seconds: a time limit of so many or more is none."""
-_OWN: Final = frozenset({"close_timeout", "heartbeat_timeout", "ssl", "token_file"})
-"""Settings of a session that its master is not told."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -139,7 +138,7 @@ class RemoteEngine:
         self._address: Final = address
         self._graph: Final = graph
         self._config: Final = config
-        self._settings: Final = _settings(config)
+        self._settings: Final = session_settings(config)
         self._me: Final = Identity()
         self._opening: _Opening | None = None
         self._answer = ""
@@ -194,7 +193,10 @@ class RemoteEngine:
             seconds = asyncio.get_running_loop().time() - opening.since
             text = self._with_answer(f"opening a session at {self._address.address} for {seconds:.1f} s")
             return Report((), (), (), (), (text,))
-        return (await self._inspected()).report
+        try:
+            return (await self._inspected()).report
+        except BusyError as error:
+            return Report((), (), (), (), (f"{error.task}: {error.message}",))
 
     async def memory(self) -> dict[str, MemoryUse]:
         """What kernels have made and is still alive, by the devices that account for it."""
@@ -207,7 +209,7 @@ class RemoteEngine:
     async def _inspected(self) -> TaskReport:
         deadline = self.deadline() or asyncio.get_running_loop().time() + _INSPECTED
         found = await self.ready(deadline)
-        answer = await found.peer.request(InspectSession(found.session), deadline=deadline)
+        answer = await request_unless_busy(found.peer, InspectSession(found.session), deadline)
         return TaskReport.unpack(bytes(answer.report))
 
     async def placement(self, signature: Signature) -> Placement:
@@ -480,20 +482,6 @@ def _look_at(task: "asyncio.Task[Any]") -> None:
     """What the cluster answers is all the same."""
     if not task.cancelled() and not isinstance(task.exception(), errors.OpError | None):
         task.result()
-
-
-def _settings(config: Config) -> dict[str, Any]:
-    """What the master is told of how the session works: what is not as it is by default.
-
-    ValueError if that is something which only a task decides.
-    """
-    default, names = Config(), [field.name for field in dataclasses.fields(Config)]
-    changed = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
-    if strange := changed.keys() - _OWN - set(SETTINGS):
-        listed = ", ".join(f"{name}=" for name in sorted(strange))
-        raise ValueError(f"Config({listed}) is no matter of a cluster's session: give it to the Server of each task")
-    told = {name: value for name, value in changed.items() if name in SETTINGS}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
 
 
 __all__ = ["Address", "RemoteCall", "RemoteEngine"]

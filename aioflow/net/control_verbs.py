@@ -16,6 +16,9 @@ TaskName = Annotated[str, Text(256, TASK)]
 Incarnation = Annotated[int, Integer(0, U64)]
 Digest = Annotated[str, Text(64, r"[0-9a-f]*")]
 ConnectionId = Annotated[str, Text(32, r"|[0-9a-f]{32}")]
+_SHORTEST, _LONGEST = 0.001, 86_400.0
+Heartbeat = Annotated[float, Real(_SHORTEST, _LONGEST)]
+Port = Annotated[int, Integer(0, (1 << 16) - 1)]
 Position = Annotated[int, Integer(0, U64)]
 Role = Annotated[str, Choice(("control", "bulk", "client"))]
 
@@ -35,6 +38,7 @@ class Hello(Message):
         connection: of a bulk channel, the number that the welcome of its control channel gave.
         limits: what it accepts.
         received: bytes of frames that have come over the channel that was lost, and that this one takes the place of.
+        heartbeat: seconds of silence that it bears; a client that says so is borne with for as long itself.
     """
 
     role: Role
@@ -46,6 +50,7 @@ class Hello(Message):
     connection: ConnectionId = ""
     limits: Limits = STANDARD
     received: Position | None = None
+    heartbeat: Heartbeat | None = None
 
 
 @verb
@@ -61,6 +66,9 @@ class Welcome(Message):
         connection: 128 random bits that the bulk channel has to name.
         limits: what both keep to.
         received: bytes of frames that have come over the channel that was lost, where this one takes its place.
+        heartbeat: seconds of silence that the task bears.
+        monitor: the port at which the monitor of the task listens, on the same address; 0 for none.
+        monitor_key: by which the monitors of both know each other.
     """
 
     version: Annotated[int, Integer(1, 1000)]
@@ -70,6 +78,9 @@ class Welcome(Message):
     connection: ConnectionId = ""
     limits: Limits = STANDARD
     received: Position = 0
+    heartbeat: Heartbeat = 5.0
+    monitor: Port = 0
+    monitor_key: ConnectionId = ""
 
 
 @verb
@@ -158,3 +169,8 @@ class Goodbye(Message):
     """The last message: whoever sends it closes its channels."""
 
     reason: Annotated[str, Text(256)] = ""
+
+
+def bounded_heartbeat(seconds: float) -> float:
+    """A heartbeat timeout as others can be told of it."""
+    return min(max(seconds, _SHORTEST), _LONGEST)

@@ -27,7 +27,7 @@ from aioflow.net.graphs import extend
 from aioflow.net.master_queues import MasterQueues
 from aioflow.net.parts import Share, registration, share_of
 from aioflow.net.peer import Peer
-from aioflow.net.peers import Peers
+from aioflow.net.peers import Peers, request_unless_busy
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.reports import TaskReport, joined, unpack_trace
 from aioflow.net.statuses import attributes, devices_in, statuses_of
@@ -38,6 +38,7 @@ from aioflow.net.worker_verbs import (
     DeleteWorkerSession,
     DeregisterGraph,
     Inspect,
+    Inspected,
     RegisterGraph,
     RunGraph,
     Status,
@@ -398,7 +399,7 @@ class MasterSession:
     async def inspected(self, tasks: Iterable[str], limit: float | None, steps: Mapping[int, int]) -> TaskReport:
         """What these tasks are at, as far as they say so in time; of their steps these."""
         names = list(tasks)
-        asked = [self.ask(task, Inspect(), limit) for task in names]
+        asked = [self._inspect(task, limit) for task in names]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         reports, absent = [], []
         for name, answer in zip(names, answers, strict=True):
@@ -409,6 +410,9 @@ class MasterSession:
             else:
                 reports.append(TaskReport.unpack(bytes(answer.report)))
         return joined(reports, absent, steps)
+
+    async def _inspect(self, task: str, limit: float | None) -> Inspected:
+        return await request_unless_busy(await self.peers.of(task), Inspect(), limit)
 
     async def _learn(self, shared: Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
         """Join what all tasks have written down, and let the cost model learn of it."""
@@ -456,10 +460,8 @@ class MasterSession:
                     peer.note(CleanupGraph(tuple(steps), received))
 
     async def tell(self, requests: Mapping[str, Any]) -> None:
-        """Tell the tasks that are connected, each something; what they answer is all the same."""
-        limit = asyncio.get_running_loop().time() + self.config.close_timeout
-        there = [(peer, told) for task, told in requests.items() if (peer := self.peers.there(task)) is not None]
-        await asyncio.gather(*[peer.request(told, deadline=limit) for peer, told in there], return_exceptions=True)
+        """Tell the tasks that are connected, each something. A busy one is told, and not waited for."""
+        await self.peers.tell(requests, self.config.close_timeout)
 
     async def close(self) -> None:
         """Forget the plans, here and on all tasks that can be reached."""

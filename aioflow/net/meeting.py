@@ -24,15 +24,17 @@ from aioflow.net.channel import (
     receive,
 )
 from aioflow.net.codec import Envelope, ProtocolError, announcement
-from aioflow.net.control_verbs import VERSIONS, Hello, Welcome
+from aioflow.net.control_verbs import VERSIONS, Hello, Welcome, bounded_heartbeat
 from aioflow.net.ending import Loss
 from aioflow.net.framing import frame_of
 from aioflow.net.identity import USUAL, Identity, Settings
 from aioflow.net.kinds import Message
 from aioflow.net.limits import STANDARD, Limits
+from aioflow.net.liveness import Offer, Watch
 from aioflow.net.peer import Peer
 from aioflow.net.recent import Recent
 from aioflow.net.serving import Call, Handler
+from aioflow.net.timeouts import listening_timeout
 
 M = TypeVar("M", bound=Message)
 Seek = Callable[[Identity], Awaitable[bool]]
@@ -121,6 +123,10 @@ async def _connect(
             return await _redial(network, address, again, it, settings.silence)
 
         peer = Peer(me, it, limits, handler, Recent(settings.remembered), settings.silence, redial=redial)
+        if welcome.monitor:
+            heartbeat = min(settings.silence, welcome.heartbeat)
+            monitor = network.watch(control, welcome.connection, welcome.monitor, welcome.monitor_key, heartbeat)
+            peer.listen_to(monitor)
         peer.attach(control)
         peer.attach(bulk)
         stack.pop_all()
@@ -130,7 +136,10 @@ async def _connect(
 def _hello(
     me: Identity, role: str, target: str, settings: Settings, connection: str = "", received: int | None = None
 ) -> Hello:
-    return Hello(role, VERSIONS, me.incarnation, me.task, target, me.cluster, connection, settings.limits, received)
+    return Hello(
+        role, VERSIONS, me.incarnation, me.task, target, me.cluster, connection, settings.limits, received,
+        bounded_heartbeat(settings.silence),
+    )  # fmt: skip
 
 
 async def _redial(network: Network, address: str, hello: Hello, it: Identity, silence: float) -> tuple[Channel, int]:
@@ -152,9 +161,9 @@ async def _redial(network: Network, address: str, hello: Hello, it: Identity, si
 async def _dial(
     network: Network, address: str, hello: Hello, stack: contextlib.AsyncExitStack, silence: float
 ) -> tuple[Channel, Welcome]:
-    limit = asyncio.timeout(silence)
+    limit = None
     try:
-        async with limit:
+        async with listening_timeout(silence) as limit:
             channel = await network.dial(address)
             stack.push_async_callback(channel.close)
             channel.send(frame_of(Envelope(0, hello), STANDARD))
@@ -163,7 +172,7 @@ async def _dial(
             raise ProtocolError(f"it welcomes to version {welcome.version}")
         return channel, welcome
     except TimeoutError:
-        if not limit.expired():
+        if limit is None or not limit.expired():
             raise
         raise errors.UnavailableError(f"{address} is silent: it has not answered for {silence:g} s") from None
     except ClosedError as closed:
@@ -185,8 +194,9 @@ class Acceptor:
     """
 
     def __init__(
-        self, me: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None
-    ) -> None:
+        self, me: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None, *,
+        network: Network | None = None,
+    ) -> None:  # fmt: skip
         """Nobody has dialled yet.
 
         Args:
@@ -194,18 +204,20 @@ class Acceptor:
             handler: answers requests.
             settings: how the task treats its peers.
             has_ended: finds out whether a task that had dialled has ended; asked when its connection is lost.
+            network: tells of the monitors of those who dial; None for none.
         """
         self.peers: Final[dict[str, Peer]] = {}
         self._me: Final = me
         self._handler: Final = handler
         self._settings: Final = settings
         self._recent: Final = Recent(settings.remembered)
+        self._network: Final = network
         self._has_ended: Final = has_ended
 
     async def accept(self, channel: Channel) -> None:
         """Serve a channel until its peer is lost."""
         try:
-            async with asyncio.timeout(self._settings.handshake):
+            async with listening_timeout(self._settings.handshake):
                 hello = await _receive(channel, Hello)
         except TimeoutError:
             await channel.close(Reason(REFUSED, f"no Hello came within {self._settings.handshake:g} s"))
@@ -227,11 +239,28 @@ class Acceptor:
         connection = hello.connection or secrets.token_hex(16)
         limits = self._settings.limits.agreed(hello.limits)
         version = max(set(VERSIONS).intersection(hello.versions))
+        offer = self._offer(channel, hello, connection)
+        try:
+            with contextlib.suppress(ClosedError):
+                channel.send(frame_of(Envelope(0, self._welcome(version, connection, limits, offer)), STANDARD))
+                await self._serve(channel, hello, connection, limits, None if offer is None else offer.watch)
+        finally:
+            if offer is not None:
+                offer.watch.close()
+
+    def _offer(self, channel: Channel, hello: Hello, connection: str) -> Offer | None:
+        if self._network is None or hello.role == "bulk":
+            return None
+        silence = self._settings.silence
+        return self._network.offer(channel, connection, min(silence, hello.heartbeat or silence))
+
+    def _welcome(self, version: int, connection: str, limits: Limits, offer: Offer | None) -> Welcome:
         me = self._me
-        welcome = Welcome(version, me.incarnation, me.task, me.cluster, connection, limits)
-        with contextlib.suppress(ClosedError):
-            channel.send(frame_of(Envelope(0, welcome), STANDARD))
-            await self._serve(channel, hello, connection, limits)
+        return Welcome(
+            version, me.incarnation, me.task, me.cluster, connection, limits,
+            heartbeat=bounded_heartbeat(self._settings.silence),
+            monitor=offer.port if offer else 0, monitor_key=offer.key if offer else "",
+        )  # fmt: skip
 
     def _refusal(self, hello: Hello) -> str:
         """Why whoever says that is not welcome; empty if it is."""
@@ -283,14 +312,18 @@ class Acceptor:
         await link.resend()
         await released.wait()
 
-    async def _serve(self, channel: Channel, hello: Hello, connection: str, limits: Limits) -> None:
+    async def _serve(
+        self, channel: Channel, hello: Hello, connection: str, limits: Limits, watch: Watch | None
+    ) -> None:
         if hello.role == "bulk":
             await self.peers[connection].attach(channel).released.wait()
             return
         it = Identity(hello.task, hello.incarnation, hello.cluster)
         self._lose_before(it)
         has_ended = functools.partial(self._has_ended, it) if self._has_ended is not None and it.task else None
-        peer = Peer(self._me, it, limits, self._handler, self._recent, self._settings.silence, has_ended=has_ended)
+        silence = self._settings.silence if it.task else max(self._settings.silence, hello.heartbeat or 0.0)
+        peer = Peer(self._me, it, limits, self._handler, self._recent, silence, has_ended=has_ended)
+        peer.listen_to(watch)
         self.peers[connection] = peer
         try:
             peer.attach(channel)

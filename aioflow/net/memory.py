@@ -21,11 +21,13 @@ import contextvars
 import dataclasses
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from aioflow import errors
 from aioflow.net.channel import DONE, LOST, Accept, Channel, ClosedError, Ear, NobodyListensError, Reason
 from aioflow.net.framing import Frame
+from aioflow.net.liveness import Offer, Watch
+from aioflow.net.memory_monitor import MemoryMonitors
 
 CONGESTED: Final = 256 << 10
 """So many bytes may wait in one direction of a channel before it is congested."""
@@ -301,9 +303,21 @@ class MemoryHost:
         """Serve whoever dials this host, whose name the address is."""
         return self._network.listen(address, accept)
 
+    def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer:
+        """What the monitor of the host that has dialled the channel says."""
+        return Offer(1, "", self.watch(channel, connection, 1, "", heartbeat))
+
+    def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch:
+        """What the monitor of the host at the other end of the channel says."""
+        return self._network.monitors.watch(*cast(MemoryChannel, channel).hosts, heartbeat)
+
 
 class MemoryNetwork:
-    """Hosts by name, which reach each other by channels in memory. All of it belongs to one loop."""
+    """Hosts by name, which reach each other by channels in memory. All of it belongs to one loop.
+
+    Attributes:
+        monitors: what tells of each host whether its loop turns.
+    """
 
     def __init__(
         self,
@@ -327,6 +341,7 @@ class MemoryNetwork:
         self._dark: Final[dict[str, None]] = {}
         """Hosts that do not even say that nobody listens."""
         self._dialling: Final[dict[asyncio.Future[None], None]] = {}
+        self.monitors: Final = MemoryMonitors(self._reaches)
 
     def at(self, host: str) -> MemoryHost:
         """The network as that host sees it."""
@@ -384,6 +399,9 @@ class MemoryNetwork:
             self._prepare(source, target, found)
         return found
 
+    def _reaches(self, one: str, other: str) -> bool:
+        return not (self.path(one, other).parted or self.path(other, one).parted)
+
     def channels(self, one: str, other: str) -> list[MemoryChannel]:
         """The ends at one host of the open channels between two, in the order in which they were dialled."""
         return [channel for channel in self._channels if channel.open and channel.hosts == (one, other)]
@@ -429,6 +447,7 @@ class MemoryNetwork:
                 if silent:
                     channel.hang()
                 channel.lose()
+        self.monitors.crash(host, silent=silent)
 
 
 __all__ = ["CONGESTED", "MemoryChannel", "MemoryHost", "MemoryListener", "MemoryNetwork", "Path"]

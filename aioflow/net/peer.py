@@ -26,6 +26,7 @@ from aioflow.net.identity import Identity
 from aioflow.net.kinds import ANSWERS, Answer, Message, Note, Request
 from aioflow.net.limits import Limits
 from aioflow.net.link import Link
+from aioflow.net.liveness import Liveness, State, Watch, Word
 from aioflow.net.recent import NEW, UNKNOWN, Recent
 from aioflow.net.reconnect import HasEnded, Reconnect, Redial
 from aioflow.net.serving import Handler, Serving
@@ -34,8 +35,8 @@ A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger(__name__)
 _FORGETS: Final = 1.1
 """By so much the shortest trip is taken to be longer each time: an old one says little of clocks that drift."""
-_BEATS: Final = 5
-"""So often a peer is asked for a sign of life before it counts as silent."""
+_GRACE: Final = 0.25
+"""Seconds for what a process has sent before it ended."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,7 +95,9 @@ class Peer:
         self.limits: Final = limits
         self.end: End | None = None
         self.on_end: Callable[[errors.OpError], None] | None = None
-        self._silence: Final = silence
+        self._liveness: Final = Liveness(silence)
+        self._monitor: Watch | None = None
+        self._grace: asyncio.TimerHandle | None = None
         self._recent: Final = recent
         self._serving: Final = Serving(self, handler, limits, self._reply)
         self._links: Final[list[Link]] = []
@@ -212,7 +215,10 @@ class Peer:
 
     async def _close_when_over(self) -> None:
         """Once the peer is lost: end all tasks, and close all channels."""
-        await self._over.wait()
+        try:
+            await self._over.wait()
+        finally:
+            self._hear_nothing_more()
         assert self.end is not None
         assert self._watching is not None
         self._watching.cancel()
@@ -237,24 +243,49 @@ class Peer:
 
     # Is it there?
 
+    def listen_to(self, monitor: Watch | None) -> None:
+        """What the monitor of the peer says counts, too. The peer closes the watch when it is lost."""
+        self._monitor = monitor
+        if monitor is not None:
+            monitor.told = self._told
+
+    def _told(self, word: Word) -> None:
+        loop = asyncio.get_running_loop()
+        self._liveness.tell(word, loop.time())
+        if word.state is State.ENDED and self._grace is None:
+            self._grace = loop.call_later(_GRACE, self._finish, Loss.ENDED, "")
+
+    def _hear_nothing_more(self) -> None:
+        """Neither of the monitor nor of the grace that it began."""
+        if self._grace is not None:
+            self._grace.cancel()
+        if self._monitor is not None:
+            self._monitor.close()
+
+    @property
+    def task(self) -> str:
+        """Its name, also that of a client."""
+        return self.it.label
+
+    @property
+    def busy(self) -> str:
+        """Since when its loop has not turned, and what it does, in words; empty if it turns, or that is not known."""
+        heard = max([link.heard for link in self._links], default=0.0)
+        return "" if self.end is not None else self._liveness.busy(asyncio.get_running_loop().time(), heard)
+
     async def _watch(self) -> None:
         """Ask for a sign of life now and then, and count it as lost when none comes for too long."""
-        loop = asyncio.get_running_loop()
-        interval = self._silence / _BEATS
-        pardon = 0.0
+        loop, liveness = asyncio.get_running_loop(), self._liveness
         while True:
-            heard = max(pardon, self._last_heard)
-            due = min(loop.time() + interval, heard + self._silence)
+            due = liveness.due(loop.time(), self._last_heard)
             self._pinged = loop.time(), time.perf_counter()
             for link in self._links:
                 if not link.congested:
                     link.post(Envelope(0, Ping(self._pinged[0], link.position())))
             await asyncio.sleep(due - loop.time())
-            now = loop.time()
-            if now > due + interval:
-                pardon = now  # it was this loop that did not listen
-            elif now >= max(pardon, self._last_heard) + self._silence:
-                self._finish(Loss.SILENT, f"for {self._silence:g} s")
+            if liveness.is_silent(loop.time(), due, self._last_heard):
+                stopped = ": its process is stopped" * liveness.is_stopped
+                self._finish(Loss.SILENT, f"for {liveness.heartbeat:g} s{stopped}")
 
     @property
     def _last_heard(self) -> float:

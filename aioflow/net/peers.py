@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from aioflow import errors
 from aioflow.net.channel import Network, NobodyListensError
@@ -13,9 +13,12 @@ from aioflow.net.kinds import Answer, Note, Request
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
 from aioflow.net.serving import Call, Handler, Hearer
+from aioflow.net.timeouts import listening_timeout
 from aioflow.net.worker_verbs import GetStatus
 
 A = TypeVar("A", bound=Answer)
+_LOOKS: Final = 0.25
+"""Seconds after which one who waits for an answer looks whether the peer is busy."""
 
 
 class Asked(Protocol):
@@ -30,6 +33,32 @@ class Asked(Protocol):
     @property
     def clock_offset(self) -> float:
         """By how many seconds its clock is ahead of this one's."""
+
+    @property
+    def task(self) -> str:
+        """Its name."""
+
+    @property
+    def busy(self) -> str:
+        """Since when its loop has not turned, in words; empty if it turns, or that is not known."""
+
+
+class BusyError(errors.UnavailableError):
+    """The loop of the task does not turn: an answer would take until it does."""
+
+
+async def request_unless_busy(peer: Asked, message: Request[A], deadline: float | None) -> A:
+    """The answer of a peer whose loop turns. BusyError says since when it does not."""
+    task = asyncio.get_running_loop().create_task(peer.request(message, deadline=deadline), name="asks unless busy")
+    try:
+        while not peer.busy:
+            done, _ = await asyncio.wait((task,), timeout=_LOOKS)
+            if done:
+                return task.result()
+        raise BusyError(f"it is {peer.busy}", task=peer.task)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class Peers:
@@ -51,6 +80,7 @@ class Peers:
         self._settings: Final = settings
         self._peers: Final[dict[str, Peer]] = {}
         self._dialling: Final[dict[str, asyncio.Task[Peer]]] = {}
+        self._telling: Final[dict[asyncio.Task[Any], None]] = {}
         self._closed = False
         self.on_loss: Callable[[str, errors.OpError], None] | None = None
         """What is told when a task that was dialled is lost."""
@@ -75,6 +105,32 @@ class Peers:
             return self._itself
         peer = self._peers.get(task)
         return peer if peer is not None and peer.end is None else None
+
+    async def tell(self, requests: Mapping[str, Any], seconds: float) -> None:
+        """The tasks that are connected have been told, each something, and have answered, whatever it was.
+
+        Those that are busy are told as soon as they listen, and are not waited for; nor are others for longer than so
+        many seconds.
+        """
+        there = {task: peer for task in requests if (peer := self.there(task)) is not None}
+        asked = {self._ask(peer, requests[task]): peer for task, peer in there.items()}
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + seconds
+        while pending := [task for task, peer in asked.items() if not (task.done() or peer.busy)]:
+            if loop.time() >= limit:
+                break
+            await asyncio.wait(pending, timeout=min(_LOOKS, limit - loop.time()))
+
+    def _ask(self, peer: Asked, message: Request[Any]) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(peer.request(message), name=f"tell {type(message).__name__}")
+        self._telling[task] = None
+        task.add_done_callback(self._told)
+        return task
+
+    def _told(self, task: "asyncio.Task[Any]") -> None:
+        del self._telling[task]
+        if not task.cancelled():
+            task.exception()
 
     async def settled(self, tasks: Iterable[str]) -> None:
         """Returns when no connection to these tasks is lost that may come back."""
@@ -103,7 +159,7 @@ class Peers:
             await old.close()
         address = self._addresses[task]
         try:
-            async with asyncio.timeout(self._settings.silence):
+            async with listening_timeout(self._settings.silence):
                 peer = await connect(
                     self._network, address, self._me, target=task, handler=self._handler, settings=self._settings
                 )
@@ -148,11 +204,16 @@ class Peers:
             task.cancel()
         await asyncio.gather(*self._dialling.values(), return_exceptions=True)
         await asyncio.gather(*[peer.close(text) for peer in self._peers.values()])
+        for telling in list(self._telling):
+            telling.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
         self._peers.clear()
 
 
 class Itself:
     """A task as its own peer: what it asks of itself goes over no channel."""
+
+    task = "this task"
 
     def __init__(self, handler: Hearer) -> None:
         self._handler: Final = handler
@@ -161,6 +222,11 @@ class Itself:
     def clock_offset(self) -> float:
         """It has this clock."""
         return 0.0
+
+    @property
+    def busy(self) -> str:
+        """Its loop turns, or nobody asks."""
+        return ""
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
@@ -178,4 +244,4 @@ class Itself:
         self._handler.notes[type(message)](Call(message, None, 0, None, ""))
 
 
-__all__ = ["Asked", "Itself", "Peers"]
+__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy"]

@@ -62,6 +62,11 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         transport.set_protocol(self)
         transport.resume_reading()
 
+    @property
+    def transport(self) -> asyncio.Transport:
+        """What it goes over."""
+        return self._transport
+
     # Sending
 
     @property

@@ -11,10 +11,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from aioflow import errors
+from aioflow.net import monitor
 from aioflow.net.addresses import split_address
 from aioflow.net.channel import Accept, Channel
 from aioflow.net.credentials import Token, check_binding
 from aioflow.net.identity import USUAL, Settings
+from aioflow.net.liveness import Offer, Watch
 from aioflow.net.websocket import HEADER, PATH, dial
 from aioflow.net.websocket_channel import CLOSING, WebSocketChannel
 
@@ -70,6 +72,14 @@ class WebSocketNetwork:
         except OSError as error:
             raise errors.UnavailableError(f"{address} cannot be bound: {error.strerror or error}") from None
         return listener
+
+    def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer | None:
+        """Let the monitor of the peer that has dialled this channel dial the one here."""
+        return monitor.offer(cast(WebSocketChannel, channel).transport, connection, heartbeat)
+
+    def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
+        """Hear the monitor of the task that was dialled by this channel."""
+        return monitor.watch(cast(WebSocketChannel, channel).transport, connection, port, key, heartbeat)
 
 
 class WebSocketListener:

@@ -41,8 +41,9 @@ class Chaos:
         partitions: how often to expect that some hosts hear nothing of the others, or neither of the other.
         pauses: how often to expect that a host stops: it neither reads nor writes, and its timers come too late.
         crashes: how often to expect that a server is killed, or its power fails, as nobody is told; it starts anew.
+        blocks: how often to expect that the loop of a host does not turn although its process lives.
         lasting: between how many and how many seconds that lasts.
-        spared: hosts that neither stop nor crash.
+        spared: hosts that neither stop nor block nor crash.
     """
 
     seconds: float = 10.0
@@ -54,6 +55,7 @@ class Chaos:
     partitions: float = 1.0
     pauses: float = 1.0
     crashes: float = 1.0
+    blocks: float = 1.0
     lasting: tuple[float, float] = (0.1, 8.0)
     spared: Sequence[str] = ()
 
@@ -68,7 +70,8 @@ class Mishap:
 
     Attributes:
         at: when it begins, in seconds from the start of the cluster.
-        kind: one of `reset`, `half-open`, `partition`, `one-way partition`, `pause`, `crash` and `power failure`.
+        kind: one of `reset`, `half-open`, `partition`, `one-way partition`, `pause`, `block`, `crash` and
+            `power failure`.
         hosts: whom it befalls: a pair and the direction, the hosts that are cut off, or one host.
         seconds: how long it lasts.
         which: a number from 0 to 1 that says which of several connections.
@@ -100,6 +103,7 @@ def drawn(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str
         (("partition", "one-way partition"), chaos.partitions, lambda: _some(draw, hosts)),
         (("pause",), chaos.pauses if stopping else 0.0, lambda: (draw.choice(stopping),)),
         (("crash", "power failure"), chaos.crashes if mortal else 0.0, lambda: (draw.choice(mortal),)),
+        (("block",), chaos.blocks if stopping else 0.0, lambda: (draw.choice(stopping),)),
     ]
     found = [
         _one(draw, chaos, draw.choice(names), whom())

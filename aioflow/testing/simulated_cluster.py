@@ -52,6 +52,7 @@ from aioflow.config import Config
 from aioflow.net.client import Address
 from aioflow.net.cluster import ClusterSpec, Tasks
 from aioflow.net.identity import Settings
+from aioflow.net.liveness import State
 from aioflow.net.memory import MemoryNetwork, Path
 from aioflow.net.server import Server
 from aioflow.slices import Slice
@@ -227,7 +228,7 @@ class SimulatedCluster:
         """
         host = self.spec.task_address(job, index)
         self.network.crash(host, silent=silent)
-        self._hosts.resume(host)
+        self.resume(host)
         with on_host(host):
             await self.servers.pop(host).stop()
 
@@ -236,10 +237,19 @@ class SimulatedCluster:
 
         Of a client's host is what is called inside `on_host` of that host.
         """
+        self._hold(host, State.STOPPED)
+
+    def block(self, host: str) -> None:
+        """The loop of that host does not turn, as in `time.sleep`, but its process lives, as its monitor says."""
+        self._hold(host, State.BUSY)
+
+    def _hold(self, host: str, state: State) -> None:
         self._hosts.pause(host)
+        self.network.monitors.hold(host, state)
 
     def resume(self, host: str) -> None:
         """It goes on."""
+        self.network.monitors.release(host)
         self._hosts.resume(host)
 
     def held(self) -> list[str]:
@@ -285,6 +295,10 @@ class SimulatedCluster:
                 self._part()
             case "pause":
                 self.pause(mishap.hosts[0])
+                await asyncio.sleep(mishap.seconds)
+                self.resume(mishap.hosts[0])
+            case "block":
+                self.block(mishap.hosts[0])
                 await asyncio.sleep(mishap.seconds)
                 self.resume(mishap.hosts[0])
             case _ if mishap.hosts[0] in self.servers:

@@ -1,0 +1,88 @@
+"""What the monitors of hosts in memory say: what those of real processes would, of hosts that a simulation holds up."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import Final
+
+from aioflow.net.liveness import State, Word, word_interval
+
+_LATE: Final = 2
+"""A loop is busy when it has not turned for so many words of its monitor."""
+
+
+class MemoryMonitors:
+    """The monitors of all hosts of a network."""
+
+    def __init__(self, reaches: Callable[[str, str], bool]) -> None:
+        """All loops turn. `reaches` says whether frames go from one host to another, and back."""
+        self.reaches: Final = reaches
+        self._held: Final[dict[str, tuple[State, float]]] = {}
+        self._watches: Final[dict[MemoryWatch, None]] = {}
+
+    def hold(self, host: str, state: State) -> None:
+        """From now on the host is busy, or stopped."""
+        self._held[host] = state, asyncio.get_running_loop().time()
+
+    def release(self, host: str) -> None:
+        """The loop of the host turns again."""
+        self._held.pop(host, None)
+
+    def crash(self, host: str, *, silent: bool) -> None:
+        """The process of the host has ended. If it is `silent`, its monitor has, too."""
+        for watch in self._watches:
+            if watch.there == host:
+                watch.end(silent)
+
+    def watch(self, here: str, there: str, heartbeat: float) -> "MemoryWatch":
+        """What the monitor of one host says to that of another."""
+        watch = MemoryWatch(self, here, there, word_interval(heartbeat))
+        self._watches[watch] = None
+        return watch
+
+    def forget(self, watch: "MemoryWatch") -> None:
+        """It is not needed any more."""
+        self._watches.pop(watch, None)
+
+    def word(self, host: str, interval: float) -> Word:
+        """What the monitor of that host says."""
+        state, since = self._held.get(host, (State.TURNING, 0.0))
+        seconds = asyncio.get_running_loop().time() - since
+        if state is State.TURNING or (state is State.BUSY and seconds < _LATE * interval):
+            return Word(State.TURNING)
+        return Word(state, seconds)
+
+
+class MemoryWatch:
+    """What the monitor of one host hears of that of another, and tells when its own host runs."""
+
+    def __init__(self, monitors: MemoryMonitors, here: str, there: str, interval: float) -> None:
+        self.there: Final = there
+        self.told: Callable[[Word], None] | None = None
+        self._here: Final = here
+        self._monitors: Final = monitors
+        self._interval: Final = interval
+        self._ended: Word | None = None
+        self._silent = False
+        self._context: Final = contextvars.copy_context()
+        self._timer: asyncio.Handle = asyncio.get_running_loop().call_later(interval, self._speak)
+
+    def _speak(self) -> None:
+        if self._monitors.reaches(self._here, self.there) and not self._silent and self.told is not None:
+            self.told(self._ended or self._monitors.word(self.there, self._interval))
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._speak)
+
+    def end(self, silent: bool) -> None:
+        """The other host has crashed."""
+        if self._ended is None:
+            self._ended, self._silent = Word(State.ENDED), silent
+            self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_soon(self._speak, context=self._context)
+
+    def close(self) -> None:
+        """Nothing more is told."""
+        self._timer.cancel()
+        self._monitors.forget(self)
+
+
+__all__ = ["MemoryMonitors", "MemoryWatch"]

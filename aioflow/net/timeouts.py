@@ -1,0 +1,36 @@
+"""Time limits on what others do, which count only the time in which the own loop listened to them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+_PARTS: Final = 5
+"""The time is counted in so many parts."""
+
+
+@contextlib.asynccontextmanager
+async def listening_timeout(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """As `asyncio.timeout`, but a part of the time in which the loop did not turn does not count."""
+    loop = asyncio.get_running_loop()
+    part, left = seconds / _PARTS, _PARTS
+
+    timer: asyncio.TimerHandle
+
+    def look(due: float) -> None:
+        nonlocal left, timer
+        left -= loop.time() < due + part
+        if left:
+            timer = loop.call_later(part, look, loop.time() + part)
+        else:
+            limit.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as limit:
+        timer = loop.call_later(part, look, loop.time() + part)
+        try:
+            yield limit
+        finally:
+            timer.cancel()
+
+
+__all__ = ["listening_timeout"]

@@ -1,0 +1,228 @@
+"""Monitors: what they believe of each other, and what a process learns from its own."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+
+import pytest
+from cluster_processes import free_ports, soon
+
+from aioflow.devices import activity
+from aioflow.net import monitor
+from aioflow.net.liveness import State
+from aioflow.net.monitor import Monitor
+from aioflow.net.monitor_process import ACCEPT, DIAL, LONGEST_LINE, Connection
+
+NAME, KEY = "0123456789abcdef" * 2, "0f" * 16
+TURNING = "turning", 0.25, "-"
+
+
+def pair(key=KEY):
+    return Connection(DIAL, NAME, KEY, 0.5, ("127.0.0.1", 1)), Connection(ACCEPT, NAME, key, 0.5, None)
+
+
+# What is believed
+
+
+def test_a_line_is_understood_by_the_other_end():
+    here, there = pair()
+    assert there.read(here.line(("busy", 3.0, b"sort".hex()))) == ("busy", "3.00", b"sort".hex())
+    assert here.read(there.line(TURNING)) == ("turning", "0.25", "-")
+
+
+def test_a_line_is_refused_that_is_forged_repeated_reflected_or_of_another_key():
+    here, there = pair()
+    first, second = here.line(TURNING), here.line(TURNING)
+    assert there.read(second)
+    for line in (first, second):
+        with pytest.raises(ValueError, match="has come before"):
+            there.read(line)
+    forged = here.line(TURNING).replace("turning", "stopped")
+    reflected = there.line(TURNING)
+    for line in (forged, reflected, pair("0e" * 16)[1].line(TURNING), "", " ", "x" * 99, "\x80 \x00"):
+        with pytest.raises(ValueError, match="forged"):
+            there.read(line)
+    with pytest.raises(ValueError, match="forged"):
+        pair("0e" * 16)[1].read(here.line(TURNING))
+
+
+def test_only_a_change_is_told_and_each_word_that_says_busy():
+    here, _ = pair()
+    said = ["turning", "turning", "busy", "busy", "stopped", "stopped", "turning"]
+    assert [here.news(state) for state in said] == [True, False, True, True, True, False, True]
+
+
+@pytest.mark.parametrize(("told", "text"), [("-", ""), ("zz", ""), (b"a\x1b[2Jb\n".hex(), "a?[2Jb?"), ("ff", "\ufffd")])
+def test_what_a_monitor_says_cannot_upset_a_terminal(told, text):
+    assert monitor._text(told) == text
+
+
+# What compute threads do
+
+
+def test_what_threads_do_is_shown_to_those_who_ask_the_latest_first():
+    shown, me, one, other = [], object(), object(), object()
+    activity.begin(one, "nobody asks")
+    activity.subscribe(me, shown.append)
+    try:
+        activity.begin(one, "sort")
+        activity.begin(other, "unique")
+        activity.end(one)
+        for number in range(4):
+            activity.begin(number, f"more {number}")
+        for job in (*range(4), other, "never begun"):
+            activity.end(job)
+    finally:
+        activity.unsubscribe(me)
+    assert shown[:4] == ["", "sort", "unique, sort", "unique"]
+    assert "more 3, more 2, more 1 and 2 more" in shown
+    assert shown[-1] == ""
+
+
+# A process beside this one
+
+
+@pytest.fixture
+async def listening():
+    """A monitor with a port at which it hears of one connection, and what it tells."""
+    found = Monitor.of_running_loop()
+    port = found.listen("127.0.0.1")
+    watch = found.watch(ACCEPT, NAME, KEY, 1.0)
+    watch.told = (words := asyncio.Queue()).put_nowait
+    yield found, port, words
+    watch.close()
+
+
+async def said(words):
+    async with asyncio.timeout(30.0):
+        return await words.get()
+
+
+@pytest.mark.real
+async def test_a_process_learns_from_its_monitor_what_another_one_says(listening):
+    _, port, words = listening
+    there = Connection(DIAL, NAME, KEY, 0.5, None)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for state in ("turning", "busy", "stopped", "ended"):
+        writer.write(there.line((state, 1.5, b"sort".hex())).encode() + b"\n")
+        word = await said(words)
+        assert (word.state, word.seconds, word.doing) == (State(state), 1.5, "sort")
+    heard = Connection(DIAL, NAME, KEY, 0.5, None)
+    assert heard.read((await reader.readline()).decode().strip())[0] == "turning"
+    writer.close()
+    await writer.wait_closed()
+
+
+HOSTILE = {
+    "nothing": b"",
+    "no line": b"\xff" * 10_000,
+    "an unknown connection": b"0" * 32 + b" 1 ended 0.00 - " + b"0" * 32 + b"\n",
+    "a forged line": NAME.encode() + b" 1 ended 0.00 - " + b"0" * 32 + b"\n",
+    "a long line": b"x" * (LONGEST_LINE + 1),
+    "a page": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.real
+async def test_strangers_are_cut_off_and_disturb_nobody(listening):
+    _, port, words = listening
+    there = Connection(DIAL, NAME, KEY, 0.5, None)
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(there.line(TURNING).encode() + b"\n")
+    assert (await said(words)).state is State.TURNING
+    for sent in HOSTILE.values():
+        reader, stranger = await asyncio.open_connection("127.0.0.1", port)
+        stranger.write(sent)
+        if sent:
+            async with asyncio.timeout(30.0):
+                with contextlib.suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+        stranger.close()
+    writer.write(there.line(("stopped", 0.0, "-")).encode() + b"\n")
+    assert (await said(words)).state is State.STOPPED
+    assert words.empty()
+    writer.close()
+    await writer.wait_closed()
+
+
+@pytest.mark.real
+async def test_more_strangers_than_there_is_room_for_are_cut_off_and_the_room_is_used_again(listening):
+    _, port, words = listening
+    strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(70)]
+    reads = [asyncio.ensure_future(reader.read()) for reader, _ in strangers]
+    async with asyncio.timeout(30.0):
+        await asyncio.wait(reads, return_when="FIRST_COMPLETED")
+    for _, writer in strangers:
+        writer.close()
+    await asyncio.gather(*reads, return_exceptions=True)
+    there = Connection(DIAL, NAME, KEY, 0.5, None)
+
+    async def refused():
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(there.line(TURNING).encode() + b"\n")
+        await asyncio.sleep(0.2)
+        writer.close()
+        return words.empty()
+
+    await soon(refused)
+
+
+@pytest.mark.real
+async def test_two_monitors_tell_each_other_that_a_loop_does_not_turn(listening):
+    here, port, words = listening
+    watch = here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
+    watch.told = (back := asyncio.Queue()).put_nowait
+    assert (await said(words)).state is (await said(back)).state is State.TURNING
+    time.sleep(1.0)  # noqa: ASYNC251 - that is the point
+    assert (await said(words)).state is (await said(back)).state is State.BUSY
+    watch.close()
+
+
+@pytest.mark.real
+async def test_a_monitor_dials_until_the_other_one_listens_and_again_when_the_connection_is_cut(listening):
+    (port,) = free_ports(1)
+    watch = listening[0].watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
+    await asyncio.sleep(0.3)
+    there, calls = Connection(ACCEPT, NAME, KEY, 0.5, None), asyncio.Queue()
+
+    async def accept(reader, writer):
+        calls.put_nowait(there.read((await reader.readline()).decode().strip())[0])
+        writer.close()
+
+    async with await asyncio.start_server(accept, "127.0.0.1", port):
+        assert [await said(calls) for _ in range(3)] == ["turning"] * 3
+        watch.close()
+
+
+@pytest.mark.real
+async def test_a_monitor_that_is_killed_is_replaced_by_the_next_connection(listening):
+    first, _, _ = listening
+    os.kill(first.pid, signal.SIGKILL)
+
+    async def known():
+        return Monitor._running.get(asyncio.get_running_loop()) is first
+
+    await soon(known)
+    watch = Monitor.of_running_loop().watch(ACCEPT, NAME, KEY, 1.0)
+    assert Monitor.of_running_loop().pid != first.pid
+    watch.close()
+    assert asyncio.get_running_loop() not in Monitor._running
+
+
+@pytest.mark.real
+async def test_without_a_program_to_start_there_is_no_monitor(monkeypatch):
+    class Transport:
+        def get_extra_info(self, name):
+            return "127.0.0.1", 1
+
+    monkeypatch.setattr("sys.executable", "")
+    assert monitor.offer(Transport(), NAME, 5.0) is None
+    assert monitor.watch(Transport(), NAME, 1, KEY, 5.0) is None
+    monkeypatch.setattr("sys.executable", "/nonesuch")
+    assert monitor.offer(Transport(), NAME, 5.0) is None
+    monkeypatch.undo()
+    monkeypatch.delattr(socket, "send_fds")
+    assert monitor.offer(Transport(), NAME, 5.0) is None
