@@ -83,10 +83,13 @@ def default_graph(graph: "Graph") -> "Iterator[Graph]":
 
 
 def current_session() -> Runner:
-    """The innermost `with session.as_default()` of this task. ValueError if there is none."""
+    """The innermost session that this task has entered or made its default. ValueError if there is none."""
     session = default_session.get()
     if session is None:
-        raise ValueError("no default session: use `with session.as_default():`, or call session.run(...)")
+        raise ValueError(
+            "no default session: use `async with af.Session()` or `with session.as_default():` around this, or call "
+            "session.run(...)"
+        )
     return session
 
 

@@ -74,17 +74,25 @@ class Session:
         self._changed_by: Final = functools.lru_cache(self.config.plan_cache_size)(changed_by)
         self._calls: dict[Any, AnyCall] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._outer: scopes.Runner | None = None
         self._closed = False
         with _sessions_lock:
             _sessions.add(self)
 
     async def __aenter__(self) -> Self:
+        """Opens it, and makes it the default session of this task until the block ends."""
         self._check()
+        if (outer := scopes.default_session.get()) is not self:
+            self._outer = outer
+            scopes.default_session.set(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if scopes.default_session.get() is self:  # another task may close it, or close it before one entered later
+            scopes.default_session.set(self._outer)
+        self._outer = None
         await self.close()
 
     @contextlib.contextmanager
@@ -148,6 +156,8 @@ class Session:
         What does not depend on the values is checked and planned here, once.
         """
         self._check_open()
+        if isinstance(feeds, (str, Tensor)) or not isinstance(feeds, Iterable):
+            raise TypeError(f"feeds must be a list of tensors, or their names, not {feeds!r}")
         keys = [feed_key(self.graph, feed) for feed in feeds]
         check_distinct(keys)
         flat = [tensor for key in keys for tensor in key.tensors]
@@ -196,6 +206,7 @@ class Session:
         self._check()
         keys = [feed_key(self.graph, feed) for feed in feeds]
         check_distinct(keys)
+        expect("options", options, RunOptions)
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
@@ -425,6 +436,11 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
 
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)
+    if not isinstance(target, str):
+        raise TypeError(
+            f"target must be the address of a master, as 'ws://host:2222', or '' for this process, not {target!r}; "
+            "pass graph= and config= by name"
+        )
     scheme, separator, address = target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
         raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")
@@ -432,7 +448,7 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
 
 
 def get_default_session() -> Session | None:
-    """The innermost `with session.as_default()` of this task, None if there is none."""
+    """The innermost session that this task has entered or made its default, None if there is none."""
     session = scopes.default_session.get()
     return session if isinstance(session, Session) else None
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from aioflow import dtypes, errors
 from aioflow.checkpoint import Retention
-from aioflow.config import RunOptions
+from aioflow.config import RunOptions, expect
 from aioflow.files import as_name
 from aioflow.graph import Graph
 from aioflow.graph_keys import GraphKeys
@@ -163,6 +163,7 @@ class Saver:
         If `max_in_flight` others are being written it waits for one of them to end. If it fails the log says so at
         once, and `finish` raises the error unless somebody has awaited the result.
         """
+        _check(session, options)
         limit = None if options is None else options.timeout
         token = _owner() + secrets.token_hex(8)
         try:
@@ -320,6 +321,9 @@ class Saver:
         self, session: Session, path: Path, plain: bool, options: RunOptions | None,
         variables: Sequence[Variable] | None,
     ) -> None:  # fmt: skip
+        _check(session, options)
+        if path is None:
+            raise TypeError("save_path is None: there is no checkpoint to restore, if latest_checkpoint has given it")
         feeds = self._nodes.feeds
         givings = [self._nodes.every] if variables is None else self._givings(variables)
         chosen = list(dict.fromkeys(name for giving in givings for name in giving.names))
@@ -427,6 +431,12 @@ def to_save(var_list: Any) -> list[SavedVariable]:
 
 def _name(variable: Any) -> str:
     return _checked(variable).op.name
+
+
+def _check(session: Any, options: Any) -> None:
+    if not isinstance(session, Session):
+        raise TypeError(f"session must be an af.Session, not {session!r}")
+    expect("options", options, RunOptions)
 
 
 def _checked(variable: Any) -> Variable:
