@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from aioflow import scopes
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import Spec
-from aioflow.node import Attrs, Operation, Tensor, user_line
+from aioflow.node import Attrs, Operation, Tensor, items_of, user_line
 from aioflow.scopes import Controls, DeviceFunction, Scope, scope_of
 
 P = ParamSpec("P")
@@ -302,7 +302,7 @@ class Graph:
         if not name:
             full = ""
         else:
-            again = name.endswith("/")
+            again = scopes.enters_again(name)
             scopes.check_scope_name(name, "" if again else scope_of(self).name)
             full = name[:-1] if again else self.unique_name(name)
         with scopes.changed(self, name=full):
@@ -315,7 +315,7 @@ class Graph:
             with scopes.changed(self, controls=()):
                 yield
             return
-        elements = [self.as_graph_element(value) for value in control_inputs]
+        elements = [self.as_graph_element(value) for value in items_of("control_inputs", control_inputs)]
         operations = tuple(dict.fromkeys(e.op if isinstance(e, Tensor) else e for e in elements))
         block = Controls(operations, set())
         with scopes.changed(self, controls=(*scope_of(self).controls, block)):
@@ -327,6 +327,8 @@ class Graph:
         entry = str(device) if isinstance(device, DeviceSpec) else device
         if isinstance(entry, str):
             DeviceSpec.from_string(entry)
+        elif entry is not None and not callable(entry):
+            raise TypeError(f"a device must be a name, as '/cpu:0', or a function of an operation, not {device!r}")
         with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
             yield
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
@@ -247,6 +247,13 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<af.Operation {self.name!r} ({self.type})>"
+
+
+def items_of(name: str, value: Any) -> Iterable[Any]:
+    """`value`, which holds several things. TypeError for one tensor, variable, operation or text."""
+    if isinstance(value, (str, Operation)) or hasattr(value, "op") or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list, not {value!r}")
+    return value
 
 
 def describe_line(operation: Operation) -> str:

@@ -28,7 +28,7 @@ _OPERATORS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The methods that a binary operator calls: of the left operand, and of the right one."""
 _SAME: Final = frozenset({
-    "acos", "acosh", "add", "angle", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh",
+    "abs", "acos", "acosh", "add", "angle", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh",
     "bincount", "broadcast_to", "ceil", "clip_by_value", "concat", "conj", "cos", "cosh", "count_nonzero", "cross",
     "cumprod", "cumsum", "diag", "divide", "einsum", "equal", "exp", "expand_dims", "expm1", "eye", "floor",
     "greater", "greater_equal", "imag", "less", "less_equal", "linspace", "log", "log1p", "logical_and",
@@ -83,7 +83,7 @@ class Symbolic:
 
 
 def equivalent(name: str) -> str | None:
-    """Aioflow's name for a function of NumPy; None if it has none."""
+    """The name in aioflow of a function of NumPy; None if it has none."""
     return _OTHERS.get(name, name if name in _SAME else None)
 
 

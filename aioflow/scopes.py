@@ -93,6 +93,13 @@ def current_session() -> Runner:
     return session
 
 
+def enters_again(name: str) -> bool:
+    """Whether the name of a scope is that of one which there is. TypeError if it is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a name scope must be text, not {name!r}")
+    return name.endswith("/")
+
+
 def check_scope_name(name: str, outer: str) -> None:
     """ValueError if `name` cannot be a name scope inside `outer`."""
     valid = _VALID_SCOPE if outer else VALID_NAME

@@ -24,7 +24,7 @@ from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, pa
 from aioflow.graph import Graph, get_default_graph
 from aioflow.handover import Held
 from aioflow.local import Local
-from aioflow.node import Operation, Tensor
+from aioflow.node import Operation, Tensor, items_of
 from aioflow.placement import Placement
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT
@@ -156,9 +156,7 @@ class Session:
         What does not depend on the values is checked and planned here, once.
         """
         self._check_open()
-        if isinstance(feeds, (str, Tensor)) or not isinstance(feeds, Iterable):
-            raise TypeError(f"feeds must be a list of tensors, or their names, not {feeds!r}")
-        keys = [feed_key(self.graph, feed) for feed in feeds]
+        keys = [feed_key(self.graph, feed) for feed in items_of("feeds", feeds)]
         check_distinct(keys)
         flat = [tensor for key in keys for tensor in key.tensors]
         ordered = in_order(flat)
@@ -204,7 +202,7 @@ class Session:
         any more and feeds are missing.
         """
         self._check()
-        keys = [feed_key(self.graph, feed) for feed in feeds]
+        keys = [feed_key(self.graph, feed) for feed in items_of("feeds", feeds)]
         check_distinct(keys)
         expect("options", options, RunOptions)
         parsed = parse_fetches(self.graph, fetches)
@@ -437,10 +435,7 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)
     if not isinstance(target, str):
-        raise TypeError(
-            f"target must be the address of a master, as 'ws://host:2222', or '' for this process, not {target!r}; "
-            "pass graph= and config= by name"
-        )
+        raise TypeError(f"target must be text, as 'ws://host:2222', not {target!r}; pass graph= and config= by name")
     scheme, separator, address = target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
         raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")

@@ -336,7 +336,11 @@ class RemoteEngine:
             except errors.UnavailableError as error:
                 self._answer = error.message
                 if not waits:
-                    raise
+                    reason = error.message.removeprefix(f"{where.address} cannot be reached: ")
+                    raise errors.UnavailableError(
+                        f"Cannot connect to the master at {where.address}: {reason}. Start it, or set "
+                        "Config(operation_timeout=) to wait for it."
+                    ) from None
                 await asyncio.sleep(_AGAIN)
             else:
                 self._answer = ""

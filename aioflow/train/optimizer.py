@@ -17,7 +17,7 @@ from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.training import deduplicate_rows
 from aioflow.library import control
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.node import Operation, Tensor, items_of
 from aioflow.train import slots
 from aioflow.train.numbers import as_number
 
@@ -299,7 +299,7 @@ def _key(var: Variable) -> tuple[Graph, str]:
 def _check_arguments(loss: Any, var_list: Any, global_step: Any) -> None:
     if not isinstance(loss, Tensor):
         raise TypeError(f"the loss must be a tensor, not {loss!r}")
-    for variable in () if var_list is None else _items("var_list", var_list):
+    for variable in () if var_list is None else items_of("var_list", var_list):
         if not isinstance(variable, (Tensor, Variable)):
             raise TypeError(f"var_list must hold variables, not {variable!r}")
     _check_global_step(global_step)
@@ -310,14 +310,8 @@ def _check_global_step(global_step: Any) -> None:
         raise TypeError(f"global_step must be a variable, not {global_step!r}: see af.train.get_or_create_global_step")
 
 
-def _items(name: str, value: Any) -> Iterable[Any]:
-    if isinstance(value, (str, Tensor, Variable)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a list, not {value!r}")
-    return value
-
-
 def _as_pairs(grads_and_vars: Any) -> list[tuple[Any, Any]]:
-    pairs = list(_items("grads_and_vars", grads_and_vars))
+    pairs = list(items_of("grads_and_vars", grads_and_vars))
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"grads_and_vars must hold pairs of a gradient and a variable, not {pair!r}")

@@ -22,7 +22,7 @@ from aioflow.graph import Graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.node import Operation, Tensor, items_of
 from aioflow.session import Session
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
 from aioflow.train.saving import Feeds, Giving, build, file_device
@@ -419,7 +419,11 @@ async def _number(session: Session, step: int | Variable | Tensor | None) -> int
 
 def to_save(var_list: Any) -> list[SavedVariable]:
     """What is saved under which names. TypeError, ValueError if it cannot be."""
-    given = var_list.items() if isinstance(var_list, Mapping) else [(_name(each), each) for each in var_list]
+    given = (
+        var_list.items()
+        if isinstance(var_list, Mapping)
+        else [(_name(each), each) for each in items_of("var_list", var_list)]
+    )
     found = [saved for name, value in given for saved in _named(name, value)]
     if not found:
         raise ValueError("there are no variables to save: build the Saver when they are there, or give var_list")
