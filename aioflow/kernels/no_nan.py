@@ -73,20 +73,24 @@ def _mended(made: Op[Tensor], which: int, name: str) -> None:
 
     @made.kernel(CPU, out=True, binds=True, priority=1)
     def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
-        function, total = getattr(np, name), np.add.reduce
+        function, vdot = getattr(np, name), np.vdot
 
         def compute(x: Array, y: Array, out: Array | None = None) -> Array:
-            tested = (x, y)[which]
+            tested = y if which else x
             if out is not None and np.may_share_memory(out, tested):
-                zero = tested == 0
-                result = function(x, y, out=out)
-                np.copyto(result, 0, where=zero)
-                return result
+                return _over(function, x, y, tested == 0, out)
             result = function(x, y, out=out)
-            found = total(result, axis=None)
+            found = vdot(result, result)  # the fastest sum in which a NaN shows
             return _with_zeros(result, tested) if found != found else result
 
         return compute
+
+
+def _over(function: Callable[..., Array], x: Array, y: Array, zero: Array, out: Array) -> Array:
+    """The same, written over the operand that was tested."""
+    function(x, y, out=out)
+    np.copyto(out, 0, where=zero)
+    return out
 
 
 def _with_zeros(result: Array, tested: Array) -> Array:
