@@ -22,7 +22,9 @@ def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor
     return scaled(dz, xlogy(one_if(x, positive), y)), scaled(dz, xdivy(x, y))
 
 
-xlogy = binary("xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, whatever y is.", FLOAT, COMPLEX, kernel="")
+xlogy = binary(
+    "xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, even if y is negative or NaN.", FLOAT, COMPLEX, kernel=""
+)
 except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
 divide_no_nan = div_no_nan
 costs(xlogy, SLOW)

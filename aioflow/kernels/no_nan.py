@@ -56,7 +56,9 @@ multiply_no_nan = binary(
 div_no_nan = binary(
     "div_no_nan", _div_no_nan_gradient, "x / y, and 0 where y is 0, whatever x is.", FLOAT, COMPLEX, kernel=""
 )
-xdivy = binary("xdivy", _xdivy_gradient, "x / y, and 0 where x is 0, whatever y is.", FLOAT, COMPLEX, kernel="")
+xdivy = binary(
+    "xdivy", _xdivy_gradient, "x / y, and 0 where x is 0, even if y is 0, infinite or NaN.", FLOAT, COMPLEX, kernel=""
+)
 
 
 def except_at_0(made: Op[Tensor], which: int, function: Callable[[Namespace, Array, Array], Array]) -> None:
