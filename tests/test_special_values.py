@@ -24,6 +24,7 @@ OTHERWISE = {
     "igamma": "its limits where SciPy has NaN",
     "igammac": "its limits where SciPy has NaN",
     "lgamma": "infinite at -inf, as TensorFlow's",
+    "multiply_no_nan": "0 where y is 0",
     "polygamma": "denormals are taken for 0 on their side",
     "rsqrt": "-inf at -0, as 1 / sqrt(-0)",
     "selu_grad": "a denormal is rounded once",
