@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from aioflow import scopes
-from aioflow.device_spec import DeviceSpec
+from aioflow.device_spec import DeviceSpec, check_device
 from aioflow.dtypes import Spec
 from aioflow.node import Attrs, Operation, Tensor, items_of, user_line
 from aioflow.scopes import Controls, DeviceFunction, Scope, scope_of
@@ -325,10 +325,7 @@ class Graph:
     def device(self, device: "str | DeviceSpec | DeviceFunction | None") -> Iterator[None]:
         """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
         entry = str(device) if isinstance(device, DeviceSpec) else device
-        if isinstance(entry, str):
-            DeviceSpec.from_string(entry)
-        elif entry is not None and not callable(entry):
-            raise TypeError(f"a device must be a name, as '/cpu:0', or a function of an operation, not {device!r}")
+        check_device(entry)
         with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
             yield
 

@@ -93,6 +93,19 @@ def current_session() -> Runner:
     return session
 
 
+def enter_session(session: Runner, outer: Runner | None) -> Runner | None:
+    """Make it the default session of this task. Gives the one before it; `outer` if it is the default one already."""
+    before = default_session.get()
+    default_session.set(session)
+    return outer if before is session else before
+
+
+def leave_session(session: Runner, outer: Runner | None) -> None:
+    """Make `outer` the default session again, unless another one is: sessions may be left in any order and task."""
+    if default_session.get() is session:
+        default_session.set(outer)
+
+
 def enters_again(name: str) -> bool:
     """Whether the name of a scope is that of one which there is. TypeError if it is no text."""
     if not isinstance(name, str):

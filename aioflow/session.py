@@ -82,17 +82,13 @@ class Session:
     async def __aenter__(self) -> Self:
         """Opens it, and makes it the default session of this task until the block ends."""
         self._check()
-        if (outer := scopes.default_session.get()) is not self:
-            self._outer = outer
-            scopes.default_session.set(self)
+        self._outer = scopes.enter_session(self, self._outer)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if scopes.default_session.get() is self:  # another task may close it, or close it before one entered later
-            scopes.default_session.set(self._outer)
-        self._outer = None
+        scopes.leave_session(self, self._outer)
         await self.close()
 
     @contextlib.contextmanager
