@@ -79,27 +79,21 @@ def _mended(made: Op[Tensor], which: int, name: str) -> None:
 
         def compute(x: Array, y: Array, out: Array | None = None) -> Array:
             tested = y if which else x
-            if out is not None and np.may_share_memory(out, tested):
-                return _over(function, x, y, tested == 0, out)
+            zero = tested == 0 if out is not None and np.may_share_memory(out, tested) else None
             result = function(x, y, out=out)
             found = vdot(result, result)  # the fastest sum in which a NaN shows
-            return _with_zeros(result, tested) if found != found else result
+            if found == found:
+                return result
+            return _with_zeros(result, tested == 0 if zero is None else zero)
 
         return compute
 
 
-def _over(function: Callable[..., Array], x: Array, y: Array, zero: Array, out: Array) -> Array:
-    """The same, written over the operand that was tested."""
-    function(x, y, out=out)
-    np.copyto(out, 0, where=zero)
-    return out
-
-
-def _with_zeros(result: Array, tested: Array) -> Array:
-    """`result`, with 0 where `tested` is 0; written over it where it is an array and no scalar."""
+def _with_zeros(result: Array, zero: Array) -> Array:
+    """`result`, with 0 where `zero` is true; written over it where it is an array and no scalar."""
     if not result.ndim:
-        return np.where(tested == 0, result.dtype.type(0), result)
-    np.copyto(result, 0, where=tested == 0)
+        return np.where(zero, result.dtype.type(0), result)
+    np.copyto(result, 0, where=zero)
     return result
 
 
