@@ -25,6 +25,7 @@ from aioflow.library import (
     linalg as linalg, math as math, nn as nn, python_io as python_io, random as random, sets as sets,
     sparse_names as sparse_names, strings as strings,
 )
+from aioflow.version import __version__ as __version__
 from aioflow.aggregation import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions
 from aioflow.compression import Saving as Saving

@@ -179,6 +179,16 @@ def bodies_of(operation: Operation) -> list[Body]:
     return [value for value in operation.attrs.values() if isinstance(value, Body)]
 
 
+def outermost(tensor: Tensor) -> Tensor:
+    """The tensor outside all bodies that a captured one stands for; any other itself."""
+    while isinstance(tensor.graph, BodyGraph):
+        outside = next((source for source, made in tensor.graph.captures.items() if made is tensor), None)
+        if outside is None:
+            break
+        tensor = outside
+    return tensor
+
+
 def outline(outer: Graph, name: str, function: Callable[[BodyGraph], Any]) -> tuple[BodyGraph, Any]:
     """A new body of `outer`, described by `function`, which is called with it; and what that returns."""
     graph = BodyGraph(outer)
@@ -209,4 +219,4 @@ def fresh(spec: Spec) -> Spec:
     return Spec(spec.dtype, spec.shape if spec.shape.is_fully_defined() else TensorShape(spec.sizes))
 
 
-__all__ = ["Body", "BodyGraph", "argument", "bodies_of", "captured", "close", "fresh", "outline"]
+__all__ = ["Body", "BodyGraph", "argument", "bodies_of", "captured", "close", "fresh", "outermost", "outline"]

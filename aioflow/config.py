@@ -140,7 +140,8 @@ class RunOptions:
         timeout: seconds after which it ends with DeadlineExceededError; None for the session's limit.
         trace: whether every node's times and bytes are written to the run's RunMetadata, if it is given one, and taught
             to the session's cost model.
-        check_numerics: whether the first tensor, in the order of the graph, that is not finite ends the run.
+        check_numerics: whether the first tensor, in the order of the graph, that is not finite ends the run, or one
+            whose dtype or shape is not what the op's shape rule promised.
     """
 
     timeout: float | None = None

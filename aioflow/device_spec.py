@@ -76,3 +76,11 @@ def _parse(name: str) -> DeviceSpec:
         device_type=None if kind == "*" else kind.upper(),
         device_index=_number(found.get("index")),
     )
+
+
+def check_device(device: object) -> None:
+    """TypeError or ValueError for what is no name of a device, no function that gives one, and not None."""
+    if isinstance(device, str):
+        DeviceSpec.from_string(device)
+    elif device is not None and not callable(device):
+        raise TypeError(f"a device must be a name, as '/cpu:0', or a function of an operation, not {device!r}")

@@ -63,7 +63,11 @@ class OpError(Exception):
     fault: Fault = "caller"
     code: ClassVar[str] = "unknown"
 
-    def __init__(self, message: str, *, op: str | None = None, task: str | None = None) -> None:
+    def __init__(self, message: str, *more: object, op: str | None = None, task: str | None = None) -> None:
+        if more:  # TensorFlow's (node_def, op, message)
+            text = next((each for each in more if isinstance(each, str)), "what went wrong")
+            name = type(self).__name__
+            raise TypeError(f"{name} takes its message first, and the rest by name: {name}({text!r}, op=None)")
         super().__init__(message)
         self.message = message
         self.op = op

@@ -152,6 +152,8 @@ def _folder(pattern: str) -> str:
 
 def as_name(path: Path) -> str:
     """The name as text. TypeError if it is none."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"a path must be text or a Path, not {path!r}")
     return os.fsdecode(path)
 
 

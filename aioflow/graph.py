@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from aioflow import scopes
-from aioflow.device_spec import DeviceSpec
+from aioflow.device_spec import DeviceSpec, check_device
 from aioflow.dtypes import Spec
-from aioflow.node import Attrs, Operation, Tensor, user_line
+from aioflow.node import Attrs, Operation, Tensor, items_of, user_line
 from aioflow.scopes import Controls, DeviceFunction, Scope, scope_of
 
 P = ParamSpec("P")
@@ -291,7 +291,7 @@ class Graph:
         if not name:
             full = ""
         else:
-            again = name.endswith("/")
+            again = scopes.enters_again(name)
             scopes.check_scope_name(name, "" if again else scope_of(self).name)
             full = name[:-1] if again else self.unique_name(name)
         with scopes.changed(self, name=full):
@@ -304,7 +304,7 @@ class Graph:
             with scopes.changed(self, controls=()):
                 yield
             return
-        elements = [self.as_graph_element(value) for value in control_inputs]
+        elements = [self.as_graph_element(value) for value in items_of("control_inputs", control_inputs)]
         operations = tuple(dict.fromkeys(e.op if isinstance(e, Tensor) else e for e in elements))
         block = Controls(operations, set())
         with scopes.changed(self, controls=(*scope_of(self).controls, block)):
@@ -314,8 +314,7 @@ class Graph:
     def device(self, device: "str | DeviceSpec | DeviceFunction | None") -> Iterator[None]:
         """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
         entry = str(device) if isinstance(device, DeviceSpec) else device
-        if isinstance(entry, str):
-            DeviceSpec.from_string(entry)
+        check_device(entry)
         with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
             yield
 

@@ -7,12 +7,13 @@ from aioflow.composites import COMPOSITES, Composite
 from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.dtypes import Array, DType, TensorShape
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.numpy_functions import Symbolic
 
 if TYPE_CHECKING:
     from aioflow.graph import Graph
 
 
-class IndexedSlices:
+class IndexedSlices(Symbolic):
     """The tensor whose row `indices[i]` is `values[i]`; rows not named are zero, rows named twice are summed.
 
     `values` has shape [n, ...] and `indices` [n]; `dense_shape`, a vector, is the shape of the whole, if it is known.
@@ -24,7 +25,6 @@ class IndexedSlices:
     """
 
     __slots__ = ("__weakref__", "dense_shape", "indices", "values")
-    __array_ufunc__ = None
 
     def __init__(self, values: TensorLike, indices: TensorLike, dense_shape: TensorLike = None) -> None:
         self.values: Final[Tensor] = convert_to_tensor(values)

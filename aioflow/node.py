@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from aioflow import scopes
 from aioflow.dtypes import DType, Spec, TensorShape
+from aioflow.numpy_functions import Symbolic
 from aioflow.scopes import Controls, Scope
 
 if TYPE_CHECKING:
@@ -62,11 +63,10 @@ def _operator(name: str) -> tuple[Operator, Operator]:
     return forward, reflected
 
 
-class Tensor:
+class Tensor(Symbolic):
     """One output of an operation: a value that a run will compute, of known dtype and more or less known shape."""
 
     __slots__ = ("__weakref__", "_consumers", "index", "op", "spec")
-    __array_ufunc__ = None  # so that `ndarray + tensor` asks the tensor
 
     def __init__(self, op: "Operation", index: int, spec: Spec) -> None:
         self.op = op
@@ -137,6 +137,11 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(f"{self!r} is no array while the graph is built: use `await session.run(tensor)` for its value")
+
+    def __float__(self) -> float:
+        raise TypeError(f"{self!r} has no value while the graph is built: use `await session.run(tensor)`")
+
+    __int__ = __float__
 
     def __getitem__(self, key: Any) -> "Tensor":
         return OPERATORS["getitem"](self, key)
@@ -248,6 +253,13 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<af.Operation {self.name!r} ({self.type})>"
+
+
+def items_of(name: str, value: Any) -> Iterable[Any]:
+    """`value`, which holds several things. TypeError for one tensor, variable, operation or text."""
+    if isinstance(value, (str, Operation)) or hasattr(value, "op") or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list, not {value!r}")
+    return value
 
 
 def describe_line(operation: Operation) -> str:

@@ -1,6 +1,7 @@
 """`RunOptions(check_numerics=True)`: the first tensor that is not finite, with all that helps to find out why."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from aioflow.dtypes import Array, spec_of
 from aioflow.node import Operation, Tensor, describe_line
 from aioflow.passes.flow import Node
 from aioflow.values import AnyArray
+
+Blamed = TypeVar("Blamed", bound=errors.OpError)
 
 
 def check_feeds(tensors: Sequence[Tensor], values: Sequence[Array]) -> None:
@@ -27,14 +30,26 @@ def check_finite(node: Node, inputs: Sequence[Array], outputs: Sequence[Array], 
             raise _blame(node.operation, f"{node.name}:{index} is not finite: {found}", inputs, device)
 
 
+def check_promised(node: Node, inputs: Sequence[Array], outputs: Sequence[Array], device: str) -> None:
+    """InternalError naming the node if its kernel gave another dtype or shape than its op's shape rule promised."""
+    for index, (value, spec) in enumerate(zip(outputs, node.output_specs, strict=False)):
+        found = spec_of(value)
+        if dtypes.resource in (found.dtype, spec.dtype):
+            continue
+        if found.dtype is not spec.dtype or not spec.shape.is_compatible_with(found.shape):
+            text = f"{node.name}:{index} is {found}, and the shape rule of {node.definition.name} promised {spec}"
+            raise _placed(errors.InternalError(text), node.operation, inputs, device)
+
+
 def _blame(
     operation: Operation, message: str, inputs: Sequence[Array], device: str | None = None
 ) -> errors.InvalidArgumentError:
+    return _placed(errors.InvalidArgumentError(message), operation, inputs, device)
+
+
+def _placed(error: Blamed, operation: Operation, inputs: Sequence[Array], device: str | None) -> Blamed:
     shapes = [describe_range(value) for value in inputs]
-    line = describe_line(operation)
-    return errors.InvalidArgumentError(message).at(
-        operation.name, operation.type, line=line, device=device, shapes=shapes
-    )
+    return error.at(operation.name, operation.type, line=describe_line(operation), device=device, shapes=shapes)
 
 
 def not_finite(value: Array) -> str | None:

@@ -67,15 +67,19 @@ def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], opt
 def make_flow(signature: Signature, optimize: bool = True) -> Flow:
     """What a call will run, on whichever devices. InvalidArgumentError if a placeholder that it needs is not fed."""
     flow = prune(signature.feeds, signature.fetches, signature.targets)
+    if passes.has_primitives(flow):  # control flow made by hand is run as it is
+        _check_fed(flow)
+        return passes.verify(flow)
+    flow = passes.keep_unread(passes.trim(passes.order(flow)))
+    _check_fed(flow)  # only now: a branch may capture a placeholder that none of its results needs
+    return passes.verify(passes.optimise(flow) if optimize else flow)
+
+
+def _check_fed(flow: Flow) -> None:
     for node in flow.nodes:
         if node.definition.name == "placeholder":
             line = describe_line(node.operation)
             raise missing_feed(node).at(node.name, "placeholder", line=line, device=None, shapes=())
-    if not passes.has_primitives(flow):  # control flow made by hand is run as it is
-        flow = passes.trim(passes.order(flow))
-        if optimize:
-            flow = passes.optimise(flow)
-    return passes.verify(flow)
 
 
 def _counted(flow: Flow) -> list[str]:

@@ -182,8 +182,8 @@ class VariableState:
     def _checked(self, value: Array) -> Array:
         if value is None:
             raise errors.FailedPreconditionError(
-                f"variable {self.name!r} is not initialized: run its initializer or af.global_variables_initializer(), "
-                "or af.local_variables_initializer() for a local one, as that of epochs"
+                f"variable {self.name!r} is not initialized: run its initializer or af.global_variables_initializer() "
+                "first (af.local_variables_initializer() for a local one, as that of epochs), or restore a checkpoint"
             )
         return value
 

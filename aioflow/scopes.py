@@ -83,11 +83,34 @@ def default_graph(graph: "Graph") -> "Iterator[Graph]":
 
 
 def current_session() -> Runner:
-    """The innermost `with session.as_default()` of this task. ValueError if there is none."""
+    """The innermost session that this task has entered or made its default. ValueError if there is none."""
     session = default_session.get()
     if session is None:
-        raise ValueError("no default session: use `with session.as_default():`, or call session.run(...)")
+        raise ValueError(
+            "no default session: use `async with af.Session()` or `with session.as_default():` around this, or call "
+            "session.run(...)"
+        )
     return session
+
+
+def enter_session(session: Runner, outer: Runner | None) -> Runner | None:
+    """Make it the default session of this task. Gives the one before it; `outer` if it is the default one already."""
+    before = default_session.get()
+    default_session.set(session)
+    return outer if before is session else before
+
+
+def leave_session(session: Runner, outer: Runner | None) -> None:
+    """Make `outer` the default session again, unless another one is: sessions may be left in any order and task."""
+    if default_session.get() is session:
+        default_session.set(outer)
+
+
+def enters_again(name: str) -> bool:
+    """Whether the name of a scope is that of one which there is. TypeError if it is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a name scope must be text, not {name!r}")
+    return name.endswith("/")
 
 
 def check_scope_name(name: str, outer: str) -> None:

@@ -24,7 +24,7 @@ from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, pa
 from aioflow.graph import Graph, get_default_graph
 from aioflow.handover import Held
 from aioflow.local import Local
-from aioflow.node import Operation, Tensor
+from aioflow.node import Operation, Tensor, items_of
 from aioflow.placement import Placement
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT
@@ -74,17 +74,21 @@ class Session:
         self._changed_by: Final = functools.lru_cache(self.config.plan_cache_size)(changed_by)
         self._calls: dict[Any, AnyCall] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._outer: scopes.Runner | None = None
         self._closed = False
         with _sessions_lock:
             _sessions.add(self)
 
     async def __aenter__(self) -> Self:
+        """Opens it, and makes it the default session of this task until the block ends."""
         self._check()
+        self._outer = scopes.enter_session(self, self._outer)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        scopes.leave_session(self, self._outer)
         await self.close()
 
     @contextlib.contextmanager
@@ -148,7 +152,7 @@ class Session:
         What does not depend on the values is checked and planned here, once.
         """
         self._check_open()
-        keys = [feed_key(self.graph, feed) for feed in feeds]
+        keys = [feed_key(self.graph, feed) for feed in items_of("feeds", feeds)]
         check_distinct(keys)
         flat = [tensor for key in keys for tensor in key.tensors]
         ordered = in_order(flat)
@@ -194,8 +198,9 @@ class Session:
         any more and feeds are missing.
         """
         self._check()
-        keys = [feed_key(self.graph, feed) for feed in feeds]
+        keys = [feed_key(self.graph, feed) for feed in items_of("feeds", feeds)]
         check_distinct(keys)
+        expect("options", options, RunOptions)
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
@@ -425,6 +430,8 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
 
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)
+    if not isinstance(target, str):
+        raise TypeError(f"target must be text, as 'ws://host:2222', not {target!r}; pass graph= and config= by name")
     scheme, separator, address = target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
         raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")
@@ -432,7 +439,7 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
 
 
 def get_default_session() -> Session | None:
-    """The innermost `with session.as_default()` of this task, None if there is none."""
+    """The innermost session that this task has entered or made its default, None if there is none."""
     session = scopes.default_session.get()
     return session if isinstance(session, Session) else None
 

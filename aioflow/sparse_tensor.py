@@ -7,12 +7,13 @@ from aioflow.composites import COMPOSITES, Composite
 from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.dtypes import Array, DType, TensorShape
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.numpy_functions import Symbolic
 
 if TYPE_CHECKING:
     from aioflow.graph import Graph
 
 
-class SparseTensor:
+class SparseTensor(Symbolic):
     """The tensor of shape `dense_shape` whose element at position `indices[i]` is `values[i]`; all others are zero.
 
     `indices` is an int64 matrix [n, rank], `values` a vector [n] and `dense_shape` an int64 vector [rank]. The order is
@@ -25,7 +26,6 @@ class SparseTensor:
     """
 
     __slots__ = ("__weakref__", "dense_shape", "indices", "values")
-    __array_ufunc__ = None
 
     def __init__(self, indices: TensorLike, values: TensorLike, dense_shape: TensorLike) -> None:
         self.indices: Final[Tensor] = _integers(indices, "indices")

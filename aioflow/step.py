@@ -23,7 +23,7 @@ from aioflow.executor import Execution, Outputs, UnderWay, Unit, note_standing
 from aioflow.handover import Handover
 from aioflow.lane import Lane
 from aioflow.local import Local
-from aioflow.numerics import check_feeds, check_finite
+from aioflow.numerics import check_feeds, check_finite, check_promised
 from aioflow.plan_cache import DEFAULT, Planned
 from aioflow.programs import Programs
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
@@ -163,7 +163,9 @@ class Step:
         if lane.trace is not None and node is not None:
             lane.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
         if self._numerics and node is not None:
-            check_finite(node, lane.seen(inputs), lane.seen(outputs), lane.device.name)
+            seen = lane.seen(inputs), lane.seen(outputs)
+            check_promised(node, *seen, lane.device.name)
+            check_finite(node, *seen, lane.device.name)
 
     def under_way(self) -> list[UnderWay]:
         """The units that have begun and not ended."""

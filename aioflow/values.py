@@ -140,12 +140,28 @@ def _short(value: Any) -> str:
 
 def _strings(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
     result = np.asarray(_as_bytes(array.astype(object)), dtype=object)
-    strays = [item for item in result.flat if type(item) is not bytes]
-    if strays:
-        stray = next((item for item in strays if not isinstance(item, (int, float, complex))), strays[0])
-        if type(stray) is int and abs(stray) >= 1 << 63:
-            raise TypeError(f"{_short(stray)} does not fit any integer dtype")
-        raise TypeError(f"{_short(stray)} of type {type(stray).__name__} has no dtype; text is str or bytes")
+    if any(type(item) is not bytes for item in result.flat):
+        raise TypeError(_complaint(array, dtype))
     if dtype not in (None, dtypes.string):
         raise TypeError(f"{_short(value)} is not a value of dtype {dtype.name if dtype else None}")
     return result
+
+
+def _complaint(array: AnyArray, dtype: DType | None) -> str:
+    """Which element of mixed ones is wrong, and where it stands."""
+    place = next((p for p in np.ndindex(array.shape) if not _may_hold(dtype, array[p])), None)
+    if place is None and dtype is None:  # numbers and text: which of them is wrong is the caller's to say
+        first = isinstance(array.flat[0], _NUMBERS)
+        place = next((p for p in np.ndindex(array.shape) if isinstance(array[p], _NUMBERS) is not first), None)
+    if place is None:
+        return f"{_short(max(array.flat, key=abs))} does not fit any integer dtype"
+    item, where = array[place], f" at {list(place)}" if array.ndim else ""
+    wanted = "has no dtype; text is str or bytes" if dtype is None else f"is not a value of dtype {dtype.name}"
+    return f"{_short(item)} of type {type(item).__name__}{where} {wanted}"
+
+
+def _may_hold(dtype: DType | None, item: Any) -> bool:
+    is_text, is_number = isinstance(item, (str, bytes)), isinstance(item, _NUMBERS)
+    if dtype is None:
+        return is_text or is_number
+    return is_text if dtype in (dtypes.string, dtypes.resource) else is_number

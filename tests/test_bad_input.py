@@ -193,7 +193,7 @@ CALLING = [
     case("another loop", lambda g: after(g.used(), lambda: elsewhere(lambda: g.run(g.w))), RuntimeError,
          "belongs to another event loop; open one session per loop"),
     case("no default session", lambda g: g.y.eval(), ValueError,
-         r"no default session: use `with session\.as_default"),
+         r"no default session: use `async with af\.Session\(\)` or `with session\.as_default"),
 ]
 
 KERNELS_THAT_RAISE = [

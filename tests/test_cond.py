@@ -399,3 +399,48 @@ async def test_what_waits_in_both_branches_in_a_row(run, pred):
     x = af.constant(1.0)
     result = af.cond(pred, lambda: waiting(waiting(x, later) + 1.0, later), lambda: waiting(x, later))
     assert [await run(result, {pred: value}) for value in (True, False)] == [2.0, 1.0]
+
+
+# What no result needs
+
+
+def unused_capture(z, x, pred):
+    return af.cond(pred, lambda: (z * 2, x + 1)[1], lambda: x)
+
+
+def unused_capture_of_a_branch_inside(z, x, pred):
+    return af.cond(pred, lambda: (af.cond(x > 0, lambda: z, lambda: x), x + 1)[1], lambda: x)
+
+
+def unused_capture_of_a_loop(z, x, pred):
+    return af.while_loop(lambda i: i < 2, lambda i: (z * 2, i + 1)[1], [x])
+
+
+def result_that_is_not_fetched(z, x, pred):
+    return af.cond(pred, lambda: (x + 1, z), lambda: (x, z))[0]
+
+
+def variable_of_a_loop_that_is_not_fetched(z, x, pred):
+    return af.while_loop(lambda i, _: i < 2, lambda i, total: (i + 1, total + z), [x, af.constant(0.0)])[0]
+
+
+def gradient(z, x, pred):
+    return af.gradients(unused_capture(z, x, pred), x)[0] + 1
+
+
+@pytest.mark.parametrize("build", [
+    unused_capture, unused_capture_of_a_branch_inside, unused_capture_of_a_loop, result_that_is_not_fetched,
+    variable_of_a_loop_that_is_not_fetched, gradient,
+])  # fmt: skip
+async def test_what_no_result_of_a_body_needs_is_neither_fed_nor_computed(run, pred, build):
+    calls = collections.Counter()
+    z = light(af.placeholder(af.float32, [], name="z"), lambda value: calls.update("z") or value)
+    made = build(z, af.constant(1.0), pred)
+    assert await run(made, {pred: True}) == 2.0
+    assert not calls
+
+
+async def test_a_placeholder_that_the_branch_not_taken_needs_must_be_fed(run, pred):
+    z = af.placeholder(af.float32, [], name="z")
+    with pytest.raises(af.errors.InvalidArgumentError, match="placeholder 'z' must be fed"):
+        await run(af.cond(pred, lambda: z * 2, lambda: af.constant(0.0)), {pred: False})

@@ -222,6 +222,58 @@ def test_a_section_inside_itself_is_refused_and_leaves_the_graph_as_it_was(graph
     assert repr(section) == "<af.CriticalSection 'outer'>"
 
 
+def through_cond(execute, v):
+    return af.cond(af.constant(True), execute, v.value)
+
+
+def through_nested_conds(execute, v):
+    return through_cond(lambda: through_cond(execute, v), v)
+
+
+def through_while(execute, v):
+    return af.while_loop(lambda i: i < 2, lambda i: (execute(), i + 1)[1], [af.constant(0)])
+
+
+def through_a_map(execute, v):
+    return af.map_fn(lambda i: i + execute(), af.constant([1, 2]))
+
+
+def after_another(execute, v):
+    with af.control_dependencies([v.assign_add(1)]):
+        return execute()
+
+
+NESTED = [lambda execute, v: execute(), through_cond, through_nested_conds, through_while, through_a_map, after_another]
+
+
+@pytest.mark.parametrize("nested", NESTED)
+@pytest.mark.parametrize("inside", [False, True])
+def test_sections_of_one_shared_name_are_refused_inside_one_another(graph, nested, inside):
+    first, second = CriticalSection(shared_name="lock"), CriticalSection(name="second", shared_name="lock")
+    v = af.Variable(1, use_resource=True)
+
+    def build():
+        return first.execute(
+            lambda: nested(lambda: second.execute(v.value, exclusive_resource_access=False), v),
+            exclusive_resource_access=False,
+        )
+
+    with pytest.raises(ValueError, match="is executed inside itself, by 'second', which shares its lock"):
+        af.cond(af.constant(True), build, v.value) if inside else build()
+
+
+@pytest.mark.parametrize("nested", NESTED)
+def test_sections_of_two_names_or_containers_may_be_nested(graph, nested):
+    first, v = CriticalSection(shared_name="lock"), af.Variable(1)
+    with graph.container("elsewhere"):
+        second = CriticalSection(shared_name="lock")
+    for other in (second, CriticalSection(shared_name="another")):
+        first.execute(
+            lambda other=other: nested(lambda: other.execute(v.value, exclusive_resource_access=False), v),
+            exclusive_resource_access=False,
+        )
+
+
 def test_two_sections_share_variables_only_if_both_say_so(graph):
     first, second, v = CriticalSection(), CriticalSection(), af.Variable(1, name="v")
     first.execute(lambda: v.assign_add(1))

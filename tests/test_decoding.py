@@ -616,3 +616,59 @@ def test_pictures_that_cannot_be_are_refused_when_built():
     ):
         with pytest.raises((TypeError, ValueError)):
             wrong()
+
+
+# Required features, and positions with values
+
+
+def features_of(**features):
+    return af.io.make_example(features)
+
+
+PARSERS = {
+    "one": lambda examples, features: af.parse_single_example(examples[-1], features),
+    "many": lambda examples, features: af.parse_example(list(examples), features),
+    "context of one": lambda examples, features: af.parse_single_sequence_example(examples[-1], features)[0],
+    "contexts of many": lambda examples, features: af.io.parse_sequence_example(list(examples), features)[0],
+}
+GOOD = {"x": [1.0, 2.0], "i": [0, 3], "j": [1, 1], "v": [5.0, 6.0]}
+SPARSE = {"s": af.SparseFeature("i", "v", af.float32, 4)}
+CUBE = {"s": af.SparseFeature(["i", "j"], "v", af.float32, [4, 4])}
+BROKEN = {
+    "missing": ({"x": af.FixedLenFeature([2], af.float32)}, {"x": None}, "has no feature 'x', which has no default"),
+    "missing text": ({"t": af.FixedLenFeature([], af.string)}, {}, "has no feature 't', which has no default"),
+    "missing and empty": ({"e": af.FixedLenFeature([0], af.int64)}, {}, "has no feature 'e', which has no default"),
+    "too few": ({"x": af.FixedLenFeature([2], af.float32)}, {"x": [1.0]}, "has 1 values, which are none of shape"),
+    "wrong dtype": ({"x": af.FixedLenFeature([2], af.float32)}, {"x": [1, 2]}, "holds integers, and is to be float32"),
+    "no positions": (SPARSE, {"i": None}, "features 'i' and 'v' of example . have 0 positions and 2 values"),
+    "no values": (SPARSE, {"v": None}, "features 'i' and 'v' of example . have 2 positions and 0 values"),
+    "more positions": (SPARSE, {"i": [0, 1, 2]}, "features 'i' and 'v' of example . have 3 positions and 2 values"),
+    "fewer on one axis": (CUBE, {"j": [1]}, "features 'j' and 'v' of example . have 1 positions and 2 values"),
+    "position beyond": (SPARSE, {"i": [0, 4]}, "index 4 is out of range for size 4"),
+    "position below": (SPARSE, {"i": [-1, 3]}, "index -1 is out of range for size 4"),
+}
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("damage", BROKEN)
+def test_an_example_without_what_is_required_is_refused_and_named(parser, damage):
+    features, changes, text = BROKEN[damage]
+    bad = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
+    made = PARSERS[parser]([features_of(**GOOD, t="", e=np.zeros(0, np.int64)), features_of(**bad)], features)
+    outputs = [[each.indices, each.values] if isinstance(each, af.SparseTensor) else each for each in made.values()]
+    with pytest.raises((ValueError, af.errors.InvalidArgumentError), match=text):
+        evaluate(af.nest.flatten(outputs))
+
+
+def test_positions_of_one_example_are_not_paired_with_values_of_another():
+    """As many positions as values in all, but not in each."""
+    examples = [features_of(i=[0, 1], v=[1.0]), features_of(i=[0], v=[1.0, 2.0])]
+    made = af.parse_example(examples, SPARSE)["s"]
+    with pytest.raises(af.errors.InvalidArgumentError, match="of example 0 have 2 positions and 1 values"):
+        evaluate(made.values)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_fixed_length_that_is_open_is_refused_when_built(parser):
+    with pytest.raises(ValueError, match=r"shape .* of a FixedLenFeature must be known; for any number"):
+        PARSERS[parser]([features_of(**GOOD)], {"x": af.FixedLenFeature([None], af.float32)})

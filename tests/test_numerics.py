@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from doubles import light
 
 import aioflow as af
 
@@ -70,3 +71,16 @@ async def test_a_finite_run_is_a_run_like_any_other(graph):
     x = af.placeholder(af.float32, [])
     async with af.Session(graph=graph) as session:
         assert await session.run(x * 2.0, {x: 2.0}, CHECK) == 4.0
+
+
+async def test_a_kernel_that_breaks_its_shape_rule_is_named(graph):
+    x = af.constant([1.0, 2.0])
+    for returned, found in ((np.zeros(3, np.float32), r"float32\[3\]"), (np.zeros(2), r"float64\[2\]")):
+        bad = light(af.tanh(x), lambda value, returned=returned: returned, name="broken")
+        async with af.Session(graph=graph) as session:
+            with pytest.raises(
+                af.errors.InternalError, match=rf"is {found}, and the shape rule of test_light"
+            ) as error:
+                await session.run(bad, options=CHECK)
+        assert error.value.op.startswith("broken")
+        assert __file__ in error.value.line

@@ -213,8 +213,29 @@ class TestDefault:
     async def test_without_a_default_session_it_says_what_to_do(self, graph):
         value = af.constant(1.0)
         for use in (lambda: value.eval(), lambda: value.op.run()):
-            with pytest.raises(ValueError, match=r"no default session: use `with session\.as_default"):
+            with pytest.raises(ValueError, match=r"no default session: use `async with af\.Session\(\)` or"):
                 await use()
+
+    async def test_a_session_that_is_entered_is_the_default_one_until_it_is_left(self, graph):
+        value = af.constant(1.0)
+        first, second = af.Session(graph=graph), af.Session(graph=graph)
+        async with first:
+            async with second:
+                assert await value.eval() == 1.0
+                assert af.get_default_session() is second
+                await first.close()
+            assert af.get_default_session() is first
+        assert af.get_default_session() is None
+
+    async def test_a_session_may_be_left_before_one_entered_later_or_by_another_task(self, graph):
+        first, second = await af.Session(graph=graph).__aenter__(), await af.Session(graph=graph).__aenter__()
+        await first.__aexit__(None, None, None)
+        assert af.get_default_session() is second
+        await asyncio.create_task(second.__aexit__(None, None, None))
+        with pytest.raises(RuntimeError, match="closed"):
+            await af.constant(1.0).eval()
+        async with af.Session(graph=graph) as third:
+            assert af.get_default_session() is third
 
     async def test_the_inner_one_counts_and_the_outer_one_comes_back(self, graph):
         v, _ = counter()

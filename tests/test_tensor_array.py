@@ -349,3 +349,33 @@ def test_a_gradient_of_a_list_is_a_list(graph):
     assert evaluate(found).written().keys() == {1}
     with pytest.raises(TypeError, match="has no gradient"):
         af.gradients(held.flow, held.flow)
+
+
+async def test_a_read_that_a_step_does_not_need_clears_nothing(graph):
+    held = array().unstack(af.constant(X))
+    first, again, whole = held.read(0), held.read(0), held.stack()
+    async with af.Session(graph=graph) as session:
+        for fetched, expected in ((first, X[0]), (again, X[0]), (whole, X)):
+            np.testing.assert_array_equal(await session.run(fetched), expected)
+        for both in ([first, again], [again, whole], [first, whole]):
+            with pytest.raises(af.errors.InvalidArgumentError, match="index 0 was cleared by an earlier read"):
+                await session.run(both)
+        np.testing.assert_array_equal(await session.run(whole, {again: X[1]}), X)
+
+
+async def test_a_read_that_no_iteration_needs_clears_nothing(graph):
+    """Of the loop's two results one alone is fetched: what the other alone needs is left out."""
+
+    def body(i, total, unused, held):
+        seen = held.read(i)
+        return i + 1, total + held.read(i), unused + seen, held
+
+    zeros = af.zeros([2], af.float64)
+    _, total, unused, _ = af.while_loop(
+        lambda i, *_: i < 3, body, (af.constant(0), zeros, zeros, array().unstack(af.constant(X)))
+    )
+    async with af.Session(graph=graph) as session:
+        for fetched in (total, unused):
+            np.testing.assert_array_equal(await session.run(fetched), X.sum(0))
+        with pytest.raises(af.errors.InvalidArgumentError, match="was cleared by an earlier read"):
+            await session.run([total, unused])

@@ -353,7 +353,7 @@ REFUSED = {
         lambda w: OPTIMIZER.minimize(loss_of(w), var_list=[af.Variable(1, name="i")]), ValueError, "'i:0' has dtype",
     ),
     "a gate that is none": (lambda w: OPTIMIZER.minimize(loss_of(w), gate_gradients=3), ValueError, "GATE_NONE"),
-    "a function for a loss": (lambda w: OPTIMIZER.compute_gradients(lambda: 0.0), TypeError, "the loss is a tensor"),
+    "a function for a loss": (lambda w: OPTIMIZER.compute_gradients(lambda: 0.0), TypeError, "must be a tensor"),
     "no pairs": (lambda w: OPTIMIZER.apply_gradients([]), ValueError, "no gradients and variables"),
     "no gradients": (lambda w: OPTIMIZER.apply_gradients([(None, w)]), ValueError, "no gradient for any .* 'w:0'"),
     "text for a gradient": (lambda w: OPTIMIZER.apply_gradients([(object(), w)]), TypeError, "a gradient is a tensor"),

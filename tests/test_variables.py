@@ -255,7 +255,8 @@ async def test_eval_and_load_use_the_default_session(session):
     with session.as_default():
         await w.load(3.0)
         assert await w.eval() == 3.0
-    with pytest.raises(ValueError, match="no default session"):
+    await session.close()
+    with pytest.raises(RuntimeError, match="closed"):
         await w.eval()
 
 

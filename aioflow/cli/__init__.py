@@ -5,7 +5,6 @@ it returns the exit status: 0 done, 1 failed; a command line that cannot be unde
 """
 
 import argparse
-import importlib.metadata
 import json
 import os
 import sys
@@ -19,6 +18,7 @@ from aioflow.cli.trace import trace
 from aioflow.cli.worker import worker
 from aioflow.dtypes import DeviceKind
 from aioflow.op import REGISTRY, Op
+from aioflow.version import __version__
 
 Run = Callable[[argparse.Namespace], int]
 Command = Callable[[argparse.ArgumentParser], Run]
@@ -58,20 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("aioflow", description="TensorFlow's dataflow system for asyncio.")
-    parser.add_argument("--version", action="version", version=f"aioflow {_version()}")
+    parser.add_argument("--version", action="version", version=f"aioflow {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         text = (command.__doc__ or "").strip()
         parser_of_it = commands.add_parser(command.__name__, help=text, description=text)
         parser_of_it.set_defaults(run=command(parser_of_it))
     return parser
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("aioflow")
-    except importlib.metadata.PackageNotFoundError:
-        return "of an unknown version: it is not installed"
 
 
 # Ops

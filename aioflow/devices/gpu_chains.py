@@ -24,6 +24,7 @@ EXPRESSIONS: Final = {
     "maximum": "select({0} != {0}, {0}, select({0} > {1}, {0}, {1}))",
     "minimum": "select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))",
     "multiply": "{0} * {1}",
+    "multiply_no_nan": "select({1} == 0, T(0), {0} * {1})",
     "negative": "-{0}",
     "reciprocal": "1 / {0}",
     "relu": "select({0} < 0, T(0), {0})",
@@ -36,6 +37,7 @@ EXPRESSIONS: Final = {
     "squared_difference": "({0} - {1}) * ({0} - {1})",
     "subtract": "{0} - {1}",
     "tanh": "tanh({0})",
+    "xdivy": "select({0} == 0, T(0), {0} / {1})",
 }
 """What the ops compute, of their inputs, in floats of one dtype."""
 PREAMBLE: Final = "template <typename T> __device__ T select(bool c, T a, T b) { return c ? a : b; }"

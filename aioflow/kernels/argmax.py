@@ -11,7 +11,9 @@ from aioflow.op import op
 
 @op
 def argmax(input: Spec, axis: int | None = None, name: str | None = None, output_type: DType = int64) -> Spec:
-    """The index of the greatest element along one axis, 0 if None; the first of several, or of a NaN.
+    """The index of the greatest element along one axis, 0 if None; the first of several.
+
+    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
 
     Raises InvalidArgumentError where the axis is empty.
     """
@@ -20,7 +22,9 @@ def argmax(input: Spec, axis: int | None = None, name: str | None = None, output
 
 @op
 def argmin(input: Spec, axis: int | None = None, name: str | None = None, output_type: DType = int64) -> Spec:
-    """The index of the smallest element along one axis, 0 if None; the first of several, or of a NaN.
+    """The index of the smallest element along one axis, 0 if None; the first of several.
+
+    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
 
     Raises InvalidArgumentError where the axis is empty.
     """

@@ -14,6 +14,7 @@ from aioflow.kernels.comparison import greater, greater_equal, less_equal, logic
 from aioflow.kernels.complex import conj
 from aioflow.kernels.families import CPU, GPU, NodeView, binary, broadcast_gradient, costs, elements, ufunc
 from aioflow.kernels.math import log
+from aioflow.kernels.no_nan import divided, multiply_no_nan, scaled
 from aioflow.kernels.select import masked, select
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Op, T, op
@@ -74,8 +75,9 @@ def _quotient_dtype(dtype: DType) -> DType:
 def _divide_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor | None, Tensor | None]:
     if x.dtype.is_integer:
         return None, None
-    dx = dz / conj(y)
-    return dx, -dx * conj(z)
+    divisor = constant_value(y)
+    dx = divided(dz, y) if divisor is None or not divisor.all() else dz / conj(y)
+    return dx, -scaled(dx, z)
 
 
 broadcast_gradient(divide, _divide_gradient)
@@ -92,12 +94,15 @@ truediv = divide
 
 floordiv = binary(
     "floordiv", "it is piecewise constant",
-    "The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.",
+    "The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.\n\n"
+    "Of floats as NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where "
+    "TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.",
     FLOAT, INTEGER, kernel="floor_divide", known=operator.floordiv,
 )  # fmt: skip
 mod = binary(
-    "mod", lambda z, x, y, dz: (dz, -dz * floordiv(x, y)),
-    "What `floordiv` leaves of x: x - floordiv(x, y) * y, with the sign of y, as Python's %.",
+    "mod", lambda z, x, y, dz: (dz, scaled(-dz, floordiv(x, y))),
+    "What `floordiv` leaves of x: x - floordiv(x, y) * y, with the sign of y, as Python's %.\n\n"
+    "Of floats NaN for an infinite x or a y of 0; x, or y where their signs differ, for an infinite y.",
     FLOAT, INTEGER, kernel="remainder", known=operator.mod,
 )  # fmt: skip
 floormod = mod
@@ -129,8 +134,11 @@ _refuse_zero(mod, "remainder")
 
 def _power_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
     exponent = constant_value(y)
-    dx = dz * conj(y * x ** (y - 1)) if exponent is None or exponent.ndim else _fixed_power_gradient(x, y, exponent, dz)
-    return dx, dz * conj(z * _log_or_zero(x))
+    if exponent is None or exponent.ndim:
+        dx = scaled(dz, multiply_no_nan(x ** (y - 1), y))
+    else:
+        dx = _fixed_power_gradient(x, y, exponent, dz)
+    return dx, scaled(dz, multiply_no_nan(z, _log_or_zero(x)))
 
 
 def _fixed_power_gradient(x: Tensor, y: Tensor, exponent: Any, dz: Tensor) -> Tensor:
@@ -139,7 +147,7 @@ def _fixed_power_gradient(x: Tensor, y: Tensor, exponent: Any, dz: Tensor) -> Te
         return OPERATORS["zeros_like"](dz)
     if exponent == 1:
         return dz
-    return dz * conj(y * (x if exponent == 2 else x ** (exponent - 1)))
+    return dz * conj(y * x) if exponent == 2 else scaled(dz, y * x ** (exponent - 1))
 
 
 def _log_or_zero(x: Tensor) -> Tensor:

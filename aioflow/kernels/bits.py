@@ -9,12 +9,16 @@ from aioflow.op import op
 _WHOLE = "bits do not vary smoothly"
 
 left_shift = binary(
-    "left_shift", _WHOLE, "The bits of x moved y places up, zeros moving in; 0 where y is x's width or more.", INTEGER
-)
+    "left_shift", _WHOLE,
+    "The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow takes a "
+    "y that is too large for the width less 1, and a negative one for 0).",
+    INTEGER,
+)  # fmt: skip
 right_shift = binary(
     "right_shift", _WHOLE,
-    "The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more "
-    "nothing else is left.",
+    "The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more, "
+    "or negative, nothing else is left (TensorFlow takes a y that is too large for the width less 1, and a negative "
+    "one for 0).",
     INTEGER,
 )  # fmt: skip
 

@@ -48,7 +48,8 @@ def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
     """`x` with that dtype, itself if it has it already.
 
     Floats become integers by cutting off the fraction (of what no integer of the dtype is near, the result is open);
-    complex numbers become real by dropping the imaginary part; true is 1, and all but 0 is true.
+    complex numbers become real by dropping the imaginary part; true is 1, and all but 0 is true: NaN too, and numbers
+    too small to be normal, which TensorFlow takes for 0 in float32.
     """
     tensor, wanted = convert_to_tensor(x), as_dtype(dtype)
     return tensor if tensor.dtype is wanted else _cast(tensor, wanted, name=name)

@@ -65,7 +65,7 @@ def _(op: Operation, dy: Tensor) -> Tensor:
     x = op.inputs[0]
     if not x.dtype.is_complex:
         return OPERATORS["zeros_like"](x)
-    return complex(-dy, 0) / complex(_imag(x), _real(x))
+    return OPERATORS["xdivy"](complex(-dy, 0), complex(_imag(x), _real(x)))
 
 
 _real.kernel(CPU, GPU)(lambda xp, input: input.real)

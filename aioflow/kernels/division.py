@@ -10,65 +10,23 @@ from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import COMPLEX, FLOAT, INTEGER, Array, DType, Namespace
 from aioflow.graph import transactional
 from aioflow.kernels.arithmetic import floordiv, truediv
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import greater, logical_or, not_equal
-from aioflow.kernels.complex import conj
+from aioflow.kernels.comparison import greater, not_equal
 from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
+from aioflow.kernels.no_nan import div_no_nan, except_at_0, multiply_no_nan, one_if, scaled, xdivy
 from aioflow.node import OPERATORS, Tensor
-from aioflow.op import NodeView, Op
-
-Pair = tuple[Tensor, Tensor]
+from aioflow.op import NodeView
 
 
-def _one_if(x: Tensor, defined: Tensor) -> Tensor:
-    """1 where x is not 0 or what it is multiplied by is `defined`, 0 elsewhere."""
-    return cast(logical_or(not_equal(x, 0), defined), x.dtype)
+def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
+    positive = not_equal(y, 0) if y.dtype.is_complex else greater(y, 0)
+    return scaled(dz, xlogy(one_if(x, positive), y)), scaled(dz, xdivy(x, y))
 
 
-def _div_no_nan_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
-    dx = div_no_nan(dz, conj(y))
-    return dx, -dx * conj(z)
-
-
-def _multiply_no_nan_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
-    return multiply_no_nan(dz, conj(y)), multiply_no_nan(conj(x), dz)
-
-
-def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
-    return dz * conj(xlogy(_one_if(x, not_equal(y, 0) if y.dtype.is_complex else greater(y, 0)), y)), dz * conj(
-        xdivy(x, y)
-    )
-
-
-def _xdivy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
-    return dz * conj(xdivy(_one_if(x, not_equal(y, 0)), y)), dz * conj(xdivy(-x, y * y))
-
-
-div_no_nan = binary(
-    "div_no_nan", _div_no_nan_gradient, "x / y, and 0 where y is 0, whatever x is.", FLOAT, COMPLEX, kernel=""
+xlogy = binary(
+    "xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, even if y is negative or NaN.", FLOAT, COMPLEX, kernel=""
 )
-multiply_no_nan = binary(
-    "multiply_no_nan", _multiply_no_nan_gradient, "x times y, and 0 where y is 0, even if x is infinite or NaN.",
-    FLOAT, COMPLEX, kernel="",
-)  # fmt: skip
-xlogy = binary("xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, whatever y is.", FLOAT, COMPLEX, kernel="")
-xdivy = binary("xdivy", _xdivy_gradient, "x / y, and 0 where x is 0, whatever y is.", FLOAT, COMPLEX, kernel="")
+except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
 divide_no_nan = div_no_nan
-
-
-def _except_at_0(made: Op[Tensor], which: int, function: Callable[[Namespace, Array, Array], Array]) -> None:
-    """Declare the kernel: `function`, and 0 where the input `which` is 0."""
-
-    @made.kernel(CPU, GPU, fresh=True)
-    def _(xp: Namespace, x: Array, y: Array) -> Array:
-        result = function(xp, x, y)
-        return xp.where((x, y)[which] == 0, xp.zeros((), result.dtype), result)
-
-
-_except_at_0(div_no_nan, 1, lambda xp, x, y: x / y)
-_except_at_0(multiply_no_nan, 1, lambda xp, x, y: x * y)
-_except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
-_except_at_0(xdivy, 0, lambda xp, x, y: x / y)
 costs(xlogy, SLOW)
 
 
@@ -89,7 +47,7 @@ truncatediv = binary(
     FLOAT, INTEGER, kernel="",
 )  # fmt: skip
 truncatemod = binary(
-    "truncatemod", lambda z, x, y, dz: (dz, -dz * truncatediv(x, y)),
+    "truncatemod", lambda z, x, y, dz: (dz, scaled(-dz, truncatediv(x, y))),
     "What `truncatediv` leaves of x: x - truncatediv(x, y) * y, with the sign of x, as C's %.\n\n"
     "Raises InvalidArgumentError where integers are divided by zero.",
     FLOAT, INTEGER, kernel="",
@@ -139,7 +97,7 @@ def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     return made(first, y, name=name or "div")
 
 
-OPERATORS.update(div_no_nan=div_no_nan, xlogy=xlogy, xdivy=xdivy)
+OPERATORS.update(xlogy=xlogy)
 
 __all__ = ["div", "div_no_nan", "divide_no_nan", "floor_div", "multiply_no_nan", "reciprocal_no_nan", "truncatediv",
            "truncatemod", "xdivy", "xlogy"]  # fmt: skip

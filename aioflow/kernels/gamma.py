@@ -14,6 +14,7 @@ from aioflow.dtypes import FLOAT, Array
 from aioflow.graph import transactional
 from aioflow.kernels.arithmetic import subtract
 from aioflow.kernels.families import elementwise
+from aioflow.kernels.no_nan import scaled
 from aioflow.kernels.reduction import reduce_sum
 from aioflow.kernels.special import pieces, polynomial, special
 from aioflow.node import OPERATORS, Tensor
@@ -34,11 +35,11 @@ _STIRLING: Final = (-3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680,
 _DIGAMMA: Final = (-3617 / 8160, 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 
 lgamma = elementwise(
-    "lgamma", lambda y, x, dy: dy * digamma(x),
+    "lgamma", lambda y, x, dy: scaled(dy, digamma(x)),
     "The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip
 digamma: Op[Tensor] = elementwise(
-    "digamma", lambda y, x, dy: dy * OPERATORS["polygamma"](1, x),
+    "digamma", lambda y, x, dy: scaled(dy, OPERATORS["polygamma"](1, x)),
     "The derivative of `lgamma`; NaN at the negative integers. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip
 

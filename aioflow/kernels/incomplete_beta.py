@@ -18,6 +18,7 @@ from aioflow.kernels.division import xlogy
 from aioflow.kernels.families import stays, sum_to_operand
 from aioflow.kernels.gamma import lgamma, log_gamma, stirling
 from aioflow.kernels.math import exp, log1p
+from aioflow.kernels.no_nan import scaled
 from aioflow.kernels.special import expm1_less, integral, log1p_less, pieces, special
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import T, op
@@ -46,7 +47,7 @@ def _(op: Operation, dz: Tensor) -> tuple[None, None, Tensor | None]:
     a, b, x = op.inputs
     log_beta = lgamma(a) + lgamma(b) - lgamma(a + b)
     powers = xlogy(a - 1, x) + (b - 1) * log1p(-x)
-    dx = dz * exp(powers - log_beta)
+    dx = scaled(dz, exp(powers - log_beta))
     return None, None, dx if stays(x, op.outputs[0]) else sum_to_operand(x, dx, a, b)
 
 

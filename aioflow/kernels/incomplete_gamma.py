@@ -21,6 +21,7 @@ from aioflow.kernels.division import xlogy
 from aioflow.kernels.families import broadcast_gradient
 from aioflow.kernels.gamma import digamma, lgamma, log_gamma, log_gamma_1p, psi, stirling
 from aioflow.kernels.math import exp, log
+from aioflow.kernels.no_nan import scaled
 from aioflow.kernels.special import expm1_less, integral, log1p_less, pieces, special
 from aioflow.kernels.zeta import derivative_of_psi, polygamma
 from aioflow.node import OPERATORS, Tensor
@@ -34,7 +35,7 @@ Jet = list[Array]
 
 def _gradients(sign: int) -> Any:
     def rule(z: Tensor, a: Tensor, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
-        return dz * igamma_derivative(a, x, 1) * sign, dz * density(a, x, 0) * sign
+        return scaled(dz, igamma_derivative(a, x, 1) * sign), scaled(dz, density(a, x, 0) * sign)
 
     return rule
 
@@ -68,7 +69,7 @@ def igamma_derivative(a: T, x: T, order: int) -> Spec:
 
 def _derivative_gradient(z: Tensor, a: Tensor, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
     order = z.op.attrs["order"]
-    return dz * igamma_derivative(a, x, order + 1), dz * density(a, x, order)
+    return scaled(dz, igamma_derivative(a, x, order + 1)), scaled(dz, density(a, x, order))
 
 
 broadcast_gradient(igamma_derivative, _derivative_gradient)

@@ -35,6 +35,9 @@ def _concat(values: Sequence[T], axis: int) -> Spec:
         return Spec(values[0].same_dtype(*values[1:]).dtype)
     if rank == 0:
         raise ValueError("values of rank 0 cannot be concatenated; use stack")
+    ranks = [spec.rank for spec in values if spec.rank is not None]
+    if len(set(ranks)) > 1:
+        raise ValueError(f"values of one rank are concatenated, not of ranks {', '.join(map(str, ranks))}")
     place = dtypes.normalise_axis(axis, rank)
     sizes = [known.size_at(spec, place) if spec.rank == rank else None for spec in values]
     rest = _merged([s.with_shape(known.replaced(s.sizes, place, None)) if s.sizes else s for s in values])

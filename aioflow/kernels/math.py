@@ -5,6 +5,7 @@ from aioflow.kernels.casting import cast
 from aioflow.kernels.comparison import not_equal
 from aioflow.kernels.complex import conj, real
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, broadcast_gradient, costs, elementwise, ufunc
+from aioflow.kernels.no_nan import divided, scaled
 from aioflow.kernels.select import masked, select
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import T, op
@@ -43,9 +44,9 @@ ufunc(abs, "absolute")
 
 # Roots and reciprocals
 
-reciprocal = elementwise("reciprocal", lambda y, x, dy: -dy * conj(y * y), "1 / x.")
-sqrt = elementwise("sqrt", lambda y, x, dy: dy * 0.5 / conj(y), "The square root of x; NaN for a negative number.")
-rsqrt = elementwise("rsqrt", lambda y, x, dy: dy * conj(y * y * y) * -0.5, "1 / sqrt(x).", kernel="")
+reciprocal = elementwise("reciprocal", lambda y, x, dy: divided(divided(-dy, x), x), "1 / x.")
+sqrt = elementwise("sqrt", lambda y, x, dy: divided(dy * 0.5, y), "The square root of x; NaN for a negative number.")
+rsqrt = elementwise("rsqrt", lambda y, x, dy: scaled(divided(dy * -0.5, x), y), "1 / sqrt(x).", kernel="")
 
 
 @rsqrt.kernel(CPU, GPU, out=True)
@@ -56,10 +57,12 @@ def _(xp: Namespace, x: Array, out: Array | None = None) -> Array:
 
 # Exponentials and logarithms
 
-exp = elementwise("exp", lambda y, x, dy: dy * conj(y), "e to the power of x.", slow=True)
-expm1 = elementwise("expm1", lambda y, x, dy: dy * conj(exp(x)), "exp(x) - 1, exact also near x = 0.", slow=True)
-log = elementwise("log", lambda y, x, dy: dy / conj(x), "The natural logarithm of x; -inf at 0, NaN below.", slow=True)
-log1p = elementwise("log1p", lambda y, x, dy: dy / conj(x + 1), "log(1 + x), exact also near x = 0.", slow=True)
+exp = elementwise("exp", lambda y, x, dy: scaled(dy, y), "e to the power of x.", slow=True)
+expm1 = elementwise("expm1", lambda y, x, dy: scaled(dy, exp(x)), "exp(x) - 1, exact also near x = 0.", slow=True)
+log = elementwise(
+    "log", lambda y, x, dy: divided(dy, x), "The natural logarithm of x; -inf at 0, NaN below.", slow=True
+)
+log1p = elementwise("log1p", lambda y, x, dy: divided(dy, x + 1), "log(1 + x), exact also near x = 0.", slow=True)
 
 # Circular functions
 
@@ -67,11 +70,11 @@ sin = elementwise("sin", lambda y, x, dy: dy * conj(OPERATORS["cos"](x)), "The s
 cos = elementwise("cos", lambda y, x, dy: -dy * conj(sin(x)), "The cosine of x radians.", slow=True)
 tan = elementwise("tan", lambda y, x, dy: dy * conj(y * y + 1), "The tangent of x radians.", slow=True)
 asin = elementwise(
-    "asin", lambda y, x, dy: dy * conj(rsqrt((1 - x) * (1 + x))),
+    "asin", lambda y, x, dy: divided(dy, sqrt((1 - x) * (1 + x))),
     "The angle in radians, between -pi/2 and pi/2, whose sine is x; NaN outside [-1, 1].", kernel="arcsin", slow=True,
 )  # fmt: skip
 acos = elementwise(
-    "acos", lambda y, x, dy: -dy * conj(rsqrt((1 - x) * (1 + x))),
+    "acos", lambda y, x, dy: divided(-dy, sqrt((1 - x) * (1 + x))),
     "The angle in radians, between 0 and pi, whose cosine is x; NaN outside [-1, 1].", kernel="arccos", slow=True,
 )  # fmt: skip
 atan = elementwise(
@@ -87,8 +90,8 @@ def atan2(y: T, x: T) -> Spec:
 
 
 def _atan2_gradient(z: Tensor, y: Tensor, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
-    scaled = dz / (x * x + y * y)
-    return scaled * x, -scaled * y
+    turned = divided(dz, x * x + y * y)
+    return turned * x, -turned * y
 
 
 broadcast_gradient(atan2, _atan2_gradient)
@@ -97,8 +100,8 @@ costs(atan2, SLOW)
 
 # Hyperbolic functions
 
-sinh = elementwise("sinh", lambda y, x, dy: dy * conj(OPERATORS["cosh"](x)), "The hyperbolic sine of x.", slow=True)
-cosh = elementwise("cosh", lambda y, x, dy: dy * conj(sinh(x)), "The hyperbolic cosine of x.", slow=True)
+sinh = elementwise("sinh", lambda y, x, dy: scaled(dy, OPERATORS["cosh"](x)), "The hyperbolic sine of x.", slow=True)
+cosh = elementwise("cosh", lambda y, x, dy: scaled(dy, sinh(x)), "The hyperbolic cosine of x.", slow=True)
 tanh = elementwise(
     "tanh", lambda y, x, dy: dy * conj(1 - y * y),
     "The hyperbolic tangent of x: 0 at 0, flattening out towards -1 and 1.", slow=True,
@@ -108,11 +111,11 @@ asinh = elementwise(
     "The number whose hyperbolic sine is x.", kernel="arcsinh", slow=True,
 )  # fmt: skip
 acosh = elementwise(
-    "acosh", lambda y, x, dy: dy / conj(sinh(y)),
+    "acosh", lambda y, x, dy: divided(dy, sinh(y)),
     "The number, not negative, whose hyperbolic cosine is x; NaN below 1.", kernel="arccosh", slow=True,
 )  # fmt: skip
 atanh = elementwise(
-    "atanh", lambda y, x, dy: dy / conj((1 - x) * (1 + x)),
+    "atanh", lambda y, x, dy: divided(dy, (1 - x) * (1 + x)),
     "The number whose hyperbolic tangent is x; NaN outside [-1, 1].", kernel="arctanh", slow=True,
 )  # fmt: skip
 sigmoid = elementwise(

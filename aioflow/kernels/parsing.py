@@ -61,11 +61,13 @@ def parse_example(
     sparse_types: tuple[DType, ...],
     dense_keys: tuple[str, ...],
     dense_shapes: tuple[TensorShape, ...],
+    paired: tuple[str, ...] = (),
 ) -> tuple[Spec, ...]:
     """Features of an example, or of a vector of them: of the sparse ones all indices, values and shapes; the dense.
 
     A default without elements says that the feature must be there; of a feature whose first size is open the default is
-    what shorter ones are filled up with. `names` are for errors, a vector as long or empty.
+    what shorter ones are filled up with. `names` are for errors, a vector as long or empty. `paired` lists sparse keys,
+    two by two, which in every example have as many values as each other.
     """
     if serialized.only(STRING).rank not in (0, 1):
         raise ValueError(f"serialized is one string, or a vector of known rank, its shape is {serialized.shape}")
@@ -93,6 +95,7 @@ def parse_sequence_example(
     list_dense_types: tuple[DType, ...],
     list_dense_shapes: tuple[TensorShape, ...],
     list_may_be_missing: tuple[str, ...],
+    context_paired: tuple[str, ...] = (),
 ) -> tuple[Spec, ...]:
     """Features of the context of a sequence, or of a vector of them, as `parse_example` gives them; those of the steps.
 
@@ -226,7 +229,7 @@ def _checked(
     if values is None:
         if open_size:
             return []
-        if width and default.size != width:
+        if default.size != width or not width:
             raise errors.InvalidArgumentError(f"{source.where} has no feature {key!r}, which has no default")
         return default.ravel().tolist() if default.dtype == object else default.ravel()
     fits = width and len(values) % width == 0 if open_size else len(values) == width
@@ -248,13 +251,28 @@ def _texts(value: Array) -> list[bytes]:
     return [bytes(text) for text in np.asarray(value, object).ravel().tolist()]
 
 
-def _context(rows: Sequence[Row], sparse: Sequence[tuple[str, DType]], dense: Any, single: bool) -> list[AnyArray]:
+def _context(
+    rows: Sequence[Row], sparse: Sequence[tuple[str, DType]], dense: Any, paired: Sequence[str], single: bool
+) -> list[AnyArray]:
     """Of the sparse features all indices, all values, all shapes; the dense ones."""
-    parts = [_sparse_values(_found(rows, key, dtype), dtype, single) for key, dtype in sparse]
+    found = {key: _found(rows, key, dtype) for key, dtype in sparse}
+    for first, second in zip(paired[::2], paired[1::2], strict=True):
+        _check_pairs(rows, first, found[first], second, found[second])
+    parts = [_sparse_values(found[key], dtype, single) for key, dtype in sparse]
     made = [each[index] for index in range(3) for each in parts]
     for key, shape, default, dtype in dense:
         made.append(_dense_values(rows, key, shape, np.asarray(default), dtype, single))
     return made
+
+
+def _check_pairs(rows: Sequence[Row], first: str, firsts: Sequence[Any], second: str, seconds: Sequence[Any]) -> None:
+    for (source, _), a, b in zip(rows, firsts, seconds, strict=True):
+        counts = [0 if values is None else len(values) for values in (a, b)]
+        if counts[0] != counts[1]:
+            raise errors.InvalidArgumentError(
+                f"features {first!r} and {second!r} of {source.where} have {counts[0]} positions and {counts[1]} "
+                "values; each value needs one position"
+            )
 
 
 @parse_example.kernel(CPU, fresh=True, binds=True)
@@ -267,7 +285,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     def parse(serialized: Array, names: Array, defaults: Sequence[Array]) -> Any:
         rows = _rows(_texts(serialized), _texts(names))
         dense = zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True)
-        made = _context(rows, sparse, dense, single)
+        made = _context(rows, sparse, dense, attrs["paired"], single)
         return made[0] if len(made) == 1 else tuple(made)
 
     return parse
@@ -284,7 +302,8 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
         rows = _rows(_texts(serialized), _texts(names))
         lists = [(source, source.reading(feature_lists_of)) for source, _ in rows]
         dense = zip(attrs["context_dense_keys"], attrs["context_dense_shapes"], defaults, types, strict=True)
-        made = [*_context(rows, sparse, dense, single), *_steps(lists, attrs, single)]
+        context = _context(rows, sparse, dense, attrs["context_paired"], single)
+        made = [*context, *_steps(lists, attrs, single)]
         return made[0] if len(made) == 1 else tuple(made)
 
     return parse

@@ -12,6 +12,7 @@ import numpy as np
 from aioflow.dtypes import FLOAT, Array
 from aioflow.kernels.families import elementwise
 from aioflow.kernels.math import exp
+from aioflow.kernels.no_nan import multiply_no_nan, scaled
 from aioflow.kernels.special import pieces, polynomial, special
 from aioflow.node import OPERATORS
 
@@ -44,11 +45,11 @@ _Q_FAR: Final = (
 )  # fmt: skip
 
 erfinv = elementwise(
-    "erfinv", lambda y, x, dy: dy * exp(y * y) * (math.sqrt(math.pi) / 2),
+    "erfinv", lambda y, x, dy: scaled(dy, exp(multiply_no_nan(y, y)) * (math.sqrt(math.pi) / 2)),
     "The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip
 ndtri = elementwise(
-    "ndtri", lambda y, p, dy: dy * exp(y * y / 2) * math.sqrt(2 * math.pi),
+    "ndtri", lambda y, p, dy: scaled(dy, exp(multiply_no_nan(y, y) / 2) * math.sqrt(2 * math.pi)),
     "The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone.", FLOAT,
     kernel="",
 )  # fmt: skip

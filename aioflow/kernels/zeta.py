@@ -8,6 +8,7 @@ import numpy as np
 from aioflow.dtypes import FLOAT, Array, Spec
 from aioflow.kernels.families import broadcast_gradient
 from aioflow.kernels.gamma import log_gamma, psi
+from aioflow.kernels.no_nan import scaled
 from aioflow.kernels.special import pieces, special
 from aioflow.node import OPERATORS
 from aioflow.op import T, op
@@ -43,8 +44,8 @@ def polygamma(a: T, x: T) -> Spec:
     return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
 
 
-broadcast_gradient(zeta, lambda z, x, q, dz: (None, -dz * x * zeta(x + 1, q)))
-broadcast_gradient(polygamma, lambda z, a, x, dz: (None, dz * polygamma(a + 1, x)))
+broadcast_gradient(zeta, lambda z, x, q, dz: (None, scaled(-dz, x * zeta(x + 1, q))))
+broadcast_gradient(polygamma, lambda z, a, x, dz: (None, scaled(dz, polygamma(a + 1, x))))
 
 
 @special(zeta, 400.0)

@@ -1,10 +1,11 @@
 """Parts of a graph that one step at a time may run."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from aioflow import dtypes, nest, scopes
+from aioflow.body import bodies_of, outermost
 from aioflow.convert import convert_to_tensor
 from aioflow.graph import Graph, building_in, get_default_graph, transactional
 from aioflow.indexed_slices import IndexedSlices
@@ -81,8 +82,8 @@ class CriticalSection:
             name: the name scope of the operations.
 
         Raises:
-            ValueError: `fn` executes this very section again, returns nothing, or uses variables that another section
-                wants for itself. The graph is as it was.
+            ValueError: `fn` executes this section again, or another with its shared name, returns nothing, or uses
+                variables that another section wants for itself. The graph is as it was.
         """
         if not callable(fn):
             raise TypeError(f"fn must be a function without arguments, not {fn!r}")
@@ -125,9 +126,13 @@ def _arguments_first(lock: Operation, body: Sequence[Operation]) -> None:
 
 def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool) -> None:
     """ValueError for a section inside itself, and for variables that two sections use, if one wants them alone."""
+    inner = next((held for held in _locked(body) if _lock_of(held) == _lock_of(handle)), None)
+    if inner is not None:
+        other = "" if inner.op is outermost(handle).op else f", by {inner.op.name!r}, which shares its lock"
+        raise ValueError(
+            f"critical section {handle.op.name!r} is executed inside itself{other}: it would wait for ever"
+        )
     used = frozenset([tensor.op for op in body for tensor in op.inputs if tensor.op.type == "variable"])
-    if handle.op in used:
-        raise ValueError(f"critical section {handle.op.name!r} is executed inside itself: it would wait for ever")
     mine = handle.op.attrs["shared_name"] or handle.op.name
     for other in handle.graph.get_collection(EXECUTIONS):
         shared = sorted(op.name for op in used & other.resources)
@@ -137,6 +142,23 @@ def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool)
                 "exclusive_resource_access=False if that is meant"
             )
     handle.graph.add_to_collection(EXECUTIONS, Execution(mine, used, exclusive))
+
+
+def _locked(operations: Sequence[Operation]) -> Iterator[Tensor]:
+    """The handles of the locks that these operations acquire, in branches and loops too."""
+    for op in operations:
+        if op.type == "acquire_variable_lock":
+            yield outermost(op.inputs[0])
+        for body in bodies_of(op):
+            given = {made: op.inputs[place] for made, place in zip(body.arguments, body.takes, strict=True)}
+            for handle in _locked(body.graph.get_operations()):
+                yield outermost(given.get(handle, handle))
+
+
+def _lock_of(handle: Tensor) -> tuple[str, str]:
+    """What names a lock among the resources of a session."""
+    made = outermost(handle).op
+    return made.attrs["container"], made.attrs["shared_name"] or made.name
 
 
 # Structures

@@ -140,9 +140,9 @@ def weighted_moments(
         dtype = float32 if value.dtype in NARROW else value.dtype
         wide, times = cast(value, dtype), cast(weights, dtype)
         each = shaped_like(wide, times + OPERATORS["zeros_like"](wide))
-        share = reciprocal(reduce_sum(each, axes, keepdims=True))
-        mean = reduce_sum(times * wide, axes, keepdims=True) * share
-        variance = reduce_sum(times * squared_difference(wide, mean), axes, keepdims=True) * share
+        total = reduce_sum(each, axes, keepdims=True)
+        mean = reduce_sum(times * wide, axes, keepdims=True) / total
+        variance = reduce_sum(times * squared_difference(wide, mean), axes, keepdims=True) / total
         if not (keepdims or keep_dims):
             dropped = list(range(wide.shape.ndims)) if axes is None and wide.shape.ndims is not None else axes
             mean, variance = squeeze(mean, dropped), squeeze(variance, dropped)

@@ -76,6 +76,7 @@ class _Wanted:
         self.sparse: Final[dict[str, DType]] = {}
         self.shapes: Final[dict[str, TensorShape]] = {}
         self.defaults: Final[dict[str, Tensor]] = {}
+        self.paired: Final[list[str]] = []
         for key in sorted(features):
             self._add(key, features[key])
 
@@ -86,8 +87,14 @@ class _Wanted:
             case SparseFeature():
                 for index in _index_keys(feature):
                     self._add_sparse(index, dtypes.int64)
+                    self.paired.extend((index, feature.value_key))
                 self._add_sparse(feature.value_key, as_dtype(feature.dtype))
             case FixedLenFeature(shape=shape, dtype=dtype, default_value=default):
+                if not as_shape(shape).is_fully_defined():
+                    raise ValueError(
+                        f"feature {key!r}: the shape {as_shape(shape)} of a FixedLenFeature must be known; for any "
+                        "number of values use FixedLenSequenceFeature(allow_missing=True) or VarLenFeature"
+                    )
                 self.shapes[key] = as_shape(shape)
                 self.defaults[key] = _default(key, default, as_dtype(dtype), as_shape(shape))
             case FixedLenSequenceFeature(shape=shape, dtype=dtype, allow_missing=missing, default_value=default):
@@ -149,7 +156,8 @@ def _parsed(serialized: Tensor, names: TensorLike | None, features: Mapping[str,
     wanted = _Wanted(features)
     made = ops.parse_example(
         serialized, _labels(names), list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
-        tuple(wanted.shapes), tuple(wanted.shapes.values()), name=name,
+        tuple(wanted.shapes), tuple(wanted.shapes.values()), tuple(wanted.paired),
+        name=name,
     )  # fmt: skip
     return wanted.result(list(made))
 
@@ -268,7 +276,7 @@ def _parsed_sequences(
         tuple(context.sparse), tuple(context.sparse.values()), tuple(context.shapes),
         tuple(context.shapes.values()), tuple(sparse), tuple(sparse.values()), tuple(dense),
         tuple([dtype for dtype, _ in dense.values()]), tuple([shape for _, shape in dense.values()]),
-        tuple(missing), name=name,
+        tuple(missing), tuple(context.paired), name=name,
     )  # fmt: skip
     count = 3 * len(context.sparse) + len(context.shapes)
     rest = list(made[count:])

@@ -17,6 +17,7 @@ from aioflow.graph_keys import GraphKeys
 from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels import variables as kernels
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.numpy_functions import Symbolic
 from aioflow.op import Op
 from aioflow.tensor_shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
@@ -57,7 +58,7 @@ def _operator(name: str) -> tuple[Operator, Operator]:
     return forward, reflected
 
 
-class Variable:
+class Variable(Symbolic):
     """A value that outlives the runs of a session: weights, counters, slots.
 
     Its handle is the operation `name`; operations under `name/` make its first value, assign it and read it. It has no
@@ -83,8 +84,6 @@ class Variable:
         ValueError: there is no initial value, its shape is not known, or the name cannot be one.
         TypeError: the initial value is not of the dtype.
     """
-
-    __array_ufunc__ = None  # so that `ndarray + variable` asks the variable
 
     def __init__(
         self,

@@ -65,4 +65,13 @@ def _contexts(told: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext
     raise TypeError(f"ssl is a directory, an SSLContext or a pair of them, not a {type(told).__name__}")
 
 
-__all__ = ["network_of_client", "network_of_server"]
+def master_unreachable(address: str, error: errors.UnavailableError) -> errors.UnavailableError:
+    """What a client without a time limit is told that cannot reach its master."""
+    reason = error.message.removeprefix(f"{address} cannot be reached: ")
+    return errors.UnavailableError(
+        f"Cannot connect to the master at {address}: {reason}. Start it, or set Config(operation_timeout=) to wait for "
+        "it."
+    )
+
+
+__all__ = ["master_unreachable", "network_of_client", "network_of_server"]

@@ -22,6 +22,7 @@ from aioflow.feeds import converter
 from aioflow.graph import Graph
 from aioflow.handover import Held
 from aioflow.kernels.queue_handles import QueueSpec
+from aioflow.net.access import master_unreachable
 from aioflow.net.acknowledging import RemoteHandover
 from aioflow.net.channel import Network
 from aioflow.net.graphs import addition
@@ -338,7 +339,7 @@ class RemoteEngine:
             except errors.UnavailableError as error:
                 self._answer = error.message
                 if not waits:
-                    raise
+                    raise master_unreachable(where.address, error) from None
                 await asyncio.sleep(_AGAIN)
             else:
                 self._answer = ""

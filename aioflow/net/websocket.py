@@ -96,6 +96,8 @@ def _refused(address: str, status: int, token: Token | None) -> errors.OpError:
 
 def _brief(error: BaseException) -> str:
     text = getattr(error, "os_error", error)
+    if isinstance(text, ConnectionRefusedError):
+        return "connection refused"
     return str(text) or type(error).__name__
 
 

@@ -10,6 +10,7 @@ from aioflow.passes.fold import fold
 from aioflow.passes.order import order
 from aioflow.passes.simplify import simplify
 from aioflow.passes.trim import trim
+from aioflow.passes.unread import keep_unread
 from aioflow.passes.verify import verify
 
 PASSES: Final[tuple[Callable[[Flow], Flow], ...]] = (simplify, dedupe, fold)
@@ -44,4 +45,4 @@ def _contracted(flow: Flow) -> Flow:
     return contract(rewrite_blocks(flow, lambda node, block: Block(_contracted(block.flow), block.takes)))
 
 
-__all__ = ["has_primitives", "optimise", "order", "trim", "verify"]
+__all__ = ["has_primitives", "keep_unread", "optimise", "order", "trim", "verify"]

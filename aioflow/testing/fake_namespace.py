@@ -152,7 +152,7 @@ _OF_C: Final[dict[str, Callable[..., Any]]] = {
 
 
 _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
-    ast.Add: np.add, ast.Div: np.divide, ast.Gt: np.greater, ast.Lt: np.less, ast.Mult: np.multiply,
+    ast.Add: np.add, ast.Div: np.divide, ast.Eq: np.equal, ast.Gt: np.greater, ast.Lt: np.less, ast.Mult: np.multiply,
     ast.NotEq: np.not_equal, ast.Sub: np.subtract, ast.USub: np.negative,
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ from aioflow import errors
 from aioflow.config import Config, RunOptions
 from aioflow.files import Path
 from aioflow.graph import Graph, get_default_graph
+from aioflow.node import items_of
 from aioflow.session import Session
 from aioflow.tracing import RunMetadata
 from aioflow.train.hooked_run import Merged, finished
@@ -89,7 +90,7 @@ class _MonitoredSession:
         self.recoveries: Final[list[Recovery]] = []
         self._creator: Final = session_creator
         self._progress: Final = StepReadHook()
-        self._hooks: Final[list[SessionRunHook]] = [self._progress, *(hooks or ())]
+        self._hooks: Final[list[SessionRunHook]] = [self._progress, *items_of("hooks", hooks or ())]
         for hook in self._hooks:
             if not isinstance(hook, SessionRunHook):
                 raise TypeError(f"a hook is a SessionRunHook, not {hook!r}")

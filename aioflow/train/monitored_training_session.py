@@ -7,6 +7,7 @@ from aioflow.config import Config
 from aioflow.files import Path
 from aioflow.graph import get_default_graph
 from aioflow.graph_keys import GraphKeys
+from aioflow.node import items_of
 from aioflow.train.checkpoint_saver_hook import CheckpointSaverHook
 from aioflow.train.monitored_session import MonitoredSession
 from aioflow.train.scaffold import Scaffold
@@ -79,7 +80,10 @@ def MonitoredTrainingSession(
         worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
         return MonitoredSession(worker, hooks, stop_grace_period_secs, examples_per_step)
     folder = _summary_folder(scaffold, checkpoint_dir if summary_dir is None else summary_dir)
-    chosen: list[SessionRunHook] = [*(hooks or ()), *(chief_only_hooks or ())]
+    chosen: list[SessionRunHook] = [
+        *items_of("hooks", hooks or ()),
+        *items_of("chief_only_hooks", chief_only_hooks or ()),
+    ]
     if log_step_count_steps and (folder is not None or checkpoint_dir is not None):
         chosen.append(StepCounterHook(log_step_count_steps, output_dir=folder))
     summaries = _chosen("summaries", save_summaries_steps, save_summaries_secs, _SUMMARY_STEPS, None)

@@ -17,7 +17,7 @@ from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.training import deduplicate_rows
 from aioflow.library import control
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.node import Operation, Tensor, items_of
 from aioflow.train import slots
 from aioflow.train.numbers import as_number
 
@@ -77,6 +77,7 @@ class Optimizer:
         Raises:
             ValueError: there are no variables, the loss depends on none of them, or something is not floating.
         """
+        _check_arguments(loss, var_list, global_step)
         with loss.graph.transaction():
             pairs = self.compute_gradients(
                 loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
@@ -114,8 +115,7 @@ class Optimizer:
         """
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             raise ValueError(f"gate_gradients is GATE_NONE, GATE_OP or GATE_GRAPH, not {gate_gradients!r}")
-        if not isinstance(loss, Tensor):
-            raise TypeError(f"the loss is a tensor, not {loss!r}")
+        _check_arguments(loss, var_list, None)
         chosen = loss.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES) if var_list is None else list(var_list)
         if not chosen:
             raise ValueError("there are no variables to optimize")
@@ -138,7 +138,8 @@ class Optimizer:
             TypeError: a gradient cannot be made a tensor, or what it is for is no variable.
             ValueError: there are no gradients.
         """
-        pairs = [(_as_gradient(gradient), variable) for gradient, variable in grads_and_vars]
+        _check_global_step(global_step)
+        pairs = [(_as_gradient(gradient), variable) for gradient, variable in _as_pairs(grads_and_vars)]
         if not pairs:
             raise ValueError("no gradients and variables were given")
         updates = [(gradient, _as_variable(variable)) for gradient, variable in pairs if gradient is not None]
@@ -293,6 +294,28 @@ class Optimizer:
 
 def _key(var: Variable) -> tuple[Graph, str]:
     return var.graph, var.op.name
+
+
+def _check_arguments(loss: Any, var_list: Any, global_step: Any) -> None:
+    if not isinstance(loss, Tensor):
+        raise TypeError(f"the loss must be a tensor, not {loss!r}")
+    for variable in () if var_list is None else items_of("var_list", var_list):
+        if not isinstance(variable, (Tensor, Variable)):
+            raise TypeError(f"var_list must hold variables, not {variable!r}")
+    _check_global_step(global_step)
+
+
+def _check_global_step(global_step: Any) -> None:
+    if global_step is not None and not isinstance(global_step, Variable):
+        raise TypeError(f"global_step must be a variable, not {global_step!r}: see af.train.get_or_create_global_step")
+
+
+def _as_pairs(grads_and_vars: Any) -> list[tuple[Any, Any]]:
+    pairs = list(items_of("grads_and_vars", grads_and_vars))
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"grads_and_vars must hold pairs of a gradient and a variable, not {pair!r}")
+    return pairs
 
 
 def _as_gradient(gradient: Any) -> Gradient | None:

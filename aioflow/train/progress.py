@@ -218,6 +218,7 @@ class ProgressHook(SessionRunHook):
         asked = {"loss": loss, "workers": workers, "staleness": staleness}
         self._asked: Final[dict[str, Any]] = {name: tensor for name, tensor in asked.items() if tensor is not None}
         self._step: Tensor | None = None
+        self._known: dict[str, Any] = {}
 
     def begin(self) -> None:
         """RuntimeError if the graph has no global step."""
@@ -237,15 +238,16 @@ class ProgressHook(SessionRunHook):
             return
         found = dict(run_values.results)
         step, workers = int(found.pop("step")), found.pop("workers", None)
-        self._progress.update(step, workers=_workers(run_context.session) if workers is None else int(workers), **found)
+        self._known = {"workers": _workers(run_context.session) if workers is None else int(workers), **found}
+        self._progress.update(step, **self._known)
 
     def after_recovery(self, session: Session, recovery: Recovery) -> None:
         """Tells what was lost."""
         self._progress.note(str(recovery))
 
     async def end(self, session: Session) -> None:
-        """Shows the step at which it ends."""
-        self._progress.update(int(await session.run(self._step)), workers=_workers(session))
+        """Shows the step at which it ends, with the loss that was fetched last."""
+        self._progress.update(int(await session.run(self._step)), **(self._known or {"workers": _workers(session)}))
         self._progress.close()
 
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from aioflow import dtypes, errors
 from aioflow.checkpoint import Retention
-from aioflow.config import RunOptions
+from aioflow.config import RunOptions, expect
 from aioflow.files import as_name
 from aioflow.graph import Graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.node import Operation, Tensor, items_of
 from aioflow.session import Session
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
 from aioflow.train.saving import Feeds, Giving, build, file_device
@@ -163,6 +163,7 @@ class Saver:
         If `max_in_flight` others are being written it waits for one of them to end. If it fails the log says so at
         once, and `finish` raises the error unless somebody has awaited the result.
         """
+        _check(session, options)
         limit = None if options is None else options.timeout
         token = _owner() + secrets.token_hex(8)
         try:
@@ -320,6 +321,9 @@ class Saver:
         self, session: Session, path: Path, plain: bool, options: RunOptions | None,
         variables: Sequence[Variable] | None,
     ) -> None:  # fmt: skip
+        _check(session, options)
+        if path is None:
+            raise TypeError("save_path is None: there is no checkpoint to restore, if latest_checkpoint has given it")
         feeds = self._nodes.feeds
         givings = [self._nodes.every] if variables is None else self._givings(variables)
         chosen = list(dict.fromkeys(name for giving in givings for name in giving.names))
@@ -415,7 +419,11 @@ async def _number(session: Session, step: int | Variable | Tensor | None) -> int
 
 def to_save(var_list: Any) -> list[SavedVariable]:
     """What is saved under which names. TypeError, ValueError if it cannot be."""
-    given = var_list.items() if isinstance(var_list, Mapping) else [(_name(each), each) for each in var_list]
+    given = (
+        var_list.items()
+        if isinstance(var_list, Mapping)
+        else [(_name(each), each) for each in items_of("var_list", var_list)]
+    )
     found = [saved for name, value in given for saved in _named(name, value)]
     if not found:
         raise ValueError("there are no variables to save: build the Saver when they are there, or give var_list")
@@ -427,6 +435,12 @@ def to_save(var_list: Any) -> list[SavedVariable]:
 
 def _name(variable: Any) -> str:
     return _checked(variable).op.name
+
+
+def _check(session: Any, options: Any) -> None:
+    if not isinstance(session, Session):
+        raise TypeError(f"session must be an af.Session, not {session!r}")
+    expect("options", options, RunOptions)
 
 
 def _checked(variable: Any) -> Variable:

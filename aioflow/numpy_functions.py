@@ -1,0 +1,96 @@
+"""NumPy's functions on what has a value only in a run: its operators build operations, the others say what to use.
+
+NumPy asks the first of its operands that defines `__array_ufunc__` or `__array_function__`. So `array + tensor` comes
+here as `np.add`, and is handed to the tensor's own operator.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_OPERATORS: Final[Mapping[str, tuple[str, str]]] = {
+    "add": ("__add__", "__radd__"),
+    "subtract": ("__sub__", "__rsub__"),
+    "multiply": ("__mul__", "__rmul__"),
+    "divide": ("__truediv__", "__rtruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__"),
+    "remainder": ("__mod__", "__rmod__"),
+    "power": ("__pow__", "__rpow__"),
+    "matmul": ("__matmul__", "__rmatmul__"),
+    "bitwise_and": ("__and__", "__rand__"),
+    "bitwise_or": ("__or__", "__ror__"),
+    "bitwise_xor": ("__xor__", "__rxor__"),
+    "less": ("__lt__", "__gt__"),
+    "less_equal": ("__le__", "__ge__"),
+    "greater": ("__gt__", "__lt__"),
+    "greater_equal": ("__ge__", "__le__"),
+    "equal": ("__eq__", "__eq__"),
+    "not_equal": ("__ne__", "__ne__"),
+}
+"""The methods that a binary operator calls: of the left operand, and of the right one."""
+_SAME: Final = frozenset({
+    "abs", "acos", "acosh", "add", "angle", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh",
+    "bincount", "broadcast_to", "ceil", "clip_by_value", "concat", "conj", "cos", "cosh", "count_nonzero", "cross",
+    "cumprod", "cumsum", "diag", "divide", "einsum", "equal", "exp", "expand_dims", "expm1", "eye", "floor",
+    "greater", "greater_equal", "imag", "less", "less_equal", "linspace", "log", "log1p", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "meshgrid", "minimum", "mod", "multiply",
+    "negative", "not_equal", "ones_like", "pad", "polyval", "pow", "range", "rank", "real", "reciprocal", "repeat",
+    "reshape", "rint", "roll", "round", "searchsorted", "shape", "sign", "sin", "sinh", "size", "sort", "split",
+    "sqrt", "square", "squeeze", "stack", "subtract", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
+    "unique", "unravel_index", "where", "zeros_like",
+})  # fmt: skip
+"""NumPy's names that aioflow has too, for the same."""
+_OTHERS: Final[Mapping[str, str]] = {
+    "absolute": "abs", "all": "reduce_all", "amax": "reduce_max", "amin": "reduce_min", "any": "reduce_any",
+    "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2", "arctanh": "atanh", "argwhere": "where", "around": "round", "average": "reduce_mean",
+    "bitwise_and": "bitwise.bitwise_and", "bitwise_or": "bitwise.bitwise_or", "bitwise_xor": "bitwise.bitwise_xor",
+    "clip": "clip_by_value", "concatenate": "concat", "conjugate": "conj", "det": "matrix_determinant",
+    "dot": "tensordot", "fabs": "abs", "flip": "reverse", "float_power": "pow", "floor_divide": "floordiv",
+    "fmod": "truncatemod", "hstack": "concat", "inv": "matrix_inverse", "invert": "bitwise.invert",
+    "isfinite": "is_finite", "isinf": "is_inf", "isnan": "is_nan", "left_shift": "bitwise.left_shift",
+    "max": "reduce_max", "mean": "reduce_mean", "min": "reduce_min", "ndim": "rank", "nonzero": "where",
+    "norm": "norm", "power": "pow", "prod": "reduce_prod", "ravel": "reshape", "remainder": "floormod",
+    "right_shift": "bitwise.right_shift", "solve": "matrix_solve", "std": "reduce_std", "sum": "reduce_sum",
+    "swapaxes": "transpose", "take": "gather", "true_divide": "truediv", "var": "reduce_variance",
+    "vstack": "concat",
+}  # fmt: skip
+"""aioflow's names for NumPy's other functions."""
+
+
+class Symbolic:
+    """What stands for a value that a run computes: NumPy's functions cannot take it."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """What an operator between an array and this gives. TypeError, saying what to use, for any other function."""
+        operator = _OPERATORS.get(ufunc.__name__)
+        if operator is None or method != "__call__" or kwargs or len(inputs) != 2:
+            raise _refusal(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", self)
+        left, right = inputs
+        mine, other, name = (left, right, operator[0]) if isinstance(left, Symbolic) else (right, left, operator[1])
+        found = getattr(type(mine), name, None)
+        if found is None:
+            raise _refusal(ufunc.__name__, self)
+        result = found(mine, other)
+        if result is NotImplemented and ufunc.__name__ in ("equal", "not_equal"):
+            return (left is right) == (ufunc.__name__ == "equal")
+        return result
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """TypeError, saying what to use."""
+        raise _refusal(function.__name__, self)
+
+
+def equivalent(name: str) -> str | None:
+    """The name in aioflow of a function of NumPy; None if it has none."""
+    return _OTHERS.get(name, name if name in _SAME else None)
+
+
+def _refusal(name: str, value: object) -> TypeError:
+    found = equivalent(name)
+    mend = "use" if found is None else f"use af.{found} in the graph, or"
+    return TypeError(f"np.{name} takes arrays, and {value!r} has no value yet: {mend} the value that a run gives")
+
+
+__all__ = ["Symbolic", "equivalent"]
