@@ -82,6 +82,21 @@ async def test_a_supervisor_stops_for_an_error_of_whatever_runs_beside():
     assert calls == [("a", 1)] * 3
 
 
+async def test_a_supervisor_calls_every_so_many_seconds_however_long_a_call_takes():
+    supervisor = af.train.Supervisor()
+    now, begun = asyncio.get_running_loop().time, []
+
+    async def call():
+        begun.append(now())
+        await asyncio.sleep([1.5, 7.0, 0.0, 0.0][len(begun) - 1])
+
+    async with supervisor.managed_session():
+        first = now()
+        supervisor.loop(2.0, call)
+        await asyncio.sleep(12)
+        assert [time - first for time in begun] == pytest.approx([0.0, 2.0, 9.0, 11.0])
+
+
 async def test_the_block_of_a_supervisor_ends_with_its_input_and_raises_its_error():
     step_by_step()
     async with af.train.Supervisor().managed_session():
