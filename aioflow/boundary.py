@@ -7,7 +7,9 @@ from typing import Final, TypeVar
 
 from aioflow.body import bodies_of
 from aioflow.dtypes import ResourceSpec
+from aioflow.effects import changes, lasts
 from aioflow.node import Operation, Tensor
+from aioflow.structure import Fetches
 
 R = TypeVar("R")
 Handles = frozenset[Operation]
@@ -31,12 +33,32 @@ def changed_by(targets: Iterable[Operation], feeds: Sequence[Tensor]) -> Handles
     return frozenset(found)
 
 
+def effects_of(fetches: Fetches, feeds: Sequence[Tensor]) -> set[str]:
+    """The names of the variables that such a run changes, and of its operations whose effects cannot be undone."""
+    fed, seen = set(feeds), set[Operation]()
+    waiting = [*fetches.operations, *[tensor.op for tensor in fetches.tensors]]
+    while waiting:
+        operation = waiting.pop()
+        if operation not in seen:
+            seen.add(operation)
+            waiting += [tensor.op for tensor in operation.inputs if tensor not in fed]
+            waiting += [*operation.control_inputs, *_inside(operation)]
+    lasting = {each.name for each in seen if lasts(each.definition, [tensor.spec for tensor in each.inputs])}
+    taken = [tensor.op for each in seen if changes(each.definition) for tensor in each.inputs]
+    return lasting | {handle.name for handle in taken if handle.type == "variable"}
+
+
+def _inside(operation: Operation) -> list[Operation]:
+    """The operations in its bodies."""
+    return [inner for body in bodies_of(operation) for inner in body.graph.get_operations()]
+
+
 def _changes(operation: Operation) -> bool:
     """Whether it changes a variable that it takes, itself or in a body of its own."""
     definition = operation.definition
     if definition.stateful and not definition.observes:
         return any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
-    return any(_changes(inner) for body in bodies_of(operation) for inner in body.graph.get_operations())
+    return any(_changes(inner) for inner in _inside(operation))
 
 
 class Boundary:
@@ -113,4 +135,4 @@ class Boundary:
         self._open.set()
 
 
-__all__ = ["NONE", "Boundary", "Handles", "changed_by"]
+__all__ = ["NONE", "Boundary", "Handles", "changed_by", "effects_of"]

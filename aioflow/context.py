@@ -8,6 +8,7 @@ from aioflow import errors
 from aioflow.devices.memory import Ledger
 from aioflow.dtypes import DeviceKind, Namespace
 from aioflow.handover import GiveBack, Handover, TakeOut
+from aioflow.journal import Journal
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources import Resources
 from aioflow.tracing import Trace
@@ -64,6 +65,8 @@ class StepView(Protocol):
     """What kernels may know of the step they run in."""
 
     id: int
+    journal: Journal | None
+    """Has what the step changes, if its run may be repeated."""
 
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""

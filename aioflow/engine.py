@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow import errors
+from aioflow.attempts import Attempt
 from aioflow.boundary import Boundary, Handles
 from aioflow.calls import Call
 from aioflow.compression import Saving
@@ -84,6 +85,9 @@ class Engine(Protocol):
 
     def queue(self, handle: Tensor) -> Any:
         """The live queue behind a handle."""
+
+    async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
+        """The attempt is undone by the tasks that keep journals; those given have to be there. Names what is not."""
 
     async def close(self) -> None:
         """End all runs, and release what it holds."""
@@ -165,6 +169,10 @@ class LocalEngine:
     def queue(self, handle: Tensor) -> Queue:
         """The live queue behind a handle."""
         return live_queue(self.local.resources, handle)
+
+    async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
+        """No journal is kept in this process."""
+        return ()
 
     def __repr__(self) -> str:
         return f"{len(self.local.steps)} steps running"

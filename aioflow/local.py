@@ -117,6 +117,10 @@ class Local:
         self._counts.update({name: count + 1 for name, count in taken.items()})
         return taken
 
+    def give_back_counts(self, taken: Mapping[str, int]) -> None:
+        """These operations did not run, unless they have run again since."""
+        self._counts.update({name: count for name, count in taken.items() if self._counts.get(name) == count + 1})
+
     def counts(self, prefix: str) -> dict[str, int]:
         """How often operations ran whose names begin so, by the rest of their names."""
         return {name.removeprefix(prefix): n for name, n in self._counts.items() if name.startswith(prefix)}

@@ -14,6 +14,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.dtypes import Array, Namespace, Spec
+from aioflow.journal import Journal
 
 _NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
@@ -155,7 +156,7 @@ class VariableState:
     read that comes while a change is being made waits for its end, which is the time of one kernel.
     """
 
-    __slots__ = ("_changing", "_lock", "_spare", "_value", "name", "spec")
+    __slots__ = ("_author", "_changing", "_lock", "_spare", "_value", "name", "spec")
 
     def __init__(self, name: str, spec: Spec) -> None:
         self.name = name
@@ -164,6 +165,7 @@ class VariableState:
         self._spare: Array = None
         self._lock = threading.Lock()
         self._changing = False
+        self._author: Journal | None = None
 
     @property
     def initialized(self) -> bool:
@@ -187,11 +189,13 @@ class VariableState:
             )
         return value
 
-    def assign(self, value: Array) -> Array:
+    def assign(self, value: Array, journal: Journal | None = None) -> Array:
         """Replace the value by a copy of `value`. InvalidArgumentError for a shape the variable cannot have."""
         self._check_shape(value)
         copied = value.copy() if hasattr(value, "shape") and not isinstance(value, np.generic) else np.array(value)
         with self._lock:
+            if self._author is not journal:
+                self.note(journal)
             self._value = copied
         return copied
 
@@ -214,6 +218,27 @@ class VariableState:
         self._changing = False
         self._lock.release()
 
+    def note(self, journal: Journal | None) -> None:
+        """A change is about to be made, after `begin_change`, by the attempt that keeps this journal, if one does.
+
+        AbortedError if that attempt was taken back.
+        """
+        author = self._author
+        if author is not journal:
+            if journal is not None:
+                journal.keep(self, self._value)
+            if author is not None:
+                author.lose(self)
+            self._author = journal
+
+    def take_back(self, journal: Journal, value: Array) -> bool:
+        """The variable has that value again, unless something else has changed it since that attempt did."""
+        with self._lock:
+            if self._author is not journal:
+                return False
+            self._author, self._value = None, value
+            return True
+
     def writable(self) -> Array:
         """The array to change in place, after `begin_change`: a copy, if others hold the present one.
 
@@ -221,7 +246,12 @@ class VariableState:
         """
         self._checked(self._value)
         if self._is_held():
-            self._value = self._value.copy()
+            if self._author is not None and isinstance(self._value, np.ndarray):
+                room = self._room(np)
+                np.copyto(room, self._value)
+                self.settle(room)
+            else:
+                self._value = self._value.copy()
         return self._value
 
     def draft(self, xp: Namespace) -> tuple[Array, Array | None]:
@@ -253,10 +283,12 @@ class VariableState:
             self._spare = self._value
         self._value = drafted
 
-    def change(self, function: Callable[[Array], object]) -> Array:
+    def change(self, function: Callable[[Array], object], journal: Journal | None = None) -> Array:
         """Run function(array), which changes the array in place, atomically. Returns the new value."""
         self.begin_change()
         try:
+            if self._author is not journal:
+                self.note(journal)
             function(self.writable())
             return self._value
         finally:
@@ -266,12 +298,13 @@ class VariableState:
         """Replace the value by `value` itself, which nobody may change any more. InvalidArgumentError as `assign`."""
         self._check_shape(value)
         with self._lock:
+            self.note(None)
             self._value = value
         return value
 
     def release(self) -> None:
         """Forget the value."""
-        self._value = self._spare = None
+        self._value = self._spare = self._author = None
 
     def __repr__(self) -> str:
         return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"

@@ -21,6 +21,7 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.executor import Execution, Outputs, UnderWay, Unit, note_standing
 from aioflow.handover import Handover
+from aioflow.journal import Journal
 from aioflow.lane import Lane
 from aioflow.local import Local
 from aioflow.numerics import check_feeds, check_finite, check_promised
@@ -41,7 +42,7 @@ class Joint(NamedTuple):
 
     Attributes:
         step: the number by which all tasks know it.
-        session: by which names of operations are told apart.
+        session: by which the counts of operations of the same names are told apart.
         rendezvous: where it meets the shares of the others. They may still ask for what was sent when it is over.
     """
 
@@ -55,7 +56,7 @@ class Step:
 
     __slots__ = (
         "_began", "_cancelling", "_common", "_counts", "_joint", "_lanes", "_local", "_lone", "_numerics",
-        "_rendezvous", "_task", "context", "ended", "error", "executions", "id", "trace",
+        "_rendezvous", "_task", "context", "ended", "error", "executions", "id", "journal", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -66,8 +67,10 @@ class Step:
         numerics: bool = False,
         due: float | None = None,
         joint: Joint | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self._local = local
+        self.journal = journal
         self._joint: Final = joint
         self.trace: Final = trace
         self._numerics = numerics
@@ -87,15 +90,23 @@ class Step:
         self.ended = False
         self.error: errors.OpError | None = None
         self._counts = local.take_counts(counted)
+        self._note_counts()
 
-    def renew(self, counted: Sequence[str]) -> None:
+    def _note_counts(self) -> None:
+        """If its run is repeated, random operations draw again what they draw now."""
+        if self.journal is not None and self._counts:
+            self.journal.undo(functools.partial(self._local.give_back_counts, self._counts))
+
+    def renew(self, counted: Sequence[str], journal: Journal | None = None) -> None:
         """Become the next step."""
+        self.journal = journal
         self.id = self._local.step_count = self._local.step_count + 1
         if self._common:
             self._common = {}
         if counted:
             named = counted if self._joint is None else [_counted(self._joint, name) for name in counted]
             self._counts = self._local.take_counts(named)
+            self._note_counts()
 
     # What kernels see
 
@@ -329,7 +340,9 @@ async def run_step(
     return step, await step.run(programs, feeds, limit)
 
 
-def run_light(local: Local, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs) -> Outputs | None:
+def run_light(
+    local: Local, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs, journal: Journal | None = None
+) -> Outputs | None:
     """The fetched values of a run that is one light unit which never waits; None if it is not light for these feeds.
 
     It needs no task, no timeout and no step of its own, for nothing else can happen before it is done: `step` is all
@@ -338,7 +351,7 @@ def run_light(local: Local, step: Step, counted: Sequence[str], unit: Unit, feed
     bucket = unit.cost.bucket(feeds)
     if not unit.cost.light(bucket, feeds):
         return None
-    step.renew(counted)
+    step.renew(counted, journal)
     local.slice.begin()
     start = _clock()
     coroutine = unit.begin(step.context, *feeds)

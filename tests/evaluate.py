@@ -35,6 +35,7 @@ class FirstStep:
     """All that a stateless kernel asks of the step: nothing has run before."""
 
     id = 1
+    journal = None
 
     def times_run(self, name: str) -> int:
         return 0

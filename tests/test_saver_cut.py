@@ -31,7 +31,7 @@ def test_variables_that_change_together_are_read_together():
 
     def change():
         while not stop.is_set():
-            exclusively(states[::-1], grow)
+            exclusively(states[::-1], None, grow)
 
     threads = [threading.Thread(target=change) for _ in range(2)]
     for thread in threads:

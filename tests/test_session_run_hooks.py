@@ -11,7 +11,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.testing import faulty_kernel
+from aioflow.testing import Gate, faulty_kernel
 from aioflow.train.recovery import Patience, patiently, step_of_checkpoint
 
 
@@ -261,6 +261,53 @@ async def test_checkpoints_are_saved_at_first_every_so_often_and_at_the_end(tmp_
     assert told == ["begin", *pairs, ("end", 7)]
     with pytest.raises(ValueError, match="either a saver"):
         af.train.CheckpointSaverHook(tmp_path, save_steps=1)
+
+
+@pytest.mark.parametrize("in_flight", [1, 2])
+async def test_a_run_waits_while_as_many_checkpoints_are_written_as_the_saver_allows(tmp_path, in_flight):
+    step, train = step_by_step()
+    saver, gate = af.train.Saver(max_in_flight=in_flight, max_to_keep=None), Gate()
+    hook = af.train.CheckpointSaverHook(tmp_path, save_steps=1, saver=saver)
+    with faulty_kernel("save_shard", gate=gate):
+        async with af.train.MonitoredSession(hooks=[hook]) as session:
+            running = asyncio.create_task(run_until_stopped(session, train, most=6))
+            await gate.arrived(in_flight)
+            await asyncio.sleep(1000)
+            assert not running.done()
+            assert gate.entered == in_flight
+            assert await session.run_step_fn(lambda context: context.session.run(step)) == in_flight
+            gate.open()
+            await running
+    assert saved_in(tmp_path) == list(range(7)), "every step has its checkpoint"
+
+
+async def test_a_checkpoint_is_skipped_only_by_name_and_with_a_warning(tmp_path, caplog):
+    _, train = step_by_step()
+    saver, gate = af.train.Saver(), Gate()
+    with pytest.raises(ValueError, match="'wait' or 'skip', not 'no'"):
+        af.train.CheckpointSaverHook(tmp_path, save_steps=1, saver=saver, while_saving="no")
+    hook = af.train.CheckpointSaverHook(tmp_path, save_steps=1, saver=saver, while_saving="skip")
+    with faulty_kernel("save_shard", gate=gate), caplog.at_level(logging.WARNING, "aioflow.train"):
+        async with af.train.MonitoredSession(hooks=[hook]) as session:
+            await run_until_stopped(session, train, most=5)
+            gate.open()
+            await asyncio.sleep(1)
+            told = [record.getMessage() for record in caplog.records]
+            await session.run(train)
+    assert told == ["the checkpoint of step 1 is skipped: an earlier one is still being written"]
+    assert saved_in(tmp_path) == [0, 6]
+
+
+async def test_the_last_checkpoint_is_written_though_an_earlier_one_of_several_in_flight_failed(tmp_path, caplog):
+    _, train = step_by_step()
+    saver = af.train.Saver(max_in_flight=3)
+    hook = af.train.CheckpointSaverHook(tmp_path, save_steps=1, saver=saver)
+    full = errors.ResourceExhaustedError("the disk is full")
+    with faulty_kernel("save_shard", at=3, error=full):
+        async with af.train.MonitoredSession(hooks=[hook]) as session:
+            await run_until_stopped(session, train, most=4)
+    assert saved_in(tmp_path) == [0, 1, 3, 4]
+    assert "model.ckpt-2: the disk is full" in caplog.text
 
 
 async def test_a_checkpoint_that_cannot_be_written_does_not_stop_training(tmp_path, caplog):

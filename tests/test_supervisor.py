@@ -1,7 +1,6 @@
 """Supervisors, and sessions that a chief makes ready and workers wait for."""
 
 import asyncio
-import contextlib
 import os
 from types import SimpleNamespace
 
@@ -80,6 +79,21 @@ async def test_a_supervisor_stops_for_an_error_of_whatever_runs_beside():
     with pytest.raises(KeyError, match="beside"):
         await train_on()
     assert calls == [("a", 1)] * 3
+
+
+async def test_a_supervisor_calls_every_so_many_seconds_however_long_a_call_takes():
+    supervisor = af.train.Supervisor()
+    now, begun = asyncio.get_running_loop().time, []
+
+    async def call():
+        begun.append(now())
+        await asyncio.sleep([1.5, 7.0, 0.0, 0.0][len(begun) - 1])
+
+    async with supervisor.managed_session():
+        first = now()
+        supervisor.loop(2.0, call)
+        await asyncio.sleep(12)
+        assert [time - first for time in begun] == pytest.approx([0.0, 2.0, 9.0, 11.0])
 
 
 async def test_the_block_of_a_supervisor_ends_with_its_input_and_raises_its_error():
@@ -228,12 +242,11 @@ async def test_a_loss_that_concerns_no_variable_restores_none(simulated, tmp_pat
         assert not session.recoveries, "nobody needs it"
         with pytest.raises(errors.DeadlineExceededError, match="/job:worker/replica:0/task:1"):
             await session.run(far)
-        found = len(session.recoveries)
-        assert found
-        assert all(recovery.steps == 0 and not recovery.restored for recovery in session.recoveries)
+        assert not session.recoveries, "it has not come back"
         running = asyncio.create_task(session.run(far))
         await asyncio.sleep(10)
         await simulated.start("worker", 1)
         assert await running == 3
-        with contextlib.suppress(errors.OpError):
-            await session.run(step)
+        (found,) = session.recoveries
+        assert (found.steps, found.restored, found.repeated) == (0, (), ())
+        assert await session.run(step) == 2

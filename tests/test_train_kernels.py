@@ -22,6 +22,8 @@ UPDATES = sorted(name for name in REGISTRY if name.startswith(("apply_", "sparse
 class Step:
     ended = False
 
+    journal = None
+
     def check(self):
         if self.ended:
             raise errors.CancelledError("the step has ended")

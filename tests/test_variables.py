@@ -30,6 +30,8 @@ async def session(graph):
 @pytest.fixture
 def context():
     class Step:
+        journal = None
+
         def check(self):
             pass
 

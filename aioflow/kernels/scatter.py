@@ -156,7 +156,7 @@ def _scatter_nd(name: str, change: Change, doc: str, *families: frozenset[dtypes
     @made.kernel(CPU, GPU)
     def _(ctx: Context, state: VariableState, indices: Array, updates: Array) -> Array:
         ctx.step.check()
-        return state.change(lambda present: _changed(ctx.xp, present, indices, updates, change))
+        return state.change(lambda present: _changed(ctx.xp, present, indices, updates, change), ctx.step.journal)
 
     return made
 
@@ -192,7 +192,7 @@ def _(ctx: Context, state: VariableState, *, limit: int) -> Array:
         before.append(present.copy())
         present += 1
 
-    state.change(count)
+    state.change(count, ctx.step.journal)
     return before[0]
 
 

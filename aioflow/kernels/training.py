@@ -35,6 +35,7 @@ def _(ctx: Context, state: VariableState, alpha: Array, delta: Array) -> None:
     ctx.step.check()
     state.begin_change()
     try:
+        state.note(ctx.step.journal)
         if delta.size > LARGE:
             run_dense((state,), ctx, _descend, delta, (alpha,))
             return

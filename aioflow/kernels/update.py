@@ -18,6 +18,7 @@ import numpy as np
 from aioflow import dtypes, errors
 from aioflow.context import Context
 from aioflow.dtypes import FLOAT, Array, DType, Spec
+from aioflow.journal import Journal
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.variables import checked_rows, held
 from aioflow.node import Operation
@@ -109,13 +110,14 @@ def _kernel(formula: Formula, places: _Places, attr: str | None, whole: bool) ->
     def kernel(ctx: Context, *inputs: Any) -> None:
         ctx.step.check()
         indices = () if rows is None else (inputs[rows],)
-        exclusively(inputs[:count], run, ctx, formula, inputs[grad], [inputs[place] for place in numbers], *indices)
+        given = [inputs[place] for place in numbers]
+        exclusively(inputs[:count], ctx.step.journal, run, ctx, formula, inputs[grad], given, *indices)
 
     def kernel_with_attribute(ctx: Context, *inputs: Any, node: NodeView) -> None:
         ctx.step.check()
         indices = () if rows is None else (inputs[rows],)
         given = [*[inputs[place] for place in numbers], node.attrs[attr or ""]]
-        exclusively(inputs[:count], run, ctx, formula, inputs[grad], given, *indices)
+        exclusively(inputs[:count], ctx.step.journal, run, ctx, formula, inputs[grad], given, *indices)
 
     return kernel if attr is None else kernel_with_attribute
 
@@ -123,8 +125,10 @@ def _kernel(formula: Formula, places: _Places, attr: str | None, whole: bool) ->
 # Running
 
 
-def exclusively(states: States, change: Callable[..., None], *arguments: Any) -> None:
+def exclusively(states: States, journal: Journal | None, change: Callable[..., None], *arguments: Any) -> None:
     """Run change(states, *arguments), which may change the variables, and let nobody else do so.
+
+    The journal of the attempt, if it keeps one, has the values from before.
 
     Raises:
         FailedPreconditionError: a variable has no value.
@@ -132,6 +136,8 @@ def exclusively(states: States, change: Callable[..., None], *arguments: Any) ->
     """
     _acquire(states)
     try:
+        for state in states:
+            state.note(journal)
         change(states, *arguments)
     finally:
         for state in states:

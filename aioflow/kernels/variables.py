@@ -167,7 +167,7 @@ def assign_variable(handle: Spec, value: Spec) -> Spec:
 @assign_variable.kernel(CPU, GPU)
 def _(ctx: Context, state: VariableState, value: Array) -> Array:
     ctx.step.check()
-    return state.assign(value)
+    return state.assign(value, ctx.step.journal)
 
 
 assign_variable.no_gradient("it changes state; the gradient of the assigned value is that of the value itself")
@@ -190,7 +190,7 @@ def _update(name: str, ufunc: str, doc: str) -> Op[Tensor]:
     def _(ctx: Context, state: VariableState, value: Array) -> Array:
         ctx.step.check()
         function = getattr(ctx.xp, ufunc)
-        return state.change(lambda present: function(present, value, out=present))
+        return state.change(lambda present: function(present, value, out=present), ctx.step.journal)
 
     return made
 
@@ -228,7 +228,8 @@ def _scatter(name: str, change: Callable[[Namespace, Array, Array, Array], None]
         ctx.step.check()
 
         return state.change(
-            lambda present: change(ctx.xp, present, checked_rows(indices, present, state.name), updates)
+            lambda present: change(ctx.xp, present, checked_rows(indices, present, state.name), updates),
+            ctx.step.journal,
         )
 
     return made

@@ -5,11 +5,13 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import secrets
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.attempts import Attempt, current_attempt
 from aioflow.calls import copied, scalar
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions
@@ -43,6 +45,7 @@ from aioflow.net.master_verbs import (
     RunCallable,
     RunStep,
     SessionCreated,
+    TakeBackOnAll,
     UseQueue,
 )
 from aioflow.net.meeting import connect
@@ -141,6 +144,7 @@ class RemoteEngine:
         self._config: Final = config
         self._settings: Final = session_settings(config)
         self._me: Final = Identity()
+        self._counts: Final = secrets.token_hex(16)
         self._opening: _Opening | None = None
         self._answer = ""
         """Why the master could not be reached, the last time that this was tried; empty if it could."""
@@ -242,6 +246,15 @@ class RemoteEngine:
             raise TypeError(f"{handle!r} is chosen in a run: ask for one of the queues that it chooses from")
         return RemoteQueue(self, handle.op.name, Elements(spec.items, spec.padded))
 
+    async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
+        """All tasks that took part in the attempt undo it; those given have to be there. Names what they could not."""
+        found = await self.ready(deadline)
+        known = [task for task in tasks if any(device.name.startswith(f"{task}/") for device in found.devices)]
+        request = TakeBackOnAll(found.session, tuple(attempt.ticket), tuple(known))
+        answer = await found.peer.request(request, deadline=deadline)
+        left: tuple[str, ...] = answer.left
+        return left
+
     async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
         """Do something with a live queue."""
         found = await self.ready(self.deadline())
@@ -315,7 +328,7 @@ class RemoteEngine:
         peer = await self._dial(deadline)
         try:
             version = self._graph.version
-            request = CreateSession(self._settings, *await self._added(0, peer))
+            request = CreateSession(self._settings, *await self._added(0, peer), self._counts)
             made: SessionCreated = await peer.request(request, deadline=deadline)
         except BaseException:
             await peer.close()
@@ -445,9 +458,14 @@ class RemoteCall:
         told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
         feeds = dict(zip(self._feeds, given, strict=True))
         check_sizes(feeds, found.peer.limits)
+        attempt = current_attempt()
+        ticket = () if attempt is None else tuple(attempt.ticket)
         if told:
-            return found, functools.partial(RunStep, found.session, feeds, self._names, self._targets, told)
-        return found, functools.partial(RunCallable, found.session, await self._handle(found, deadline), tuple(given))
+            return found, functools.partial(
+                RunStep, found.session, feeds, self._names, self._targets, told, attempt=ticket
+            )
+        handle = await self._handle(found, deadline)
+        return found, functools.partial(RunCallable, found.session, handle, tuple(given), attempt=ticket)
 
     def _built(self, values: Sequence[Any], given: Sequence[Any]) -> Any:
         known: dict[str, Any] = {name: scalar(value) for name, value in zip(self._names, values, strict=True)}

@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from aioflow import errors
 from aioflow.dtypes import Array
+from aioflow.journal import Ticket
 from aioflow.net.control_verbs import TASK, U64
 from aioflow.net.kinds import Blob, Flag, Integer, Many, Plain, Real, Record, Table, Text, Value
 
@@ -21,6 +23,8 @@ Values = Annotated[tuple[Array, ...], Many(Value())]
 NamedValues = Annotated[Mapping[str, Array], Table(Value(), Text(4096))]
 Data = Annotated[bytes, Blob()]
 """Bytes of any length, as a GraphDef in msgpack."""
+Attempt = Annotated[tuple[int, ...], Many(Integer(0, U64), 3)]
+"""A `journal.Ticket`; empty for a run that is not repeated."""
 Options = Annotated[Mapping[str, Any], Table(Plain())]
 """Settings by name, as plain data; what they mean is for who reads them."""
 
@@ -45,3 +49,10 @@ class Device:
 
 
 Devices = Annotated[tuple[Device, ...], Many(Record(Device))]
+
+
+def ticket_of(attempt: tuple[int, ...]) -> Ticket:
+    """The ticket in a message. InvalidArgumentError if it is none."""
+    if len(attempt) != len(Ticket._fields):
+        raise errors.InvalidArgumentError(f"an attempt is told by {len(Ticket._fields)} numbers, not {len(attempt)}")
+    return Ticket(*attempt)

@@ -39,6 +39,7 @@ from aioflow.net.master_verbs import (
     SessionCreated,
     SessionExtended,
     StepDone,
+    TakeBackOnAll,
     TaskList,
     UseQueue,
 )
@@ -47,7 +48,7 @@ from aioflow.net.reports import pack_placement, pack_trace
 from aioflow.net.serving import Call
 from aioflow.net.statuses import attributes, devices_in, earlier, statuses_when_there
 from aioflow.net.worker import Worker
-from aioflow.net.worker_verbs import DropContainers, Inspected, QueueServed
+from aioflow.net.worker_verbs import AttemptTakenBack, DropContainers, Inspected, QueueServed
 from aioflow.tracing import RunMetadata
 
 SETTINGS: Final = (
@@ -77,7 +78,8 @@ class Master:
         devices = await self._all_devices(limit, config.device_filters)
         number = secrets.token_hex(16)
         found = [attributes(device) for device in devices]
-        session = MasterSession(number, call.peer, config, found, self._peers, self._worker.compute)
+        counts = message.counts or number
+        session = MasterSession(number, call.peer, config, found, self._peers, self._worker.compute, counts)
         try:
             await session.extend(message.graph, message.constants, 0)
             await session.begin(session.tasks, limit)
@@ -131,7 +133,9 @@ class Master:
         check_options(message.options, _OPTIONS)
         metadata = RunMetadata() if message.options.get("trace") is True else None
         feeds = list(message.feeds.values())
-        values, held = await session.run(signature, feeds, message.options, call.deadline, message.token, metadata)
+        values, held = await session.run(
+            signature, feeds, message.options, call.deadline, message.token, metadata, message.attempt
+        )
         return StepDone(values, b"" if metadata is None else pack_trace(metadata), held)
 
     async def partial_run_setup(self, call: Call) -> PartialRunReady:
@@ -173,7 +177,9 @@ class Master:
         if message.handle not in session.callables:
             raise errors.AbortedError(f"the session has no callable {message.handle}")
         signature = session.callables[message.handle]
-        values, held = await session.run(signature, message.feeds, {}, call.deadline, message.token)
+        values, held = await session.run(
+            signature, message.feeds, {}, call.deadline, message.token, None, message.attempt
+        )
         return StepDone(values, held=held)
 
     def acknowledge(self, call: Call) -> None:
@@ -183,6 +189,15 @@ class Master:
         if session is not None:
             for token in message.tokens:
                 session.doubts.end(token, message.received)
+
+    async def take_back(self, call: Call) -> AttemptTakenBack:
+        """An attempt of a run is undone on all tasks, as far as that is possible."""
+        message: Any = call.message
+        session = self._session(message.session)
+        if strange := set(message.tasks) - set(session.tasks):
+            raise errors.InvalidArgumentError(f"the session has no task {min(strange)}")
+        limit = earlier(call.deadline)
+        return AttemptTakenBack(await session.attempts.take_back(message.attempt, message.tasks, session.tasks, limit))
 
     async def release_callable(self, call: Call) -> Reply:
         """A call is not needed any more."""
@@ -291,6 +306,7 @@ HANDLERS: Final[Mapping[type, Any]] = {
     MakeCallable: Master.make_callable,
     RunCallable: Master.run_callable,
     ReleaseCallable: Master.release_callable,
+    TakeBackOnAll: Master.take_back,
     ListDevices: Master.list_devices,
     ListTasks: Master.list_tasks,
     CloseSession: Master.close_session,

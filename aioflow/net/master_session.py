@@ -21,6 +21,7 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit
 from aioflow.graph import Graph
+from aioflow.net.attempt_tasks import AttemptTasks
 from aioflow.net.doubts import Doubt, Doubts
 from aioflow.net.failures import failure_of
 from aioflow.net.graphs import extend
@@ -93,9 +94,10 @@ class MasterSession:
 
     def __init__(
         self, number: str, owner: Peer | None, config: Config, devices: Sequence[DeviceAttributes], peers: Peers,
-        threads: Threads,
+        threads: Threads, counts: str = "",
     ) -> None:  # fmt: skip
         self.number: Final = number
+        self.counts: Final = counts or number
         self.owner: Final = owner
         self.graph: Final = Graph()
         self.devices = devices
@@ -113,6 +115,7 @@ class MasterSession:
         self.peers: Final = peers
         self.placer: Final = Placer(config, devices, number)
         self._threads: Final = threads
+        self.attempts: Final = AttemptTasks(peers)
         self._extending: Final = asyncio.Lock()
         self._numbers: Final = itertools.count(1)
         self.under_way: Final[dict[int, int]] = {}
@@ -257,13 +260,13 @@ class MasterSession:
 
     async def begin(self, tasks: Sequence[str], deadline: float | None) -> None:
         """Make the session on these tasks."""
-        await self.ask_all(dict.fromkeys(tasks, CreateWorkerSession(self.number)), deadline)
+        await self.ask_all(dict.fromkeys(tasks, CreateWorkerSession(self.number, self.counts)), deadline)
 
     # Steps
 
     async def run(
         self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
-        token: int, metadata: RunMetadata | None = None,
+        token: int, metadata: RunMetadata | None = None, attempt: tuple[int, ...] = (),
     ) -> tuple[tuple[Array, ...], bool]:  # fmt: skip
         """What a call fetches, and whether the client has to acknowledge it by the token.
 
@@ -273,7 +276,7 @@ class MasterSession:
         check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
             shared = await self.fresh(functools.partial(self._ready, signature), deadline)
-            return await self._run(shared, feeds, options, deadline, token, metadata)
+            return await self._run(shared, feeds, options, deadline, token, metadata, attempt)
         except errors.OpError as error:
             self.ended_by(error)
             raise
@@ -304,13 +307,14 @@ class MasterSession:
 
     async def _run(
         self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None, token: int,
-        metadata: RunMetadata | None,
+        metadata: RunMetadata | None, attempt: tuple[int, ...],
     ) -> tuple[tuple[Array, ...], bool]:  # fmt: skip
         step = secrets.randbits(64)
+        self.attempts.note(attempt, {task: share for task, (share, _) in shared.shares.items()})
         requests = {
             task: RunGraph(
                 self.number, handle, step,
-                {str(place): feeds[index] for place, index in enumerate(share.feeds)}, options,
+                {str(place): feeds[index] for place, index in enumerate(share.feeds)}, options, attempt,
             )
             for task, (share, handle) in shared.shares.items()
         }  # fmt: skip

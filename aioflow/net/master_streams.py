@@ -93,7 +93,7 @@ class PartialOverTasks:
         return step
 
     def _streamed(self, own: Sequence[Part], local: Local, rendezvous: RemoteRendezvous) -> Streamed:
-        joint = Joint(self._step, self.session.number, rendezvous)
+        joint = Joint(self._step, self.session.counts, rendezvous)
         programs = local.plans.assembled(own, "streamed")
         ask = functools.partial(self.session.ask_all, self._requests)
         return _Streamed(local, self._shared.plan, programs, joint, ask)

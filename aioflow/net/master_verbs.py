@@ -6,6 +6,7 @@ from typing import Annotated
 
 from aioflow.net.control_verbs import TASK, U64, Reply
 from aioflow.net.fields import (
+    Attempt,
     Count,
     Data,
     Devices,
@@ -19,7 +20,7 @@ from aioflow.net.fields import (
     Values,
 )
 from aioflow.net.kinds import Answer, Integer, Many, Note, Request, Table, Text, verb
-from aioflow.net.worker_verbs import Inspected, QueueServed
+from aioflow.net.worker_verbs import AttemptTakenBack, Inspected, QueueServed
 
 _Addresses = Annotated[Mapping[str, str], Table(Text(1024), Text(256, TASK))]
 
@@ -47,11 +48,14 @@ class CreateSession(Request[SessionCreated]):
         config: how it works, by the names of `Config`.
         graph: a first part of the graph, as a GraphDef in msgpack.
         constants: the arrays of that part which are sent as values, by the names of their operations.
+        counts: the name under which tasks count how often its operations run. A client that opens its session again
+            gives the same, so that random numbers go on. By default the session's id.
     """
 
     config: Options = dataclasses.field(default_factory=dict)
     graph: Data = b""
     constants: NamedValues = dataclasses.field(default_factory=dict)
+    counts: SessionId | None = None
 
 
 @verb
@@ -121,6 +125,7 @@ class RunStep(Request[StepDone]):
         targets: names of operations that are to run besides.
         options: what the run is told, by the names of `RunOptions`; its time limit is that of the message.
         token: by which the client acknowledges the step, another for each in the session; 0 if it never does.
+        attempt: the attempt of a run that is repeated if it fails.
     """
 
     session: SessionId
@@ -129,6 +134,7 @@ class RunStep(Request[StepDone]):
     targets: Names = ()
     options: Options = dataclasses.field(default_factory=dict)
     token: Number = 0
+    attempt: Attempt = ()
 
 
 @verb
@@ -184,12 +190,29 @@ class MakeCallable(Request[CallableMade]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunCallable(Request[StepDone]):
-    """Run a step of a call signature that is ready, with these feeds. The token is as in RunStep."""
+    """Run a step of a call signature that is ready, with these feeds. Token and attempt are as in RunStep."""
 
     session: SessionId
     handle: Number
     feeds: Values = ()
     token: Number = 0
+    attempt: Attempt = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeBackOnAll(Request[AttemptTakenBack]):
+    """Take an attempt back on all tasks of the session that took part in it.
+
+    UnavailableError names one of them that is not there.
+
+    Attributes:
+        tasks: further tasks that have to be there.
+    """
+
+    session: SessionId
+    attempt: Attempt
+    tasks: Names = ()
 
 
 @verb

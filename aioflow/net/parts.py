@@ -8,6 +8,7 @@ import msgpack
 
 from aioflow import errors
 from aioflow.dtypes import Array
+from aioflow.effects import lasts
 from aioflow.flowdef import flow_from_plain, flow_to_plain
 from aioflow.graphdef import unpack
 from aioflow.net.graphs import MOST
@@ -45,6 +46,12 @@ class Share:
         """Whether it has to do with what outlives a step, such as variables and queues."""
         nodes = [each for part in self.parts for node in part.flow.nodes for each in node.everything()]
         return any(node.definition.handle for node in nodes)
+
+
+def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
+    """The names of the operations in these parts whose effects outlive a step and cannot be taken back."""
+    nodes = [each for part in parts for node in part.flow.nodes for each in node.everything()]
+    return tuple([node.name for node in nodes if lasts(node.definition, node.input_specs)])
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
@@ -148,4 +155,4 @@ def _part(fields: Any, arrays: Any) -> Part:
     return Part(fields["device"], flow, feeds, fetches)
 
 
-__all__ = ["Senders", "Share", "parts_of", "registration", "senders_to", "sends_elsewhere", "share_of"]
+__all__ = ["Senders", "Share", "lasting", "parts_of", "registration", "senders_to", "sends_elsewhere", "share_of"]

@@ -14,9 +14,10 @@ from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit, check_options, in_number
+from aioflow.journal import Journal, Journals
 from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
-from aioflow.net.fields import Device
+from aioflow.net.fields import Device, ticket_of
 from aioflow.net.live import LiveQueues
 from aioflow.net.meetings import Meetings
 from aioflow.net.parts import Senders, parts_of
@@ -26,6 +27,7 @@ from aioflow.net.reports import pack_trace, report_of_task
 from aioflow.net.serving import Call
 from aioflow.net.worker_state import Registered, WorkerSession, is_lost
 from aioflow.net.worker_verbs import (
+    AttemptTakenBack,
     CreateWorkerSession,
     DeleteWorkerSession,
     DeregisterGraph,
@@ -40,6 +42,7 @@ from aioflow.net.worker_verbs import (
     RunGraph,
     ServeQueue,
     Status,
+    TakeBack,
     Traced,
 )
 from aioflow.net.worker_verbs import Trace as TraceVerb
@@ -73,6 +76,7 @@ class Worker:
         self._handles: Final = itertools.count(1)
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = LiveQueues(local.resources, self.meetings)
+        self._journals: Final = Journals()
 
     # What there is
 
@@ -124,7 +128,7 @@ class Worker:
     async def create_session(self, call: Call) -> Reply:
         """Make what is needed of a session. It lasts as long as whoever made it is there."""
         message: Any = call.message
-        self._sessions[message.session] = WorkerSession(call.peer)
+        self._sessions[message.session] = WorkerSession(call.peer, message.counts or message.session)
         return Reply()
 
     async def drop_containers(self, call: Call) -> Reply:
@@ -201,7 +205,8 @@ class Worker:
         feeds = in_number(message.feeds, len(graph.feeds))
         check_all_fit(graph.feeds, feeds)
         check_options(message.options, _OPTIONS)
-        light = self._run_light(message, session, graph, feeds)
+        journal = self._journal(message, graph)
+        light = self._run_light(message, session, graph, feeds, journal)
         if light is not None:
             return light
         meeting = self.meetings.at(message.step)
@@ -214,8 +219,12 @@ class Worker:
         options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
         metadata = RunMetadata()
         trace = Trace(metadata, self._local.devices[0].name) if options.trace else None
-        joint = Joint(message.step, message.session, meeting.rendezvous)
-        step = meeting.step = Step(self._local, graph.counted, trace, options.check_numerics, joint=joint)
+        joint = Joint(message.step, session.counts, meeting.rendezvous)
+        step = meeting.step = Step(
+            self._local, graph.counted, trace, options.check_numerics, joint=joint, journal=journal
+        )
+        if journal is not None:
+            journal.begin(message.step)
         try:
             fetched = await step.run(graph.programs(self._form(options)), feeds, None)
         except BaseException as error:
@@ -224,6 +233,8 @@ class Worker:
             raise
         finally:
             meeting.step = None
+            if journal is not None:
+                journal.end(message.step)
         meeting.undo, meeting.handover = step.common(Undo), step.handover
         held = bool(meeting.handover)
         if not (graph.sends or held):
@@ -233,8 +244,29 @@ class Worker:
         packed = pack_trace(metadata) if options.trace else b""
         return _ran(fetched, packed, held)
 
+    def _journal(self, message: Any, graph: Registered) -> Journal | None:
+        """What keeps account of the attempt that the step is part of, if it is. AbortedError if that was taken back."""
+        if not message.attempt:
+            return None
+        journal = self._journals.of(ticket_of(message.attempt))
+        journal.leaves(graph.lasting)
+        return journal
+
+    async def take_back(self, call: Call) -> AttemptTakenBack:
+        """Nothing of an attempt is left here, and none of its steps begins any more."""
+        message: Any = call.message
+        journal = self._journals.known(ticket_of(message.attempt))
+        if journal is None:
+            return AttemptTakenBack((f"what the run changed on {self.task}, which remembers it no longer",))
+        journal.close()
+        ended = errors.AbortedError("the run is repeated: this attempt of it was given up", task=self.task)
+        for step in list(journal.steps):
+            self.meetings.end(step, ended)
+        await journal.idle()
+        return AttemptTakenBack(journal.take_back())
+
     def _run_light(
-        self, message: Any, session: WorkerSession, graph: Registered, feeds: Sequence[Array]
+        self, message: Any, session: WorkerSession, graph: Registered, feeds: Sequence[Array], journal: Journal | None
     ) -> GraphRan | None:
         """What is over at once, and concerns no other task: a share that is one light unit. None if it is none."""
         if message.options or self._recorders or graph.sends:
@@ -244,8 +276,8 @@ class Worker:
             return None
         self.meetings.check(message.step)
         if session.light is None:
-            session.light = light_step(self._local, Joint(0, message.session, LocalRendezvous()))
-        fetched = run_light(self._local, session.light, graph.counted, lone, feeds)
+            session.light = light_step(self._local, Joint(0, session.counts, LocalRendezvous()))
+        fetched = run_light(self._local, session.light, graph.counted, lone, feeds, journal)
         return None if fetched is None else _ran(fetched)
 
     def _traced(self, told: Mapping[str, Any]) -> bool:
@@ -302,6 +334,7 @@ HANDLERS: Final[Mapping[type, Any]] = {
     RegisterGraph: Worker.register,
     DeregisterGraph: Worker.deregister,
     RunGraph: Worker.run,
+    TakeBack: Worker.take_back,
 }
 """What answers each request."""
 __all__ = ["HANDLERS", "Worker"]

@@ -1,5 +1,6 @@
 """What a worker has of sessions, of graphs and of steps."""
 
+import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -7,7 +8,7 @@ from aioflow.context import Undo
 from aioflow.dtypes import Spec
 from aioflow.handover import Handover
 from aioflow.local import Local
-from aioflow.net.parts import Senders, senders_to, sends_elsewhere
+from aioflow.net.parts import Senders, lasting, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.remote_rendezvous import RemoteRendezvous
 from aioflow.partition import Part
@@ -31,6 +32,11 @@ class Registered:
         self.sends: Final = sends_elsewhere(parts)
         """Whether other tasks get something of it, or may undo it, so that a step is not over when it has run."""
 
+    @functools.cached_property
+    def lasting(self) -> Sequence[str]:
+        """The names of its operations whose effects cannot be taken back."""
+        return lasting(self._parts)
+
     def programs(self, form: Form) -> Programs:
         """Its programs for such runs. They hold variables and queues, and are made anew once such were dropped."""
         drops = self._local.resources.drops
@@ -43,8 +49,10 @@ class Registered:
 class WorkerSession:
     """What a worker has of a session."""
 
-    def __init__(self, owner: Peer | None) -> None:
+    def __init__(self, owner: Peer | None, counts: str) -> None:
         self.owner: Final = owner
+        self.counts: Final = counts
+        """The name under which it is counted how often operations run."""
         self.graphs: Final[dict[int, Registered]] = {}
         self.light: Step | None = None
         """The step that all of its light runs are, one after the other."""

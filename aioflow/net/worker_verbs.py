@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from aioflow.net.control_verbs import U64, Failure, Reply
 from aioflow.net.fields import (
+    Attempt,
     Data,
     Devices,
     Name,
@@ -63,9 +64,10 @@ class Inspect(Request[Inspected]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CreateWorkerSession(Request[Reply]):
-    """Make what a worker needs of a session."""
+    """Make what a worker needs of a session. `counts` is as in `CreateSession`."""
 
     session: SessionId
+    counts: SessionId | None = None
 
 
 @verb
@@ -134,6 +136,7 @@ class RunGraph(Request[GraphRan]):
         step: the step: 64 random bits.
         feeds: what it is given, by name.
         options: what the run is told, by the names of `RunOptions`.
+        attempt: the attempt of a run that is repeated if it fails; AbortedError if that attempt was taken back.
     """
 
     session: SessionId
@@ -141,6 +144,27 @@ class RunGraph(Request[GraphRan]):
     step: StepId
     feeds: NamedValues = dataclasses.field(default_factory=dict)
     options: Options = dataclasses.field(default_factory=dict)
+    attempt: Attempt = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class AttemptTakenBack(Answer):
+    """Everything is as it was before an attempt.
+
+    Attributes:
+        left: the names of variables and operations of which that is not so.
+    """
+
+    left: Names = ()
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeBack(Request[AttemptTakenBack]):
+    """End the steps of an attempt, undo what they have changed, and refuse those of its steps that come late."""
+
+    attempt: Attempt
 
 
 @verb

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from aioflow import errors
 from aioflow.files import Path, as_name
@@ -19,6 +19,9 @@ from aioflow.train.triggers import SecondOrStepTimer
 from aioflow.train.writing import Writing
 
 _log: Final = logging.getLogger("aioflow.train")
+
+WhileSaving = Literal["wait", "skip"]
+"""What happens when a checkpoint is due while as many are being written as the saver allows."""
 
 
 class CheckpointSaverListener:
@@ -46,9 +49,11 @@ class CheckpointSaverListener:
 class CheckpointSaverHook(SessionRunHook):
     """Saves a checkpoint every so many steps or seconds, one where training begins, and one at the end.
 
-    What is saved is taken at the end of a run, and written while training goes on, if the saver's mode is
-    "consistent". While one is being written no other is begun. If one cannot be written the log tells so at once, and
-    again at the end, and training goes on; only the last one, at the end, has to succeed.
+    The values are taken at the end of a run, and written while training goes on, if the saver's mode is "consistent".
+    The saver writes `max_in_flight` checkpoints at the same time. If a further one is due, the run waits until one of
+    them is written, so that a recovery never loses more steps than `save_steps` says, plus those in flight. If one
+    cannot be written the log tells so at once, and again at the end, and training goes on; only the last one, at the
+    end, has to succeed.
 
     Args:
         checkpoint_dir: the directory.
@@ -58,9 +63,12 @@ class CheckpointSaverHook(SessionRunHook):
         checkpoint_basename: what their names begin with; the global step follows.
         scaffold: has the saver.
         listeners: are told of each.
+        while_saving: "wait", or "skip": a checkpoint that is due while one is being written is left out, and the log
+            warns of it. The next one is due when the writing has ended.
 
     Raises:
-        ValueError: not exactly one of `save_secs` and `save_steps`, or both `saver` and `scaffold`, are given.
+        ValueError: not exactly one of `save_secs` and `save_steps`, or both `saver` and `scaffold`, are given, or
+            `while_saving` is neither "wait" nor "skip".
     """
 
     def __init__(
@@ -72,7 +80,10 @@ class CheckpointSaverHook(SessionRunHook):
         checkpoint_basename: str = "model.ckpt",
         scaffold: Scaffold | None = None,
         listeners: Sequence[CheckpointSaverListener] | None = None,
+        while_saving: WhileSaving = "wait",
     ) -> None:
+        if while_saving not in ("wait", "skip"):
+            raise ValueError(f"while_saving is 'wait' or 'skip', not {while_saving!r}")
         if (saver is None) is (scaffold is None):
             raise ValueError("give either a saver, or a scaffold, which has one")
         self._timer: Final = SecondOrStepTimer(save_secs, save_steps)
@@ -83,8 +94,11 @@ class CheckpointSaverHook(SessionRunHook):
         self._listeners: Final = tuple(listeners or ())
         self._saved: int | None = None
         self._failed: list[str] = []
-        self._begun = self._stops = False
-        self._writing: asyncio.Task[None] | None = None
+        self._stops = False
+        self._skips: Final = while_saving == "skip"
+        self._skipped: int | None = None
+        self._begun = 0
+        self._writings: Final[set[asyncio.Task[None]]] = set()
 
     def begin(self) -> None:
         """There has to be a global step."""
@@ -118,7 +132,7 @@ class CheckpointSaverHook(SessionRunHook):
     async def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Take what has to be saved, if it is time, and have it written."""
         step = int(run_values.results)
-        if self._timer.should_trigger_for_step(step) and not self._busy:
+        if self._timer.should_trigger_for_step(step) and not self._skip(step):
             await self._save(run_context.session, step)
         if self._stops:
             run_context.request_stop()
@@ -128,8 +142,8 @@ class CheckpointSaverHook(SessionRunHook):
 
         Raises why that cannot be, after listeners were told of the end, unless a peer is lost: then it is called again.
         """
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
+        while self._writings:
+            await asyncio.wait(self._writings)
         try:
             step = int(await session.run(self._step))
             try:
@@ -146,21 +160,29 @@ class CheckpointSaverHook(SessionRunHook):
 
     # Saving
 
-    @property
-    def _busy(self) -> bool:
-        return self._begun or (self._writing is not None and not self._writing.done())
+    def _skip(self, step: int) -> bool:
+        """Whether the checkpoint of that step is left out, of which the log warns once for each writing."""
+        if not self._skips or not (self._begun or self._writings):
+            return False
+        if self._skipped is None:
+            _log.warning("the checkpoint of step %d is skipped: an earlier one is still being written", step)
+            self._skipped = step
+        return True
 
     async def _save(self, session: Session, step: int) -> None:
         """The values are taken, and a task of the coordinator's writes them."""
-        self._begun = True
+        self._begun += 1
+        self._skipped = None
         try:
             self._timer.update_last_triggered_step(step)
             await self._tell_before(session, step)
             writing = await self._saver.save_async(session, self._path, step)
         finally:
-            self._begun = False
+            self._begun -= 1
         self._saved = step
-        self._writing = self._coord.create_task(self._written(session, step, writing), name=f"saving {writing.path!r}")
+        task = self._coord.create_task(self._written(session, step, writing), name=f"saving {writing.path!r}")
+        self._writings.add(task)
+        task.add_done_callback(self._writings.discard)
 
     async def _save_last(self, session: Session, step: int) -> None:
         """The step is saved."""
@@ -175,13 +197,19 @@ class CheckpointSaverHook(SessionRunHook):
             await writing
         except asyncio.CancelledError:
             await writing.cancel()
+            self._forget(step)
             raise
         except errors.OpError as error:
-            self._saved = None
+            self._forget(step)
             self._failed.append(f"{writing.path}: {error.message}")
             _log.error("a checkpoint is not saved, training goes on: %s", self._failed[-1])
         else:
             await self._tell_after(session, step)
+
+    def _forget(self, step: int) -> None:
+        """There is no checkpoint of that step."""
+        if self._saved == step:
+            self._saved = None
 
     async def _tell_before(self, session: Session, step: int) -> None:
         for listener in self._listeners:

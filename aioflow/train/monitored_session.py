@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from aioflow import errors
+from aioflow.attempts import Attempt, Attempts
 from aioflow.config import Config, RunOptions
 from aioflow.files import Path
 from aioflow.graph import Graph, get_default_graph
@@ -23,7 +24,7 @@ from aioflow.tracing import RunMetadata
 from aioflow.train.hooked_run import Merged, finished
 from aioflow.train.recovery import LOSSES, Patience, Recovery, patiently, step_of_checkpoint
 from aioflow.train.scaffold import Scaffold
-from aioflow.train.session_creator import ChiefSessionCreator, SessionCreator
+from aioflow.train.session_creator import ChiefSessionCreator, Failed, SessionCreator
 from aioflow.train.session_life import Life
 from aioflow.train.session_manager import Preparation
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
@@ -90,7 +91,8 @@ class _MonitoredSession:
         self.recoveries: Final[list[Recovery]] = []
         self._creator: Final = session_creator
         self._progress: Final = StepReadHook()
-        self._hooks: Final[list[SessionRunHook]] = [self._progress, *items_of("hooks", hooks or ())]
+        self._hooks: Final[list[SessionRunHook]] = [*items_of("hooks", hooks or ()), self._progress]
+        """The last one knows the step: a run of which another hook has failed is repeated, and does not count."""
         for hook in self._hooks:
             if not isinstance(hook, SessionRunHook):
                 raise TypeError(f"a hook is a SessionRunHook, not {hook!r}")
@@ -98,6 +100,7 @@ class _MonitoredSession:
         session_creator.finalize()
         self._grace: Final = stop_grace_period_secs
         self._examples: Final = examples_per_step
+        self._attempts: Final = Attempts()
         self._patience: Final = Patience(session_creator.max_wait_secs, _LONGEST_PAUSE)
         self._recovering: Final = asyncio.Lock()
         self._life: Life | None = None
@@ -152,9 +155,10 @@ class _MonitoredSession:
         """What `Session.run` gives, with what hooks do before and after.
 
         If it ends because a peer is lost, the session is made ready again and the run begun anew, with the same feeds.
-        Where the feeds depend on the step, use `run_step_fn`, for variables may have gone back to earlier values, or be
-        those after the run, if they were saved before it could end. What was lost is in the log, in `recoveries`, and
-        told to the hooks.
+        What the failed run did is undone first, so that the run happens once. Where the feeds depend on the step, use
+        `run_step_fn`, for variables may have gone back to earlier values, or be those after the run, if they were saved
+        before it could end. What was lost, and what may have happened twice, is in the log, in `recoveries`, and told
+        to the hooks.
 
         Raises:
             TypeError, ValueError, RuntimeError: as `Session.run` does.
@@ -178,15 +182,59 @@ class _MonitoredSession:
     async def _surviving(self, step: Callable[[Life], Awaitable[T]]) -> T:
         while True:
             life = await self._alive()
-            try:
-                value = await life.run(functools.partial(step, life))
-            except _SUSPECTS as error:
-                if not await self._is_loss(life, error):
+            with self._attempts.one() as attempt:
+                life.attempts.add(attempt)
+                try:
+                    value = await life.run(functools.partial(step, life))
+                except _SUSPECTS as error:
+                    suspect = error
+                except BaseException:
+                    self._settle(life, attempt)
                     raise
-                life.lose(error)
-            else:
-                self._patience.succeeded()
-                return value
+                else:
+                    self._settle(life, attempt)
+                    self._patience.succeeded()
+                    return value
+            try:
+                if not await self._is_loss(life, suspect):
+                    self._settle(life, attempt)
+                    raise suspect
+                await self._undo(life, attempt, suspect)
+            finally:
+                del suspect
+
+    def _settle(self, life: Life, attempt: Attempt) -> None:
+        """The attempt is over: nobody takes it back."""
+        life.attempts.discard(attempt)
+        self._attempts.settle(attempt)
+
+    async def _undo(self, life: Life, attempt: Attempt, error: errors.OpError) -> None:
+        """What the attempt did is undone, by the recovery from the loss that ended it, or after that recovery.
+
+        Cancelling this leaves it to the next recovery, if there still has to be one.
+        """
+        life.lose(error, attempt)
+        try:
+            now = await self._alive()
+            while not self._attempts.is_settled(attempt):
+                async with self._recovering:
+                    if now is self._life and now.lost is None and not await self._undone(now, Failed([attempt])):
+                        now.lose(error, attempt)
+                now = await self._alive()
+        except BaseException:
+            if self._life is not life:
+                self._settle(life, attempt)
+            raise
+
+    async def _undone(self, life: Life, failed: Failed) -> bool:
+        """Whether runs of which the last recovery did not know could be undone without another one."""
+        try:
+            left = await failed.take_back(life.session, self._deadline())
+        except errors.OpError:
+            return False
+        for attempt in () if left else failed.undone:
+            self._settle(life, attempt)
+        return not left
 
     async def _is_loss(self, life: Life, error: errors.OpError) -> bool:
         """Whether it tells of a loss, as that a variable has no value: its task was started anew since the last run."""
@@ -234,19 +282,22 @@ class _MonitoredSession:
                 f"for {self._patience.seconds:g} s runs have failed again after each recovery: {error.message}"
             ) from error
         await asyncio.sleep(pause)
-        if self._creator.ends_runs:
-            await life.end_runs()
         before = self._progress.step
         self._stop_requested = self._stop_requested or (life.coord.should_stop() and life.error is None)
         with contextlib.suppress(Exception):  # what it comes to is known: a loss
             await life.end(_GRACE)
         deadline = self._deadline()
-        fresh = self._life = Life(await self._creator.recover_session(life.session))
+        try:
+            fresh = self._life = Life(await self._mended(life))
+        except errors.DeadlineExceededError:
+            self._patience.succeeded()  # who asks again waits again
+            raise
         try:
             await fresh.begin(self._hooks, deadline)
             recovery = await self._told(fresh, error, before, loop.time() - began)
         except _SUSPECTS as again:
             fresh.lose(again)
+            fresh.unfit = isinstance(again, errors.AbortedError)
             if not await self._is_loss(fresh, again):
                 raise
         except BaseException:
@@ -257,12 +308,35 @@ class _MonitoredSession:
             self.recoveries.append(recovery)
             _log.warning("%s", recovery)
 
+    async def _mended(self, life: Life) -> Session:
+        """A session that is ready, in which the failed runs are undone, or everything is put back."""
+        is_in_vain = life.unfit and self._creator.ends_runs
+        session = None if is_in_vain else await self._creator.repair_session(life.session, life.failed)
+        undone = life.failed.undone
+        if session is None:
+            if self._creator.ends_runs:
+                await life.end_runs()
+            undone = list(life.attempts)
+            await self._give_up(life, undone)
+            session = await self._creator.recover_session(life.session)
+        for attempt in undone:
+            self._settle(life, attempt)
+        return session
+
+    async def _give_up(self, life: Life, attempts: Sequence[Attempt]) -> None:
+        """No step of these attempts changes anything from here on, as far as tasks can be reached."""
+        if not life.session.closed:
+            with contextlib.suppress(errors.OpError):
+                await Failed(list(attempts)).take_back(life.session, asyncio.get_running_loop().time() + _GRACE)
+
     async def _told(self, life: Life, error: errors.OpError, before: int | None, seconds: float) -> Recovery:
         """What the recovery came to, of which the hooks are told."""
         done = self._creator.prepared
+        after = self._step_after(done, before)
+        saved = before is not None and after is not None and after > before  # with what the failed run did
+        repeated = (*done.repeated, *done.restored) if saved else done.repeated
         recovery = Recovery(
-            error, done.checkpoint, done.restored, done.initialized, before, self._step_after(done, before),
-            self._examples, seconds,
+            error, done.checkpoint, done.restored, done.initialized, before, after, self._examples, seconds, repeated,
         )  # fmt: skip
         for hook in self._hooks:
             await finished(hook.after_recovery(life.session, recovery))
@@ -323,8 +397,17 @@ class _MonitoredSession:
         try:
             with contextlib.suppress(*(() if clean else (Exception,))):
                 await life.end(self._grace if clean else 0.0)
+                if clean:
+                    await self._let_go(life)
         finally:
             await life.session.close()
+
+    async def _let_go(self, life: Life) -> None:
+        """Tasks forget what variables were before the last runs, as far as they can be reached at once."""
+        with self._attempts.one() as none:
+            pass
+        await self._give_up(life, [none])
+        self._attempts.settle(none)
 
 
 class MonitoredSession(_MonitoredSession):
@@ -339,9 +422,11 @@ class MonitoredSession(_MonitoredSession):
     input, an OutOfRangeError, which ends the block and is no error. Cancelling whoever waits inside ends that run.
 
     A run that ends by an AbortedError or UnavailableError, which tells of a lost peer, or for variables that have lost
-    their values with one, is begun anew once all is ready again: whoever has to come back is there, and what was lost
-    is restored. So are runs of other tasks if everything is restored. `session_creator.max_wait_secs` bounds how long
-    that takes.
+    their values with one, is begun anew once all is ready again: the tasks that the run needs are back, what the run
+    did is undone on all of them, and what was lost is restored. So are runs of other tasks if everything is restored.
+    `session_creator.max_wait_secs` bounds how long that takes.
+
+    So each run happens once. A `Recovery` names in `repeated` what that cannot be said of.
 
     [P15 section 3.3] [P16 section 4.3]
 

@@ -28,6 +28,10 @@ class Recovery:
             lost; None if that is not known.
         examples_per_step: how many examples each step takes, if the session was told.
         seconds: from the loss until the session was ready again.
+        repeated: the names of variables and operations that keep what the failed run did, and may do it twice now:
+            something else has changed the variable meanwhile, the checkpoint that it was restored from had it already,
+            or the effect of the operation cannot be taken back, as that on a queue. All other variables hold what the
+            run did once.
     """
 
     error: errors.OpError
@@ -38,6 +42,7 @@ class Recovery:
     step_after: int | None
     examples_per_step: int | None
     seconds: float
+    repeated: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int | None:
@@ -55,13 +60,16 @@ class Recovery:
     def __str__(self) -> str:
         return (
             f"recovered in {self.seconds:.3f} s from a loss: {self.error.message}; {self._values()}; "
-            f"lost: {self._lost()}"
+            f"lost: {self._lost()}{self._twice()}"
         )
 
     def _values(self) -> str:
         parts = [f"{len(self.restored)} variables restored from {self.checkpoint}"] if self.restored else []
         parts += [f"{len(self.initialized)} variables initialized anew"] if self.initialized else []
         return " and ".join(parts) or "no variable had to be restored"
+
+    def _twice(self) -> str:
+        return f"; may have happened twice: {', '.join(self.repeated)}" if self.repeated else ""
 
     def _lost(self) -> str:
         steps = "an unknown number of steps" if self.steps is None else f"{self.steps} steps"

@@ -82,6 +82,7 @@ class Saver:
 
     Attributes:
         mode: how checkpoints are taken.
+        state: whether they also have where the run is.
         variables: what is saved, and restored.
 
     Raises:
@@ -108,6 +109,7 @@ class Saver:
         if mode not in ("consistent", "uncoordinated"):
             raise ValueError(f"mode is 'consistent' or 'uncoordinated', not {mode!r}")
         self.mode: Final[Mode] = mode
+        self.state: Final = state
         self._pad = pad_step_number
         self._retention: Final = Retention(max_to_keep or 0, keep_checkpoint_every_n_hours, time.time())
         self._writings: Final = Writings(max_in_flight, on_failure)

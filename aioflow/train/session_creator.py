@@ -2,22 +2,55 @@
 
 import abc
 import asyncio
+import contextlib
+import dataclasses
 import functools
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
+from aioflow.attempts import Attempt
 from aioflow.config import Config
 from aioflow.files import Path
 from aioflow.graph import get_default_graph
 from aioflow.session import Session
 from aioflow.train.hooked_run import finished
-from aioflow.train.recovery import patiently
+from aioflow.train.recovery import LOSSES, patiently
 from aioflow.train.scaffold import Scaffold
-from aioflow.train.session_manager import LONGEST, Preparation, Scope, SessionManager, Source
+from aioflow.train.session_manager import LONGEST, Preparation, Scope, SessionManager, Source, opened
 
 if TYPE_CHECKING:
     from aioflow.net.client import Address
+
+
+@dataclasses.dataclass(slots=True)
+class Failed:
+    """The runs that a loss has ended, and that will be repeated.
+
+    Attributes:
+        attempts: what they were attempts of.
+        tasks: the tasks that are lost, as far as errors named them.
+        undone: the attempts that were taken back.
+    """
+
+    attempts: list[Attempt] = dataclasses.field(default_factory=list)
+    tasks: set[str] = dataclasses.field(default_factory=set)
+    undone: list[Attempt] = dataclasses.field(default_factory=list)
+
+    def add(self, attempt: Attempt | None, error: errors.OpError) -> None:
+        """One more has failed."""
+        if attempt is not None:
+            self.attempts.append(attempt)
+        if error.task is not None:
+            self.tasks.add(error.task)
+
+    async def take_back(self, session: Session, deadline: float) -> tuple[str, ...]:
+        """The runs are undone. Gives the names of what could not be; UnavailableError names a task that is missing."""
+        tasks, left, attempts = sorted(self.tasks), set[str](), list(self.attempts)
+        for attempt in attempts:
+            left.update(await session.take_back(attempt, tasks, deadline))
+        self.undone = attempts
+        return tuple(sorted(left))
 
 
 class SessionCreator(abc.ABC):
@@ -25,7 +58,7 @@ class SessionCreator(abc.ABC):
 
     Attributes:
         max_wait_secs: seconds that a session, or a recovery, may take to be ready and known to the hooks.
-        ends_runs: whether runs that are under way have to end before a recovery, which puts everything back.
+        ends_runs: whether runs that are under way have to end before `recover_session`, which puts everything back.
         prepared: what was done until the last session was ready.
     """
 
@@ -47,6 +80,14 @@ class SessionCreator(abc.ABC):
         """Whether what made the session ready still holds; assumed to by default."""
         return True
 
+    async def repair_session(self, session: Session, failed: Failed) -> Session | None:
+        """A session that is ready after a loss in which nothing, or only a part of the values, was lost.
+
+        The failed runs are undone in it, so that they can be repeated. None, as by default, if a repair would not be
+        exact: then `recover_session` puts everything back.
+        """
+        return None
+
     async def recover_session(self, session: Session) -> Session:
         """A session that is ready, after a loss: a new one by default, and the old one is closed."""
         await session.close()
@@ -63,6 +104,8 @@ class _ScaffoldSessionCreator(SessionCreator):
         self.max_wait_secs = max_wait_secs
         self._master: Final = master
         self._config: Final = config
+        self._repeated: Final[set[str]] = set()
+        """What could not be undone since the last session was in use."""
         self._graph: Final = get_default_graph()
 
     def finalize(self) -> None:
@@ -85,24 +128,41 @@ class _ScaffoldSessionCreator(SessionCreator):
         """Whether all variables have values."""
         return await self._manager.is_ready(session)
 
-    async def recover_session(self, session: Session) -> Session:
-        """The session itself, ready again; a new one if its master does not know it any more, or if `ends_runs`.
+    async def repair_session(self, session: Session, failed: Failed) -> Session | None:
+        """The session itself, ready again, or a new one if its master does not know it any more. None if it takes more.
 
         Raises:
             af.errors.DeadlineExceededError: somebody who is needed, named, has not come back in `max_wait_secs`.
         """
-        if self.ends_runs or session.closed:
-            return await super().recover_session(session)
-        again = functools.partial(self._ready_again, session, asyncio.get_running_loop().time() + self.max_wait_secs)
-        try:
-            self.prepared = await patiently(again, "the session", self.max_wait_secs, 1.0, (errors.UnavailableError,))
-        except errors.AbortedError:
-            return await super().recover_session(session)
+        deadline = asyncio.get_running_loop().time() + self.max_wait_secs
+        if not session.closed:
+            with contextlib.suppress(errors.AbortedError):
+                return await self._repair(session, failed, deadline, (errors.UnavailableError,))
+            await session.close()
+        async with opened(self._master, self._graph, self._config) as fresh:
+            repaired = await self._repair(fresh, failed, deadline, LOSSES)
+        if repaired is None:
+            await fresh.close()
+        return repaired
+
+    async def _repair(
+        self, session: Session, failed: Failed, deadline: float, retried: tuple[type[Exception], ...]
+    ) -> Session | None:
+        again = functools.partial(self._repaired, session, failed, deadline)
+        left = max(deadline - asyncio.get_running_loop().time(), 0.0)
+        done = await patiently(again, "the session", left, 1.0, retried)
+        if done is None:
+            return None
+        self.prepared = done
         return session
 
+    def settled(self) -> None:
+        """What could not be undone has been told."""
+        self._repeated.clear()
+
     @abc.abstractmethod
-    async def _ready_again(self, session: Session, deadline: float) -> Preparation:
-        """The session is ready, or an error tells who is missing."""
+    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+        """The session is ready, and the runs undone, or an error tells who is missing. None if it takes more."""
 
 
 class ChiefSessionCreator(_ScaffoldSessionCreator):
@@ -115,9 +175,12 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         checkpoint_dir: where checkpoints are, of which the newest is restored that is not damaged.
         checkpoint_filename_with_path: the checkpoint that is restored instead.
         max_wait_secs: seconds that a session, or a recovery, may take to be ready.
-        restore: which variables get values. "all", so that everything is as it was at the checkpoint, as synchronous
-            training needs it. "lost": those that have none, as when a parameter server was lost; what others hold
-            stays, and runs that are under way go on, as suits asynchronous training.
+        restore: which variables get values if some have lost theirs. "all", so that everything is as it was at the
+            checkpoint, as synchronous training needs it. "lost": those that have none, as when a parameter server was
+            lost; what others hold stays, and runs that are under way go on, as suits asynchronous training. With both,
+            if no variable was lost and the failed run could be undone, as when a task without variables was killed,
+            nothing is restored and the run is repeated. "all" restores everything, too, if the saver saves `state`, or
+            something that the run did cannot be undone; "lost" tells of that in `Recovery.repeated`.
     """
 
     def __init__(
@@ -146,13 +209,26 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         session, self.prepared = await self._manager.prepared(
             self._master, self._config, self._source, self._scope, self.max_wait_secs
         )
+        if self._scope == "all":  # every variable has gone back
+            self._repeated.clear()
         return session
 
-    async def _ready_again(self, session: Session, deadline: float) -> Preparation:
-        return await self._manager.prepare(session, self._source, self._scope, deadline, self._lost, "lost")
+    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+        self._repeated.update(await failed.take_back(session, deadline))
+        is_partial = self._repeated or self._saves_state or not await self._manager.is_ready(session)
+        if self._scope == "all" and is_partial:
+            return None
+        done = await self._manager.prepare(session, self._source, "lost", deadline, self._lost, "lost")
+        return dataclasses.replace(done, repeated=tuple(sorted(self._repeated)))
+
+    @property
+    def _saves_state(self) -> bool:
+        """Whether checkpoints have more than variables, of which nothing tells that it is lost."""
+        return self.scaffold.saver is not None and self.scaffold.saver.state
 
     def settled(self) -> None:
         """What was lost has been told."""
+        super().settled()
         self._lost.clear()
 
     @property
@@ -191,9 +267,10 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         """A session that is ready. See `SessionManager.wait_for_session` for what it raises."""
         return await self._manager.wait_for_session(self._master, self._config, self.max_wait_secs)
 
-    async def _ready_again(self, session: Session, deadline: float) -> Preparation:
+    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+        self._repeated.update(await failed.take_back(session, deadline))
         await self._manager.wait_until_ready(session, deadline, "lost")
-        return Preparation()
+        return Preparation(repeated=tuple(sorted(self._repeated)))
 
 
-__all__ = ["ChiefSessionCreator", "SessionCreator", "WorkerSessionCreator"]
+__all__ = ["ChiefSessionCreator", "Failed", "SessionCreator", "WorkerSessionCreator"]

@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from aioflow import errors
+from aioflow.attempts import Attempt
 from aioflow.graph_keys import GraphKeys
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.queue_runner import QueueRunner
+from aioflow.train.session_creator import Failed
 from aioflow.train.session_run_hook import SessionRunHook
 
 T = TypeVar("T")
@@ -30,12 +32,18 @@ class Life:
         session: the session.
         coord: owns the tasks that hooks create.
         lost: what told of a loss, if anything did: then this life is over.
+        failed: the runs that a loss has ended.
+        attempts: what its runs are attempts of, until they have succeeded.
+        unfit: whether the session was ready, and yet a hook has found something that is lost.
     """
 
     def __init__(self, session: Session) -> None:
         self.session: Final = session
         self.coord: Final = Coordinator()
         self.lost: errors.OpError | None = None
+        self.failed: Final = Failed()
+        self.unfit = False
+        self.attempts: Final[set[Attempt]] = set()
         self._runs: Final[set[asyncio.Timeout]] = set()
         self._no_runs: Final = asyncio.Event()
         self._no_runs.set()
@@ -138,9 +146,10 @@ class Life:
         if self.lost is not None:
             raise copy.copy(self.lost)  # with a traceback of its own: many runs may end with it
 
-    def lose(self, error: errors.OpError) -> None:
-        """This life is over. The first error counts."""
+    def lose(self, error: errors.OpError, attempt: Attempt | None = None) -> None:
+        """This life is over. The first error counts, and all attempts that have failed will be repeated."""
         self.lost = self.lost or error
+        self.failed.add(attempt, error)
 
     def _interrupt(self) -> None:
         for limit in self._runs:

@@ -121,11 +121,13 @@ class Preparation:
         checkpoint: what values were restored from, if any were.
         restored: the names of the variables that got their values from it.
         initialized: the names of those that got their initial values.
+        repeated: the names of variables and operations that keep what the failed runs did, which are repeated.
     """
 
     checkpoint: str | None = None
     restored: tuple[str, ...] = ()
     initialized: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
 
 class SessionManager:
@@ -200,7 +202,7 @@ class SessionManager:
         source = Source(None, None, None, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint)
 
         async def attempt() -> tuple[Session, bool]:
-            async with _opened(master, self.graph, config) as session:
+            async with opened(master, self.graph, config) as session:
                 if await source.restore(session, RunOptions) is not None:
                     await self._initialize_locals(session, RunOptions())
                 return session, not await self._missing(session, self._ready_op, RunOptions())
@@ -213,7 +215,7 @@ class SessionManager:
         """A session that is ready, and what was done for that. Raises as `prepare_session` does."""
 
         async def attempt() -> tuple[Session, Preparation]:
-            async with _opened(master, self.graph, config) as session:
+            async with opened(master, self.graph, config) as session:
                 return session, await self.prepare(session, source, scope, deadline)
 
         deadline = _in(seconds)
@@ -295,7 +297,7 @@ class SessionManager:
         """
 
         async def attempt() -> Session:
-            async with _opened(master, self.graph, config) as session:
+            async with opened(master, self.graph, config) as session:
                 await self.wait_until_ready(session, deadline)
                 return session
 
@@ -367,7 +369,7 @@ class _NotReadyError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def _opened(target: "str | Address", graph: Graph, config: Config | None) -> AsyncIterator[Session]:
+async def opened(target: "str | Address", graph: Graph, config: Config | None) -> AsyncIterator[Session]:
     """A session, which is closed if the block raises, and left open if it does not."""
     session = Session(target, graph, config)
     try:
@@ -409,4 +411,4 @@ def _how(done: Preparation) -> str:
     return "initializing" if done.checkpoint is None else f"restoring {done.checkpoint}"
 
 
-__all__ = ["LONGEST", "Preparation", "Scope", "SessionManager", "Source"]
+__all__ = ["LONGEST", "Preparation", "Scope", "SessionManager", "Source", "opened"]

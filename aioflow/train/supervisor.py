@@ -237,16 +237,19 @@ class Supervisor:
     ) -> asyncio.Task[None]:
         """A task that calls `target`, which may be a coroutine function, every so many seconds until the stop.
 
-        Without seconds it is called again at once. Its error stops all.
+        The seconds count from the beginning of one call to that of the next. If a call takes longer, the next one
+        begins at once when it ends. Without seconds it is called again at once. Its error stops all.
         """
         call = functools.partial(target, *args, **(kwargs or {}))
         return self.coord.create_task(self._repeat(timer_interval_secs or 0.0, call), name=f"calling {target!r}")
 
     async def _repeat(self, seconds: float, call: Callable[[], Awaitable[object] | object]) -> None:
+        now = asyncio.get_running_loop().time
         while not self.coord.should_stop():
+            due = now() + seconds
             await finished(call())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout_at(max(due, now())):
                     await self.coord.wait_for_stop()
 
     def summary_computed(self, sess: Session, summary: bytes, global_step: int | None = None) -> None:

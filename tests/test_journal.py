@@ -1,0 +1,160 @@
+"""Journals of what attempts of runs change, on one task."""
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import errors
+from aioflow.attempts import Attempts, current_attempt
+from aioflow.dtypes import ResourceSpec, Spec
+from aioflow.effects import changes, lasts
+from aioflow.journal import Journal, Journals, Ticket
+from aioflow.op import REGISTRY
+from aioflow.resources import VariableState
+
+
+def variable(value=0.0, name="v"):
+    made = VariableState(name, Spec(af.float64, af.TensorShape([2])))
+    made.assign(np.full(2, value))
+    return made
+
+
+def grow(value):
+    value += 1.0
+
+
+def test_what_an_attempt_has_changed_is_as_before_when_it_is_taken_back():
+    first, second, empty = variable(1.0), variable(2.0, "w"), VariableState("e", Spec(af.float64, af.TensorShape([2])))
+    journal, read = Journal(), first.read()
+    first.change(grow, journal)
+    first.change(grow, journal)
+    second.assign(np.zeros(2), journal)
+    empty.assign(np.ones(2), journal)
+    assert first.read()[0] == 3.0
+    journal.close()
+    assert journal.take_back() == ()
+    assert first.read() is read
+    assert second.read()[0] == 2.0
+    assert not empty.initialized
+    assert journal.take_back() == (), "a second time nothing is left to do"
+
+
+def test_a_change_of_something_else_stays_and_is_named():
+    state, journal = variable(), Journal()
+    state.change(grow, journal)
+    state.change(grow)
+    journal.close()
+    assert journal.take_back() == ("v",)
+    assert state.read()[0] == 2.0
+    earlier, later = Journal(), Journal()
+    state.change(grow, earlier)
+    state.change(grow, later)
+    for each in (earlier, later):
+        each.close()
+    assert later.take_back() == ()
+    assert earlier.take_back() == ("v",)
+    assert state.read()[0] == 3.0
+
+
+def test_an_attempt_that_was_taken_back_changes_nothing_more():
+    state, journal = variable(), Journal()
+    journal.close()
+    with pytest.raises(errors.AbortedError, match="given up"):
+        state.change(grow, journal)
+    with pytest.raises(errors.AbortedError, match="given up"):
+        state.assign(np.ones(2), journal)
+    assert state.read()[0] == 0.0
+
+
+def test_an_attempt_that_is_over_holds_no_value():
+    state, journals = variable(), Journals()
+    for number in range(1, 5):
+        state.change(grow, journals.of(Ticket(7, number, number)))
+        assert len(journals) == 1
+    assert journals.known(Ticket(7, 5, 5)) is not None
+    before = id(state.change(grow))
+    assert id(state.change(grow)) == before, "a change is made in place again"
+    with pytest.raises(errors.AbortedError, match="attempt 3 of a run is over"):
+        journals.of(Ticket(7, 3, 1))
+    assert journals.known(Ticket(7, 3, 1)) is None
+
+
+def test_journals_are_bounded_and_what_is_forgotten_is_told():
+    journals = Journals()
+    for owner in range(1500):
+        journals.of(Ticket(owner, 1, 1))
+    assert len(journals) == 1000
+    assert journals.known(Ticket(0, 1, 1)) is None
+    assert journals.known(Ticket(1499, 1, 1)) is not None
+    for number in range(1, 1500):
+        journals.of(Ticket(1499, number, 1))
+    assert len(journals) == 999 + 1000
+    assert journals.known(Ticket(1499, 1, 1)) is None
+
+
+@pytest.mark.real
+def test_changes_that_race_with_the_end_of_their_attempt_are_undone_or_refused():
+    for _ in range(50):
+        states, journal, start = [variable(0.0, f"v{index}") for index in range(20)], Journal(), threading.Barrier(3)
+
+        def work(states=states, journal=journal, start=start):
+            start.wait()
+            for state in states:
+                try:
+                    state.change(grow, journal)
+                except errors.AbortedError:
+                    return
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        journal.close()
+        assert journal.take_back() == ()
+        for thread in threads:
+            thread.join()
+        assert all(state.read()[0] == 0.0 for state in states)
+
+
+async def test_steps_of_an_attempt_are_waited_for():
+    journal = Journal()
+    await journal.idle()
+    journal.begin(1)
+    journal.begin(2)
+    waiting = asyncio.create_task(journal.idle())
+    journal.end(1)
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    journal.end(2)
+    await waiting
+
+
+async def test_attempts_are_current_only_while_they_go_on_and_count_what_is_over():
+    attempts = Attempts()
+    assert current_attempt() is None
+    with attempts.one() as first:
+        assert current_attempt() is first
+        beside = asyncio.create_task(asyncio.sleep(1, None))
+    assert current_attempt() is None
+    with attempts.one() as second:
+        assert second.ticket == Ticket(attempts.owner, 2, 1)
+        attempts.settle(first)
+        assert second.ticket.settled == 2
+    attempts.settle(second)
+    assert attempts.settled == 3
+    await beside
+
+
+def test_every_operation_that_changes_state_can_be_undone_or_is_known_not_to_be():
+    """Which of the registry's operations take a variable, and which have effects that cannot be taken back."""
+    variables = {"adopt_variable", "count_up_to_variable"}
+    for name, definition in REGISTRY.items():
+        is_update = name.startswith(("assign_", "scatter_", "apply_", "sparse_apply_")) or name in variables
+        if is_update and definition.stateful:
+            assert changes(definition), name
+            assert not lasts(definition, [ResourceSpec((Spec(af.float32, af.TensorShape([])),))]), name
+    outside = {name for name, definition in REGISTRY.items() if lasts(definition, ())}
+    assert outside == {"py_func", "write_file"}

@@ -1,0 +1,279 @@
+"""A run that a loss has ended is repeated, and happens once: its process or its connection is lost at every message."""
+
+import asyncio
+import contextlib
+import functools
+import tempfile
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import errors
+from aioflow.testing import VirtualTimeLoop, cluster
+from aioflow.testing.simulated_cluster import SimulatedCluster
+
+STEPS = 3
+PS = ("/job:ps/task:0", "/job:ps/task:1")
+LOSSES = {
+    "a task without variables": ("worker", 1),
+    "the master": ("worker", 0),
+    "a task with variables": ("ps", 1),
+    "the connection of the client": None,
+}
+
+
+def model():
+    """A step with several variables on two tasks, random numbers, slots, and work on a task that holds nothing."""
+    af.set_random_seed(3)
+    with af.device(PS[0]):
+        step = af.train.get_or_create_global_step()
+        a = af.Variable(np.zeros(3, np.float32), name="a")
+    with af.device(PS[1]):
+        b = af.Variable(np.ones(3, np.float32), name="b")
+        added = af.Variable(np.float32(0), name="added")
+        noise = af.random_uniform([3], seed=5)
+    with af.device("/job:worker/task:1"):
+        loss = af.reduce_sum(af.square(a * b - noise))
+    train = af.train.MomentumOptimizer(0.1, 0.9).minimize(loss, global_step=step)
+    with af.device(PS[1]), af.control_dependencies([train]):
+        train = af.group(b.assign_add([1.0, 2.0, 3.0]), added.assign_add(1.0))
+    return step, [a, b, added], train
+
+
+class Watched:
+    """What a training came to.
+
+    Attributes:
+        messages: how many frames went over the network in the last run but one.
+        values: of the variables, at the end.
+        step: the global step at the end.
+        recoveries: of the session.
+    """
+
+    messages: int
+    values: list[np.ndarray]
+    step: int
+    recoveries: list[af.train.Recovery]
+
+
+async def train(folder: str, restore: str, place: tuple[str, int] | None, at: int | None) -> Watched:
+    """Train; in the second of three runs that process, or the client's connection, is lost at that message."""
+    found = Watched()
+    with af.Graph().as_default():
+        step, variables, update = model()
+        config, lost = af.Config(file_roots=[folder]), asyncio.Event()
+        async with (
+            cluster({"ps": 2, "worker": 2}, latency=1e-3, config=config) as simulated,
+            af.train.MonitoredTrainingSession(
+                simulated.target("worker", 0), checkpoint_dir=folder, save_checkpoint_steps=2,
+                save_checkpoint_secs=None, restore=restore, max_wait_secs=60.0,
+            ) as session,
+        ):  # fmt: skip
+            await session.run(update)
+            await asyncio.sleep(1.0)
+            counted = count_messages(simulated, at, lost)
+            losing = asyncio.create_task(lose(simulated, place, lost))
+            await session.run(update)
+            found.messages = counted()
+            if at is None:
+                losing.cancel()
+            lost.set()
+            await asyncio.wait([losing])
+            await session.run(update)
+            *found.values, found.step = await session.run([*variables, step])
+            found.recoveries = list(session.recoveries)
+    return found
+
+
+def count_messages(simulated: SimulatedCluster, at: int | None, lost: asyncio.Event):
+    """Counts the frames that are sent from now on; at that number the loss happens."""
+    count, hosts = 0, [*simulated.servers, "client"]
+
+    def sent(frame: object) -> None:
+        nonlocal count
+        count += 1
+        if count == at:
+            lost.set()
+
+    for source in hosts:
+        for target in hosts:
+            simulated.network.path(source, target).sent = sent
+    return lambda: count
+
+
+async def lose(simulated: SimulatedCluster, place: tuple[str, int] | None, lost: asyncio.Event) -> None:
+    """When it is time the process is killed and, later, started anew; or all connections of the client break."""
+    await lost.wait()
+    if place is None:
+        simulated.network.cut("client", "worker0")
+    else:
+        await simulated.crash(*place)
+        await asyncio.sleep(3.0)
+        await simulated.start(*place)
+
+
+def run(restore: str, place: tuple[str, int] | None = None, at: int | None = None) -> Watched:
+    folders = tempfile.TemporaryDirectory(prefix="aioflow-")
+    with folders as folder, asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(train(folder, restore, place, at))
+
+
+@functools.cache
+def undisturbed() -> Watched:
+    return run("all")
+
+
+@functools.cache
+def curve() -> dict[int, list[np.ndarray]]:
+    """What the variables hold after each step of a training that nothing happens to."""
+
+    async def values():
+        with af.Graph().as_default():
+            step, variables, update = model()
+            async with (
+                cluster({"ps": 2, "worker": 2}) as simulated,
+                af.Session(simulated.target("worker", 0)) as session,
+            ):
+                await session.run(af.global_variables_initializer())
+                found = {0: await session.run(variables)}
+                for _ in range(STEPS):
+                    await session.run(update)
+                    found[int(await session.run(step))] = await session.run(variables)
+        return found
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(values())
+
+
+def moments(every: int) -> list[int]:
+    return list(range(1, undisturbed().messages + 1, every))
+
+
+def assert_same(values: list[np.ndarray], expected: list[np.ndarray], told: str) -> None:
+    for value, wanted in zip(values, expected, strict=True):
+        np.testing.assert_array_equal(value, wanted, err_msg=told)
+
+
+def check_once(what: str, restore: str, at: int) -> int:
+    """How often was recovered from that loss, at that message, of which the variables know nothing."""
+    found = run(restore, LOSSES[what], at)
+    told = f"{what} was lost at message {at}: {list(map(str, found.recoveries))}"
+    assert found.step == STEPS, told
+    assert_same(found.values, curve()[STEPS], told)
+    assert all(not (each.restored or each.initialized or each.repeated) for each in found.recoveries), told
+    assert all(each.steps == 0 for each in found.recoveries), told
+    assert len(found.recoveries) <= 1, told
+    return len(found.recoveries)
+
+
+def check_told(restore: str, at: int) -> int:
+    """The same of a task with variables. They go back to a checkpoint; the recovery tells which, and how far."""
+    found = run(restore, LOSSES["a task with variables"], at)
+    told = f"it was lost at message {at}: {list(map(str, found.recoveries))}"
+    assert len(found.recoveries) <= 1, told
+    steps = sum(each.steps for each in found.recoveries)
+    twice = {name for each in found.recoveries for name in each.repeated}
+    assert all(twice <= set(each.restored) for each in found.recoveries), told
+    if restore == "all":
+        assert found.step == STEPS - steps + ("global_step" in twice), told
+        if not twice:  # random numbers begin anew with the session, which changes what a run does the second time
+            assert_same(found.values, curve()[found.step], told)
+    else:
+        assert found.step == STEPS, told
+        assert found.values[2] == STEPS - steps + ("added" in twice), told
+    return len(found.recoveries)
+
+
+LOSES_NONE = [what for what in LOSSES if what != "a task with variables"]
+
+
+@pytest.mark.parametrize("restore", ["all", "lost"])
+@pytest.mark.parametrize("what", LOSES_NONE)
+def test_a_run_that_loses_no_variable_happens_once(what, restore):
+    assert sum(check_once(what, restore, at) for at in moments(11))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("restore", ["all", "lost"])
+@pytest.mark.parametrize("what", LOSES_NONE)
+def test_a_run_that_loses_no_variable_happens_once_whenever_that_is(what, restore):
+    assert sum(check_once(what, restore, at) for at in moments(1))
+
+
+@pytest.mark.parametrize("restore", ["all", "lost"])
+def test_a_run_that_loses_variables_happens_once_and_what_goes_back_is_told(restore):
+    assert sum(check_told(restore, at) for at in moments(11))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("restore", ["all", "lost"])
+def test_a_run_that_loses_variables_happens_once_and_what_goes_back_is_told_whenever_that_is(restore):
+    assert sum(check_told(restore, at) for at in moments(1))
+
+
+# What another session changes meanwhile
+
+
+async def test_what_something_else_has_changed_since_stays_and_is_told():
+    """A run has added to two variables and waits on a task that is killed; another session adds to one of them."""
+    with af.Graph().as_default():
+        with af.device(PS[0]):
+            shared, own = af.Variable(0, name="shared"), af.Variable(0, name="own")
+        with af.device("/job:worker/task:1"):
+            queue = af.FIFOQueue(1, [af.int32], shapes=[[]], name="tokens")
+            put = queue.enqueue(1)
+        added = af.group(shared.assign_add(1), own.assign_add(1))
+        with af.control_dependencies([added]):
+            train = queue.dequeue(name="taken")
+        more = shared.assign_add(10)
+        async with cluster({"ps": 1, "worker": 2}, latency=1e-3) as simulated:
+            target = simulated.target("worker", 0)
+            async with (
+                af.train.MonitoredTrainingSession(target, restore="lost", max_wait_secs=60.0) as session,
+                af.Session(target) as other,
+            ):
+                running = asyncio.create_task(session.run(train))
+                await asyncio.sleep(1.0)
+                assert await other.run([shared, own]) == [1, 1]
+                await other.run(more)
+                await simulated.crash("worker", 1)
+                await asyncio.sleep(5.0)
+                assert not session.recoveries, "the task is waited for"
+                await simulated.start("worker", 1)
+                await asyncio.sleep(2.0)
+                with contextlib.suppress(errors.AbortedError):  # which tells that the queue is a new one
+                    await other.run(put)
+                await other.run(put)
+                assert await running == 1
+                assert await other.run([shared, own]) == [12, 1]
+                (found,) = session.recoveries
+                assert found.repeated == ("shared", "taken")
+                assert "may have happened twice: shared, taken" in str(found)
+
+
+async def test_runs_of_one_session_that_fail_one_after_the_other_happen_once_each():
+    with af.Graph().as_default():
+        with af.device(PS[0]):
+            counts = [af.Variable(0, name=f"count{index}") for index in range(4)]
+        runs = []
+        for count in counts:
+            grown = count.assign_add(1)
+            with af.device("/job:worker/task:1"):
+                runs.append(grown * 2)
+        async with cluster({"ps": 1, "worker": 2}, latency=1e-3) as simulated:
+            target = simulated.target("worker", 0)
+            async with af.train.MonitoredTrainingSession(target, restore="lost", max_wait_secs=60.0) as session:
+                running = []
+                for run in runs:
+                    running.append(asyncio.create_task(session.run(run)))
+                    await asyncio.sleep(0.0015)
+                await simulated.crash("worker", 1)
+                await asyncio.sleep(1.0)
+                await simulated.start("worker", 1)
+                assert await asyncio.gather(*running) == [2, 2, 2, 2]
+                assert await session.run(counts) == [1, 1, 1, 1]
+                assert len(session.recoveries) == 1
+                assert not session.recoveries[0].repeated
