@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow import costs, errors
-from aioflow.binding import Binder, read_inside
+from aioflow.binding import Binder
 from aioflow.blame import Found, Place
 from aioflow.context import Context
 from aioflow.dtypes import Array, DeviceKind
@@ -182,13 +182,11 @@ class _Assembly:
             assert isinstance(bound[0], Bound)
             begin = _alone(bound[0], [self._literals.get(value) for value in reads], outputs)
             return Unit(index, group.nodes, *places, begin, group.waits, cost, route)
-        used = [*reads, *outputs, *read_inside(bound)]
-        literals = {value: self._literals[value] for value in used if value in self._literals}
         on_gpu = self._context.kind is DeviceKind.GPU
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
-        region = compile_region(bound, inputs, outputs, literals)
-        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, literals, region, self._blocks)
+        region = compile_region(bound, inputs, outputs, self._literals)
+        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
         return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes)
 

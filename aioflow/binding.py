@@ -86,15 +86,4 @@ def _streamed(gpu: Gpu, call: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *inputs: on_stream(gpu, call(*inputs))
 
 
-def read_inside(statements: Iterable[Statement]) -> Iterable[Value]:
-    """Everything that branches and loops among the statements read inside or give."""
-    for statement in statements:
-        if isinstance(statement, Structured):
-            for code in statement.codes:
-                yield from code.outputs
-                for inner in code.statements:
-                    yield from inner.inputs
-                yield from read_inside(code.statements)
-
-
-__all__ = ["Binder", "read_inside"]
+__all__ = ["Binder"]

@@ -18,7 +18,6 @@ On a compute thread the last line is `if stop.asked: stop.check()`, as before ea
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from aioflow import costs
 from aioflow.dtypes import ResourceSpec
 from aioflow.nested import Code, Statement, Structured
 from aioflow.passes.flow import Value
@@ -176,9 +175,8 @@ class _Loop:
 
     def _seldom(self) -> str:
         """The beginning of the test whether the slice of time is used up, made every so many iterations."""
-        once = sum(costs.seconds(node, node.input_specs) for node in self._statement.nodes)
         every = 1
-        while every < _MOST and 2 * every * once < _CHECK_EVERY:
+        while every < _MOST and 2 * every * self._statement.seconds < _CHECK_EVERY:
             every *= 2
         return f"if not {self._counter} & {every - 1} and " if every > 1 else "if "
 

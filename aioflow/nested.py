@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from aioflow import costs
 from aioflow.fusion import Bound, Chain, fuse
 from aioflow.passes.flow import Node, Value
 
@@ -21,25 +22,26 @@ class Code:
     arguments: Mapping[int, Value]
     outputs: tuple[Value, ...]
 
-    @property
-    def nodes(self) -> list[Node]:
-        """The nodes that run in it, those of blocks inside too."""
-        return [node for statement in self.statements for node in statement.nodes]
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Structured:
-    """A branch or loop: `codes` are the blocks of its node."""
+    """A branch or loop.
+
+    Attributes:
+        node: its node.
+        codes: the blocks of the node.
+        seconds: how long its kernels take, as estimated, if each of them runs once.
+    """
 
     node: Node
     codes: tuple[Code, ...]
+    seconds: float = dataclasses.field(init=False)
     fresh = False
     out = False
 
-    @property
-    def nodes(self) -> list[Node]:
-        """The nodes that run in its blocks."""
-        return [node for code in self.codes for node in code.nodes]
+    def __post_init__(self) -> None:
+        once = sum(seconds_of(statement) for code in self.codes for statement in code.statements)
+        object.__setattr__(self, "seconds", once)
 
     @property
     def inputs(self) -> Sequence[Value]:
@@ -60,10 +62,17 @@ class Structured:
 Statement = Bound | Chain | Structured
 
 
+def seconds_of(statement: Statement) -> float:
+    """How long a statement takes, as estimated."""
+    if isinstance(statement, Structured):
+        return statement.seconds
+    return sum(costs.seconds(node, node.input_specs) for node in statement.nodes)
+
+
 def chained(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
     """The same statements with runs of element-wise ones as chains, inside branches and loops too."""
     nested = {id(s): s.chained() for s in statements if isinstance(s, Structured)}
     return [nested.get(id(s), s) for s in fuse(statements, wanted)]
 
 
-__all__ = ["Code", "Statement", "Structured", "chained"]
+__all__ = ["Code", "Statement", "Structured", "chained", "seconds_of"]

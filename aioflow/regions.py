@@ -31,13 +31,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aioflow import costs
 from aioflow.blame import Finder, Found, Place, Placer
 from aioflow.control_source import write_structured
 from aioflow.dtypes import Array
 from aioflow.fusion import Bound, Chain
 from aioflow.kernels.host_memory import put_away, taken_back
-from aioflow.nested import Statement, Structured
+from aioflow.nested import Statement, Structured, seconds_of
 from aioflow.passes.flow import Value
 from aioflow.tensor_list import TensorList
 
@@ -95,7 +94,7 @@ def compile_region(
         statements: the region's nodes, or chains of them, sources first.
         inputs: values made outside.
         outputs: values wanted outside.
-        literals: values known now: constants, handles.
+        literals: values known now: constants, handles. The region may use any of them.
         on_thread: whether it runs on a compute thread, else on the loop.
     """
     source = Source(statements, inputs, outputs, literals, on_thread)
@@ -124,7 +123,8 @@ class Source:
     ) -> None:
         self.on_thread: Final = on_thread
         self.names: dict[str, Any] = {}
-        self.texts: dict[Value, str] = {value: f"a{index}" for index, value in enumerate(inputs)}
+        self.texts: dict[Value, str] = _Texts(self._literal_text)
+        self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
         self._blamed: dict[int, tuple[Statement, Loops]] = {}
         self._loop_names: dict[str, str] = {}
         self._literals = literals
@@ -135,11 +135,12 @@ class Source:
         self.lines = [f"async def region(ctx{arguments}):"]
         if on_thread:
             self.line(1, "stop = ctx.stop")
-        for value, literal in literals.items():
-            self.texts[value] = self._given("c", literal)
         self.block(statements, outputs, 1, (), inputs)
         results = "".join(f"{self.texts[value]}, " for value in outputs)
         self.line(1, f"return ({results})")
+
+    def _literal_text(self, value: Value) -> str:
+        return self._given("c", self._literals[value])
 
     @property
     def text(self) -> str:
@@ -193,7 +194,7 @@ class Source:
                 write_structured(self, statement, lives, depth, loops)
             else:
                 self._call(position, statement, lives, depth, loops)
-                unseen += sum(costs.seconds(node, node.input_specs) for node in statement.nodes)
+                unseen += seconds_of(statement)
             self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
             if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
                 self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
@@ -297,6 +298,18 @@ def _iterations(loops: Loops, loop_names: Mapping[str, str], scope: Mapping[str,
     """In which iterations of which loops, the innermost first."""
     found = [f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops) if loop in scope]
     return ", ".join(found)
+
+
+class _Texts(dict[Value, str]):
+    """The names of values; a literal gets one when it is first used."""
+
+    def __init__(self, name: Callable[[Value], str]) -> None:
+        super().__init__()
+        self._name = name
+
+    def __missing__(self, value: Value) -> str:
+        text = self[value] = self._name(value)
+        return text
 
 
 class _Lifetimes:
