@@ -39,6 +39,11 @@ class Signature:
     def _parts(self) -> tuple[object, ...]:
         return self.feeds, self.fetches, self.targets
 
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """The names of its feeds, of its fetches, and of the operations that run."""
+        feeds, fetches = [tuple([tensor.name for tensor in part]) for part in (self.feeds, self.fetches)]
+        return feeds, fetches, tuple([operation.name for operation in self.targets])
+
     def __repr__(self) -> str:
         names = [", ".join(element.name for element in part) for part in (self.feeds, self.fetches, self.targets)]
         return f"<Signature feeds: {names[0] or 'none'}; fetches: {names[1] or 'none'}; runs: {names[2] or 'none'}>"

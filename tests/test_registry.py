@@ -38,6 +38,7 @@ NEEDS_SESSION = {
     "send": "only plans contain it",
     "to_device": "only plans contain it",
     "to_host": "only plans contain it",
+    "swap_free": "only plans contain it",
     "placeholder": "every sample is made of fed ones",
     "*variable*": "it reads or changes the state of a session",
     "*queue*": "it moves elements from step to step",

@@ -166,7 +166,7 @@ class RemoteEngine:
         """Begin a partial run. `limit` is for each call of it."""
         found = await self.ready(self.deadline())
         options = {} if limit is None or limit >= _ENDLESS else {"timeout": float(limit)}
-        request = PartialRunSetup(found.session, *_names(signature), options)
+        request = PartialRunSetup(found.session, *signature.names(), options)
         made = await found.peer.request(request, deadline=self.deadline())
         handle = RemotePartialRun(found.peer, found.session, made.handle)
         self._handles.add(handle)
@@ -221,7 +221,7 @@ class RemoteEngine:
         """Where each node of a call would be put, and why."""
         deadline = self.deadline()
         found = await self.ready(deadline)
-        answer = await found.peer.request(Place(found.session, *_names(signature)), deadline=deadline)
+        answer = await found.peer.request(Place(found.session, *signature.names()), deadline=deadline)
         return unpack_placement(bytes(answer.report))
 
     async def replan(self) -> None:
@@ -492,13 +492,7 @@ class RemoteCall:
         return number
 
 
-def _names(signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    feeds, fetches = [tuple([tensor.name for tensor in part]) for part in (signature.feeds, signature.fetches)]
-    return feeds, fetches, tuple([operation.name for operation in signature.targets])
-
-
 def _look_at(task: "asyncio.Task[Any]") -> None:
-    """What the cluster answers is all the same."""
     if not task.cancelled() and not isinstance(task.exception(), errors.OpError | None):
         task.result()
 

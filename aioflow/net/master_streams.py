@@ -15,8 +15,8 @@ from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit
 from aioflow.local import Local
-from aioflow.net.master_session import MasterSession, Shared, first_error, shares_of
-from aioflow.net.parts import senders_to
+from aioflow.net.master_session import MasterSession, Shared, first_error
+from aioflow.net.parts import senders_to, shares_of
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.net.worker import Worker
 from aioflow.net.worker_verbs import RunGraph
@@ -103,7 +103,7 @@ class PartialOverTasks:
         self.session.is_over(self._step)
         self.session.ended_by(step.failure)
         self._worker.meetings.end(self._step, step.failure)
-        tasks = shares_of(self._shared.plan)
+        tasks = shares_of(self._shared.plan.parts)
         self.session.later(self.session.end(self._step, tasks, step.failure))
         self.session.later(self.session.deregister(self._shared))
 
@@ -129,7 +129,7 @@ async def _registered(session: MasterSession, worker: Worker, signature: Signatu
     """The plan of a partial run of that worker's, registered with the other tasks."""
     split = functools.partial(session.placer.split, streamed=True, home=worker.home)
     plan: Plan = await session.work(functools.partial(make_plan, signature, split, session.config.optimize))
-    return await session.register(plan, {task: s for task, s in shares_of(plan).items() if task != worker.task})
+    return await session.register(plan, {task: s for task, s in shares_of(plan.parts).items() if task != worker.task})
 
 
 __all__ = ["PartialOverTasks"]

@@ -135,6 +135,14 @@ def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
     return parts, counted
 
 
+def shares_of(parts: Iterable[Part]) -> dict[str, Share]:
+    """Each task's share of the parts of a plan."""
+    by_task: dict[str, list[Part]] = {}
+    for part in parts:
+        by_task.setdefault(task_of(part.device), []).append(part)
+    return {task: share_of(of_task) for task, of_task in by_task.items()}
+
+
 def _check_numbers(what: str, numbers: Collection[Any]) -> None:
     """ValueError unless they are all from 0 on, each once."""
     if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
@@ -155,4 +163,14 @@ def _part(fields: Any, arrays: Any) -> Part:
     return Part(fields["device"], flow, feeds, fetches)
 
 
-__all__ = ["Senders", "Share", "lasting", "parts_of", "registration", "senders_to", "sends_elsewhere", "share_of"]
+__all__ = [
+    "Senders",
+    "Share",
+    "lasting",
+    "parts_of",
+    "registration",
+    "senders_to",
+    "sends_elsewhere",
+    "share_of",
+    "shares_of",
+]
