@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.attempts import Attempt, current_attempt
+from aioflow.attempts import Attempt, current_attempt, note_run
 from aioflow.calls import copied, scalar
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions
@@ -164,6 +164,7 @@ class RemoteEngine:
 
     async def begin(self, signature: Signature, limit: float | None) -> RemotePartialRun:
         """Begin a partial run. `limit` is for each call of it."""
+        note_run(signature)
         found = await self.ready(self.deadline())
         options = {} if limit is None or limit >= _ENDLESS else {"timeout": float(limit)}
         request = PartialRunSetup(found.session, *_names(signature), options)
@@ -252,8 +253,7 @@ class RemoteEngine:
         known = [task for task in tasks if any(device.name.startswith(f"{task}/") for device in found.devices)]
         request = TakeBackOnAll(found.session, tuple(attempt.ticket), tuple(known))
         answer = await found.peer.request(request, deadline=deadline)
-        left: tuple[str, ...] = answer.left
-        return left
+        return tuple(answer.left)
 
     async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
         """Do something with a live queue."""
@@ -461,9 +461,8 @@ class RemoteCall:
         attempt = current_attempt()
         ticket = () if attempt is None else tuple(attempt.ticket)
         if told:
-            return found, functools.partial(
-                RunStep, found.session, feeds, self._names, self._targets, told, attempt=ticket
-            )
+            request = functools.partial(RunStep, found.session, feeds, self._names, self._targets, told)
+            return found, functools.partial(request, attempt=ticket)
         handle = await self._handle(found, deadline)
         return found, functools.partial(RunCallable, found.session, handle, tuple(given), attempt=ticket)
 

@@ -26,7 +26,7 @@ from aioflow.net.doubts import Doubt, Doubts
 from aioflow.net.failures import failure_of
 from aioflow.net.graphs import extend
 from aioflow.net.master_queues import MasterQueues
-from aioflow.net.parts import Share, registration, share_of
+from aioflow.net.parts import Share, registration, shares_of
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers, request_unless_busy
 from aioflow.net.remote_rendezvous import task_of
@@ -44,7 +44,6 @@ from aioflow.net.worker_verbs import (
     RunGraph,
     Status,
 )
-from aioflow.partition import Part
 from aioflow.placement import Placement
 from aioflow.placer import Placer
 from aioflow.plan import Plan, Signature, make_flow, make_plan
@@ -487,18 +486,10 @@ def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
     return next((error for error in found if not isinstance(error, errors.CancelledError)), found[0])
 
 
-def shares_of(plan: Plan) -> dict[str, Share]:
-    """Each task's share of a plan."""
-    parts: dict[str, list[Part]] = {}
-    for part in plan.parts:
-        parts.setdefault(task_of(part.device), []).append(part)
-    return {task: share_of(of_task) for task, of_task in parts.items()}
-
-
 def _told_in_time(deadline: float) -> float:
     """When a step with that deadline has to be over, so that it can be said in time what it waited for."""
     left = max(0.0, deadline - asyncio.get_running_loop().time())
     return deadline - min(left * _TOLD, _LONGEST_TOLD)
 
 
-__all__ = ["MasterSession", "Shared", "first_error", "shares_of"]
+__all__ = ["MasterSession", "Shared", "first_error"]

@@ -8,7 +8,7 @@ import msgpack
 
 from aioflow import errors
 from aioflow.dtypes import Array
-from aioflow.effects import lasts
+from aioflow.effects import hands_over, lasts
 from aioflow.flowdef import flow_from_plain, flow_to_plain
 from aioflow.graphdef import unpack
 from aioflow.net.graphs import MOST
@@ -16,6 +16,7 @@ from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.worker_verbs import RegisterGraph
 from aioflow.partition import Part
 from aioflow.plain import brief
+from aioflow.plan import Plan
 from aioflow.rendezvous import PUSHED
 
 Senders = Mapping[str, Mapping[str, int]]
@@ -54,6 +55,12 @@ def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
     return tuple([node.name for node in nodes if lasts(node.definition, node.input_specs)])
 
 
+def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
+    """The names of the operations in these parts that take or put what a step can give back."""
+    nodes = [each for part in parts for node in part.flow.nodes for each in node.everything()]
+    return tuple([node.name for node in nodes if hands_over(node.definition)])
+
+
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
     """Whether any of these parts, all of one task, has something that another task gets, or may undo."""
     return any(
@@ -89,6 +96,14 @@ def share_of(parts: Sequence[Part]) -> Share:
         for part in parts
     ]
     return Share(tuple(numbered), feeds, fetches)
+
+
+def shares_of(plan: Plan) -> dict[str, Share]:
+    """Each task's share of a plan."""
+    parts: dict[str, list[Part]] = {}
+    for part in plan.parts:
+        parts.setdefault(task_of(part.device), []).append(part)
+    return {task: share_of(of_task) for task, of_task in parts.items()}
 
 
 def registration(session: str, share: Share, counted: Sequence[str]) -> RegisterGraph:
@@ -155,4 +170,7 @@ def _part(fields: Any, arrays: Any) -> Part:
     return Part(fields["device"], flow, feeds, fetches)
 
 
-__all__ = ["Senders", "Share", "lasting", "parts_of", "registration", "senders_to", "sends_elsewhere", "share_of"]
+__all__ = [
+    "Senders", "Share", "handed_over", "lasting", "parts_of", "registration", "senders_to", "sends_elsewhere",
+    "share_of", "shares_of",
+]  # fmt: skip
