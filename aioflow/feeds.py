@@ -204,3 +204,16 @@ def _inferred(operation: Operation, unknown: Tensor | None = None) -> list[Any] 
 
 def _at(tensor: Tensor) -> str:
     return f"\n  built at: {describe_line(tensor.op)}"
+
+
+def arrangement(keys: Sequence[Key], places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    """What puts the caller's values into the order of the plan's feeds, whose places it is given; None if they are."""
+    if all(key.composite is None for key in keys):
+        in_place = list(places) == list(range(len(places)))
+        return None if in_place else lambda values: [values[place] for place in places]
+
+    def arrange(values: Sequence[Any]) -> Sequence[Any]:
+        flat = [part for key, value in zip(keys, values, strict=True) for part in key.split(value)]
+        return [flat[place] for place in places]
+
+    return arrange

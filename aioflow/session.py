@@ -21,7 +21,7 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
 from aioflow.engine import AnyCall, AnyPartialRun, Changing, LocalEngine
 from aioflow.explain import Report, explain, report_stall, with_idle_runners
-from aioflow.feeds import Key, check_distinct, converter, feed_key, in_order, parse_feeds
+from aioflow.feeds import arrangement, check_distinct, converter, feed_key, in_order, parse_feeds
 from aioflow.graph import Graph, get_default_graph
 from aioflow.handover import Held
 from aioflow.local import Local
@@ -158,7 +158,7 @@ class Session:
         flat = [tensor for key in keys for tensor in key.tensors]
         ordered = in_order(flat)
         call = self._made(parse_fetches(self.graph, fetches), ordered)
-        arrange = _arrangement(keys, [flat.index(tensor) for tensor in ordered])
+        arrange = arrangement(keys, [flat.index(tensor) for tensor in ordered])
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
             self._check()
@@ -458,19 +458,6 @@ def _key(fetches: Any) -> Any:
     if type(fetches) in (list, tuple) and all(type(item) in (Tensor, Operation, str) for item in fetches):
         return type(fetches), *fetches
     return None
-
-
-def _arrangement(keys: Sequence[Key], places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-    """What puts the caller's values into the order of the plan's feeds, whose places it is given; None if they are."""
-    if all(key.composite is None for key in keys):
-        in_place = list(places) == list(range(len(places)))
-        return None if in_place else lambda values: [values[place] for place in places]
-
-    def arrange(values: Sequence[Any]) -> Sequence[Any]:
-        flat = [part for key, value in zip(keys, values, strict=True) for part in key.split(value)]
-        return [flat[place] for place in places]
-
-    return arrange
 
 
 _sessions: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
