@@ -7,11 +7,12 @@ the tasks of a cluster do with it is told in `journal`.
 import contextlib
 import dataclasses
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Final
 
 from aioflow.journal import Ticket
+from aioflow.plan import Signature
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -22,13 +23,13 @@ class Attempt:
         of: the attempts that it is one of.
         number: its number among them.
         open: whether runs may belong to it: not any more once it has ended, well or not.
-        untracked: the fetches and feeds of its runs that no task takes back.
+        untracked: the call signatures of its runs that no task takes back.
     """
 
     of: "Attempts"
     number: int
     open: bool = True
-    untracked: list[tuple[Any, Sequence[Any]]] = dataclasses.field(default_factory=list)
+    untracked: set[Signature] = dataclasses.field(default_factory=set)
 
     @property
     def ticket(self) -> Ticket:
@@ -89,11 +90,11 @@ def current_attempt() -> Attempt | None:
     return found if found is not None and found.open else None
 
 
-def note_run(tracked: bool, fetches: Any, feeds: Iterable[Any]) -> None:
-    """A run begins. If an attempt goes on, and no task keeps track of the run, the attempt remembers it."""
-    attempt = None if tracked else current_attempt()
+def note_run(signature: Signature) -> None:
+    """A run begins that no task will take back. If an attempt goes on, it remembers the run."""
+    attempt = current_attempt()
     if attempt is not None:
-        attempt.untracked.append((fetches, tuple(feeds)))
+        attempt.untracked.add(signature)
 
 
 __all__ = ["Attempt", "Attempts", "current_attempt", "going", "note_run"]

@@ -7,9 +7,9 @@ from typing import Final, TypeVar
 
 from aioflow.body import bodies_of
 from aioflow.dtypes import ResourceSpec
-from aioflow.effects import changes, lasts
+from aioflow.effects import changes, hands_over, lasts
 from aioflow.node import Operation, Tensor
-from aioflow.structure import Fetches
+from aioflow.plan import Signature
 
 R = TypeVar("R")
 Handles = frozenset[Operation]
@@ -33,17 +33,18 @@ def changed_by(targets: Iterable[Operation], feeds: Sequence[Tensor]) -> Handles
     return frozenset(found)
 
 
-def effects_of(fetches: Fetches, feeds: Sequence[Tensor]) -> set[str]:
-    """The names of the variables that such a run changes, and of its operations whose effects cannot be undone."""
-    fed, seen = set(feeds), set[Operation]()
-    waiting = [*fetches.operations, *[tensor.op for tensor in fetches.tensors]]
+def effects_of(signature: Signature) -> set[str]:
+    """The names of the variables that such a run changes, and of its operations with other effects that outlive it."""
+    fed, seen = set(signature.feeds), set[Operation]()
+    waiting = [*signature.targets, *[tensor.op for tensor in signature.fetches]]
     while waiting:
         operation = waiting.pop()
         if operation not in seen:
             seen.add(operation)
             waiting += [tensor.op for tensor in operation.inputs if tensor not in fed]
             waiting += [*operation.control_inputs, *_inside(operation)]
-    lasting = {each.name for each in seen if lasts(each.definition, [tensor.spec for tensor in each.inputs])}
+    lasting = {each.name for each in seen if hands_over(each.definition)}
+    lasting |= {each.name for each in seen if lasts(each.definition, [tensor.spec for tensor in each.inputs])}
     taken = [tensor.op for each in seen if changes(each.definition) for tensor in each.inputs]
     return lasting | {handle.name for handle in taken if handle.type == "variable"}
 

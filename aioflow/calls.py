@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
+from aioflow.attempts import going, note_run
 from aioflow.config import RunOptions
 from aioflow.dtypes import Array, DeviceKind
 from aioflow.feeds import converter
@@ -54,6 +55,8 @@ class Call:
     ) -> Any:
         """Check and convert the feeds, run, and shape the result."""
         local = self.local
+        if going:
+            note_run(self.signature)
         if self._must_convert(values):
             given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
         else:

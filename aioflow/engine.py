@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow import errors
-from aioflow.attempts import Attempt
+from aioflow.attempts import Attempt, note_run
 from aioflow.boundary import Boundary, Handles
 from aioflow.calls import Call
 from aioflow.compression import Saving
@@ -133,6 +133,7 @@ class LocalEngine:
 
     async def begin(self, signature: Signature, limit: float | None) -> PartialRun:
         """Begin a partial run. `limit` is for each call of it."""
+        note_run(signature)
         planned = await self.local.plans.plan(signature)
         programs = await self.local.plans.programs(planned, "streamed")
         step = Streamed(self.local, planned.plan, programs)

@@ -73,16 +73,18 @@ class Handover:
         if isinstance(error, _OUTSIDE):
             self.give_back()
 
-    def give_back(self) -> None:
+    def give_back(self) -> bool:
         """Nobody gets the values of the step: it has taken nothing and put nothing.
 
-        If another step has taken something that this one put, all stays as it is: the elements have gone on.
+        False if another step has taken something that this one put. Then all stays as it is: the elements have gone on.
         """
         self._given_back = True
-        if self._take_out_all():
+        is_out = self._take_out_all()
+        if is_out:
             for give_back in reversed([*self._takes, *(self._looped_takes or ())]):
                 give_back()
         self.forget()
+        return is_out
 
     def forget(self) -> None:
         """The values are handed over: nothing is given back any more."""

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from aioflow import attempts, errors, scopes
-from aioflow.attempts import Attempt, note_run
+from aioflow import errors, scopes
+from aioflow.attempts import Attempt
 from aioflow.boundary import Boundary, changed_by, effects_of
 from aioflow.calls import copied
 from aioflow.compression import Saving
@@ -69,7 +69,6 @@ class Session:
         self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
         self._engine: Final = _engine_at(target, self.graph, self.config) if target else LocalEngine(self.config)
-        self._is_tracked: Final = bool(target)
         if isinstance(self._engine, LocalEngine):
             self._engine.local.on_stall = functools.partial(_report_stall, weakref.ref(self))
         self.boundary: Final = Boundary()
@@ -146,8 +145,6 @@ class Session:
             expect("metadata", metadata, RunMetadata)
         given = {} if feeds is None else parse_feeds(self.graph, feeds)
         call = self._call(fetches, tuple(given))
-        if attempts.going:
-            note_run(self._is_tracked, fetches, given)
         return call.run(tuple(given.values()), options or DEFAULT, metadata, held)
 
     def make_callable(self, fetches: Any, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[Any]]:
@@ -171,8 +168,6 @@ class Session:
             expect("options", options, RunOptions)
             expect("metadata", metadata, RunMetadata)
             given = values if arrange is None else arrange(values)
-            if attempts.going:
-                note_run(self._is_tracked, fetches, ordered)
             return await call.run(given, options or DEFAULT, metadata)
 
         return run
@@ -210,7 +205,6 @@ class Session:
         parsed = parse_fetches(self.graph, fetches)
         tensors = in_order(tensor for key in keys for tensor in key.tensors)
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
-        note_run(False, fetches, tensors)
         return await self._engine.begin(Signature(tuple(tensors), parsed.tensors, parsed.operations), limit)
 
     async def partial_run(self, handle: AnyPartialRun, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
@@ -236,8 +230,7 @@ class Session:
         """Undo a failed attempt, also on those tasks, so that it can be repeated. Names what cannot be undone."""
         self._check()
         left = await self._engine.take_back(attempt, tasks, deadline)
-        more = [effects_of(parse_fetches(self.graph, fetches), feeds) for fetches, feeds in attempt.untracked]
-        return tuple(sorted({*left}.union(*more)))
+        return tuple(sorted({*left}.union(*map(effects_of, attempt.untracked))))
 
     async def explain(self) -> Report:
         """What is under way, what each operation waits for, since when, and where the user built it.

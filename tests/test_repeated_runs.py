@@ -24,21 +24,25 @@ LOSSES = {
 
 
 def model():
-    """A step with several variables on two tasks, random numbers, slots, and work on a task that holds nothing."""
+    """A step with variables and slots on two tasks, random numbers, a queue, and work on a task that holds nothing."""
     af.set_random_seed(3)
     with af.device(PS[0]):
         step = af.train.get_or_create_global_step()
         a = af.Variable(np.zeros(3, np.float32), name="a")
+        queue = af.FIFOQueue(100, [af.float32], shapes=[[]], name="numbers")
+        fill = queue.enqueue_many([np.arange(1, 21, dtype=np.float32)])
+        number = queue.dequeue()
+        total = af.Variable(np.float32(0), name="total")
     with af.device(PS[1]):
         b = af.Variable(np.ones(3, np.float32), name="b")
         added = af.Variable(np.float32(0), name="added")
         noise = af.random_uniform([3], seed=5)
     with af.device("/job:worker/task:1"):
-        loss = af.reduce_sum(af.square(a * b - noise))
+        loss = af.reduce_sum(af.square(a * b - noise)) + 0.0 * number
     train = af.train.MomentumOptimizer(0.1, 0.9).minimize(loss, global_step=step)
     with af.device(PS[1]), af.control_dependencies([train]):
-        train = af.group(b.assign_add([1.0, 2.0, 3.0]), added.assign_add(1.0))
-    return step, [a, b, added], train
+        train = af.group(b.assign_add([1.0, 2.0, 3.0]), added.assign_add(1.0), total.assign_add(number))
+    return step, [a, b, added, total], train, fill
 
 
 class Watched:
@@ -61,12 +65,13 @@ async def train(folder: str, restore: str, place: tuple[str, int] | None, at: in
     """Train; in the second of three runs that process, or the client's connection, is lost at that message."""
     found = Watched()
     with af.Graph().as_default():
-        step, variables, update = model()
+        step, variables, update, fill = model()
+        scaffold = af.train.Scaffold(init_fn=lambda scaffold, session: session.run(fill))
         config, lost = af.Config(file_roots=[folder]), asyncio.Event()
         async with (
             cluster({"ps": 2, "worker": 2}, latency=1e-3, config=config) as simulated,
             af.train.MonitoredTrainingSession(
-                simulated.target("worker", 0), checkpoint_dir=folder, save_checkpoint_steps=2,
+                simulated.target("worker", 0), scaffold=scaffold, checkpoint_dir=folder, save_checkpoint_steps=2,
                 save_checkpoint_secs=None, restore=restore, max_wait_secs=60.0,
             ) as session,
         ):  # fmt: skip
@@ -130,12 +135,14 @@ def curve() -> dict[int, list[np.ndarray]]:
 
     async def values():
         with af.Graph().as_default():
-            step, variables, update = model()
+            step, variables, update, fill = model()
+            init = af.global_variables_initializer()
             async with (
                 cluster({"ps": 2, "worker": 2}) as simulated,
                 af.Session(simulated.target("worker", 0)) as session,
             ):
-                await session.run(af.global_variables_initializer())
+                await session.run(init)
+                await session.run(fill)
                 found = {0: await session.run(variables)}
                 for _ in range(STEPS):
                     await session.run(update)
@@ -177,8 +184,8 @@ def check_told(restore: str, at: int) -> int:
     assert all(twice <= set(each.restored) for each in found.recoveries), told
     if restore == "all":
         assert found.step == STEPS - steps + ("global_step" in twice), told
-        if not twice:  # random numbers begin anew with the session, which changes what a run does the second time
-            assert_same(found.values, curve()[found.step], told)
+        if all(each.step_after == 0 for each in found.recoveries):  # random numbers begin anew with the session, too
+            assert_same(found.values[:3], curve()[found.step][:3], told)
     else:
         assert found.step == STEPS, told
         assert found.values[2] == STEPS - steps + ("added" in twice), told
@@ -191,7 +198,8 @@ LOSES_NONE = [what for what in LOSSES if what != "a task with variables"]
 @pytest.mark.parametrize("restore", ["all", "lost"])
 @pytest.mark.parametrize("what", LOSES_NONE)
 def test_a_run_that_loses_no_variable_happens_once(what, restore):
-    assert sum(check_once(what, restore, at) for at in moments(11))
+    recoveries = sum(check_once(what, restore, at) for at in moments(11))
+    assert recoveries or what == "the connection of the client", "a connection is made again, and the run goes on"
 
 
 @pytest.mark.slow
@@ -199,7 +207,8 @@ def test_a_run_that_loses_no_variable_happens_once(what, restore):
 @pytest.mark.parametrize("restore", ["all", "lost"])
 @pytest.mark.parametrize("what", LOSES_NONE)
 def test_a_run_that_loses_no_variable_happens_once_whenever_that_is(what, restore):
-    assert sum(check_once(what, restore, at) for at in moments(1))
+    recoveries = sum(check_once(what, restore, at) for at in moments(1))
+    assert recoveries or what == "the connection of the client"
 
 
 @pytest.mark.parametrize("restore", ["all", "lost"])
@@ -250,8 +259,8 @@ async def test_what_something_else_has_changed_since_stays_and_is_told():
                 assert await running == 1
                 assert await other.run([shared, own]) == [12, 1]
                 (found,) = session.recoveries
-                assert found.repeated == ("shared", "taken")
-                assert "may have happened twice: shared, taken" in str(found)
+                assert found.repeated == ("shared",), "nothing is left of the queue, and the other is undone"
+                assert str(found).endswith("may have happened twice: shared")
 
 
 async def test_runs_of_one_session_that_fail_one_after_the_other_happen_once_each():

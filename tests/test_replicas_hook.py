@@ -176,3 +176,46 @@ async def test_what_is_dropped_of_a_replica_is_logged_and_reported_by_its_hook(c
     assert {drop.reason for drop in drops} == {Reason.LATE}
     assert [{drop.replica for drop in each} <= {index} for index, each in enumerate(dropped)] == [True, True]
     assert sorted(record.getMessage() for record in caplog.records) == sorted(map(str, drops))
+
+
+# A replica that takes the place of another
+
+
+async def train_in_step(simulated, index, seen, ready, stop):
+    """One replica; tells when its session is ready, and notes each step that it took part in."""
+    place = af.train.replica_device_setter(cluster=CLUSTER, worker_device=f"/job:worker/task:{index}/device:CPU:0")
+    with af.Graph().as_default(), af.device(place):
+        step, weights = af.train.get_or_create_global_step(), af.Variable(np.zeros(3, np.float32), name="weights")
+        optimizer = af.train.SyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.01), None, 3, task_index=index)
+        train = optimizer.minimize(af.reduce_sum(af.square(weights - 1.0)), global_step=step)
+        number = af.identity(step)
+        hook = optimizer.make_session_run_hook(index == 0)
+        async with af.train.MonitoredTrainingSession(
+            simulated.target("worker", index), is_chief=index == 0, hooks=[hook], max_wait_secs=60.0
+        ) as session:
+            ready.set()
+            while not stop.is_set():
+                seen.append(int((await session.run([number, train]))[0]))
+
+
+async def test_a_replica_that_takes_the_place_of_a_killed_one_joins_within_two_steps_of_being_ready():
+    ready, stop, seen = asyncio.Event(), asyncio.Event(), [[], [], []]
+    async with cluster({"ps": 1, "worker": 3}, latency=5e-3) as simulated:
+        replicas = [
+            asyncio.create_task(train_in_step(simulated, index, seen[index], ready, stop)) for index in range(REPLICAS)
+        ]
+        await asyncio.sleep(2.0)
+        replicas[2].cancel()
+        await asyncio.wait([replicas[2]])
+        await simulated.crash("worker", 2)
+        await asyncio.sleep(1.0)
+        await simulated.start("worker", 2)
+        seen[2].clear()
+        ready.clear()
+        replicas[2] = asyncio.create_task(train_in_step(simulated, 2, seen[2], ready, stop))
+        await ready.wait()
+        present = seen[0][-1]
+        await asyncio.sleep(1.0)
+        stop.set()
+        await asyncio.gather(*replicas)
+    assert seen[2][0] - present <= 2

@@ -33,10 +33,11 @@ class RemoteHandover(Handover):
         self.forget()
         return answer
 
-    def give_back(self) -> None:
+    def give_back(self) -> bool:
         """Nobody gets the values. A master that is lost gives back what it was not told of."""
         with contextlib.suppress(errors.OpError):
             self._tell(False)
+        return True
 
     def forget(self) -> None:
         """The values are handed over. UnavailableError if the master is lost: then nobody is to have them."""

@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import itertools
 import secrets
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.attempts import Attempt, current_attempt
+from aioflow.attempts import Attempt, current_attempt, note_run
 from aioflow.calls import copied, scalar
 from aioflow.compression import Saving
 from aioflow.config import Config, RunOptions
@@ -25,7 +24,6 @@ from aioflow.graph import Graph
 from aioflow.handover import Held
 from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.net.access import master_unreachable
-from aioflow.net.acknowledging import RemoteHandover
 from aioflow.net.channel import Network
 from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
@@ -49,6 +47,7 @@ from aioflow.net.master_verbs import (
     UseQueue,
 )
 from aioflow.net.meeting import connect
+from aioflow.net.open_session import Opening, OpenSession
 from aioflow.net.peer import Peer
 from aioflow.net.peers import BusyError, request_unless_busy
 from aioflow.net.remote_partial import RemotePartialRun
@@ -83,54 +82,6 @@ class Address:
     settings: Settings | None = None
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Open:
-    """A session that the master has made.
-
-    Attributes:
-        peer: the master.
-        session: its id.
-        devices: what it runs on.
-        version: how many operations the master knows.
-        loop: the loop that it is used on.
-        handles: the calls that are ready there.
-        tokens: by which its steps are acknowledged.
-    """
-
-    peer: Peer
-    session: str
-    devices: Sequence[DeviceAttributes]
-    version: int
-    loop: asyncio.AbstractEventLoop
-    handles: "weakref.WeakKeyDictionary[RemoteCall, asyncio.Future[int]]"
-    tokens: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))
-
-    def handover(self) -> RemoteHandover:
-        """What one more step will have taken."""
-        return RemoteHandover(self.peer, self.session, next(self.tokens))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Opening:
-    """A session that is being opened, for all who need it meanwhile.
-
-    Attributes:
-        deadline: that of whoever began it; None for one who waits for nobody.
-        since: when it began, on the loop's clock.
-        task: what opens it.
-    """
-
-    deadline: float | None
-    since: float
-    task: "asyncio.Task[_Open]"
-
-    def may_succeed_within(self, deadline: float | None) -> bool:
-        """Whether another with that deadline may still open it, when this one could not in its own time."""
-        if deadline is None or self.deadline is None:
-            return deadline is not self.deadline
-        return deadline > self.deadline
-
-
 class RemoteEngine:
     """Runs a graph by the master at an address.
 
@@ -145,11 +96,11 @@ class RemoteEngine:
         self._settings: Final = session_settings(config)
         self._me: Final = Identity()
         self._counts: Final = secrets.token_hex(16)
-        self._opening: _Opening | None = None
+        self._opening: Opening | None = None
         self._answer = ""
         """Why the master could not be reached, the last time that this was tried; empty if it could."""
         self._extending: Final = asyncio.Lock()
-        self._open: _Open | None = None
+        self._open: OpenSession | None = None
         self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
@@ -164,6 +115,7 @@ class RemoteEngine:
 
     async def begin(self, signature: Signature, limit: float | None) -> RemotePartialRun:
         """Begin a partial run. `limit` is for each call of it."""
+        note_run(signature)
         found = await self.ready(self.deadline())
         options = {} if limit is None or limit >= _ENDLESS else {"timeout": float(limit)}
         request = PartialRunSetup(found.session, *signature.names(), options)
@@ -173,7 +125,7 @@ class RemoteEngine:
         self.give_up_with(handle, found, handle.request({}, ()))
         return handle
 
-    def give_up_with(self, handle: object, found: _Open, request: Request[Any]) -> None:
+    def give_up_with(self, handle: object, found: OpenSession, request: Request[Any]) -> None:
         """When nobody has the handle any more, the master is told so."""
         weakref.finalize(handle, self._give_up, weakref.ref(found.peer), request).atexit = False
 
@@ -252,8 +204,7 @@ class RemoteEngine:
         known = [task for task in tasks if any(device.name.startswith(f"{task}/") for device in found.devices)]
         request = TakeBackOnAll(found.session, tuple(attempt.ticket), tuple(known))
         answer = await found.peer.request(request, deadline=deadline)
-        left: tuple[str, ...] = answer.left
-        return left
+        return tuple(answer.left)
 
     async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
         """Do something with a live queue."""
@@ -275,7 +226,7 @@ class RemoteEngine:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_look_at)
 
-    async def ready(self, deadline: float | None) -> _Open:
+    async def ready(self, deadline: float | None) -> OpenSession:
         """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
         found = self._open
         if found is not None and found.peer.interrupted:
@@ -288,7 +239,7 @@ class RemoteEngine:
                 await self._extend(found, deadline)
         return found
 
-    async def _connected(self, deadline: float | None) -> _Open:
+    async def _connected(self, deadline: float | None) -> OpenSession:
         """The session, opened once for all. When the time of whoever began that is over, who has more goes on."""
         while True:
             opening = self._opening
@@ -301,11 +252,11 @@ class RemoteEngine:
                 if not opening.task.done() or not opening.may_succeed_within(deadline):
                     raise
 
-    def _begun(self, deadline: float | None) -> _Opening:
+    def _begun(self, deadline: float | None) -> Opening:
         loop = asyncio.get_running_loop()
         task = loop.create_task(self._connect(deadline), name="opening a session")
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return _Opening(deadline, loop.time(), task)
+        return Opening(deadline, loop.time(), task)
 
     @contextlib.asynccontextmanager
     async def within(self, deadline: float | None, text: str) -> AsyncIterator[None]:
@@ -322,7 +273,7 @@ class RemoteEngine:
     def _with_answer(self, text: str) -> str:
         return f"{text}; the last answer: {self._answer}" if self._answer else text
 
-    async def _connect(self, deadline: float | None) -> _Open:
+    async def _connect(self, deadline: float | None) -> OpenSession:
         if self._open is not None:
             await self._open.peer.close()
         peer = await self._dial(deadline)
@@ -335,7 +286,7 @@ class RemoteEngine:
             raise
         devices = [DeviceAttributes(d.name, d.kind, d.memory, d.incarnation) for d in made.devices]
         loop = asyncio.get_running_loop()
-        self._open = _Open(peer, made.session, devices, version, loop, weakref.WeakKeyDictionary())
+        self._open = OpenSession(peer, made.session, devices, version, loop, weakref.WeakKeyDictionary())
         return self._open
 
     async def _dial(self, deadline: float | None) -> Peer:
@@ -358,7 +309,7 @@ class RemoteEngine:
                 self._answer = ""
                 return peer
 
-    async def _extend(self, found: _Open, deadline: float | None) -> None:
+    async def _extend(self, found: OpenSession, deadline: float | None) -> None:
         version = self._graph.version
         if version > found.version:
             request = ExtendSession(found.session, found.version, *await self._added(found.version, found.peer))
@@ -448,11 +399,11 @@ class RemoteCall:
             held.append(handover)
         return built
 
-    async def _ready_in_time(self, given: list[Any], options: RunOptions, deadline: float) -> tuple[_Open, Any]:
+    async def _ready_in_time(self, given: list[Any], options: RunOptions, deadline: float) -> tuple[OpenSession, Any]:
         async with self._engine.within(deadline, f"a call was not ready in time in the session {self._engine}"):
             return await self._ready(given, options, deadline)
 
-    async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[_Open, Any]:
+    async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[OpenSession, Any]:
         """The session, and the request that runs the call there, but for its token."""
         found = await self._engine.ready(deadline)
         told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
@@ -461,9 +412,8 @@ class RemoteCall:
         attempt = current_attempt()
         ticket = () if attempt is None else tuple(attempt.ticket)
         if told:
-            return found, functools.partial(
-                RunStep, found.session, feeds, self._names, self._targets, told, attempt=ticket
-            )
+            request = functools.partial(RunStep, found.session, feeds, self._names, self._targets, told)
+            return found, functools.partial(request, attempt=ticket)
         handle = await self._handle(found, deadline)
         return found, functools.partial(RunCallable, found.session, handle, tuple(given), attempt=ticket)
 
@@ -475,7 +425,7 @@ class RemoteCall:
             found = [copied(value) for value in found]
         return self._fetches.build(found)
 
-    async def _handle(self, found: _Open, deadline: float | None) -> int:
+    async def _handle(self, found: OpenSession, deadline: float | None) -> int:
         """The number of the call in that session; asked for once."""
         handle = found.handles.get(self)
         if handle is not None and handle.done() and not handle.cancelled() and handle.exception() is None:
@@ -485,7 +435,7 @@ class RemoteCall:
             handle.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(handle)
 
-    async def _made(self, found: _Open) -> int:
+    async def _made(self, found: OpenSession) -> int:
         answer = await found.peer.request(MakeCallable(found.session, self._feeds, self._names, self._targets))
         number: int = answer.handle
         self._engine.give_up_with(self, found, ReleaseCallable(found.session, number))

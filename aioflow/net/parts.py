@@ -8,7 +8,7 @@ import msgpack
 
 from aioflow import errors
 from aioflow.dtypes import Array
-from aioflow.effects import lasts
+from aioflow.effects import hands_over, lasts
 from aioflow.flowdef import flow_from_plain, flow_to_plain
 from aioflow.graphdef import unpack
 from aioflow.net.graphs import MOST
@@ -52,6 +52,12 @@ def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
     """The names of the operations in these parts whose effects outlive a step and cannot be taken back."""
     nodes = [each for part in parts for node in part.flow.nodes for each in node.everything()]
     return tuple([node.name for node in nodes if lasts(node.definition, node.input_specs)])
+
+
+def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
+    """The names of the operations in these parts that take or put what a step can give back."""
+    nodes = [each for part in parts for node in part.flow.nodes for each in node.everything()]
+    return tuple([node.name for node in nodes if hands_over(node.definition)])
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
@@ -166,6 +172,7 @@ def _part(fields: Any, arrays: Any) -> Part:
 __all__ = [
     "Senders",
     "Share",
+    "handed_over",
     "lasting",
     "parts_of",
     "registration",

@@ -14,6 +14,7 @@ from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit, check_options, in_number
+from aioflow.handover import Handover
 from aioflow.journal import Journal, Journals
 from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
@@ -237,6 +238,8 @@ class Worker:
                 journal.end(message.step)
         meeting.undo, meeting.handover = step.common(Undo), step.handover
         held = bool(meeting.handover)
+        if journal is not None and held:
+            journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
         if not (graph.sends or held):
             self.meetings.end(message.step, None)
         for recorder in self._recorders:
@@ -317,6 +320,12 @@ class Worker:
         await self.meetings.close()
         with contextlib.suppress(errors.OpError):
             await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
+
+
+def _give_back(journal: Journal, handover: Handover, names: Sequence[str]) -> None:
+    """What a step took and put is where it was; if that cannot be, these operations may happen twice."""
+    if not handover.give_back():
+        journal.leaves(names)
 
 
 def _ran(fetched: Sequence[Array], metadata: bytes = b"", held: bool = False) -> GraphRan:

@@ -8,7 +8,7 @@ from aioflow.context import Undo
 from aioflow.dtypes import Spec
 from aioflow.handover import Handover
 from aioflow.local import Local
-from aioflow.net.parts import Senders, lasting, senders_to, sends_elsewhere
+from aioflow.net.parts import Senders, handed_over, lasting, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.remote_rendezvous import RemoteRendezvous
 from aioflow.partition import Part
@@ -36,6 +36,11 @@ class Registered:
     def lasting(self) -> Sequence[str]:
         """The names of its operations whose effects cannot be taken back."""
         return lasting(self._parts)
+
+    @functools.cached_property
+    def handed_over(self) -> Sequence[str]:
+        """The names of its operations that take or put what a step can give back."""
+        return handed_over(self._parts)
 
     def programs(self, form: Form) -> Programs:
         """Its programs for such runs. They hold variables and queues, and are made anew once such were dropped."""
