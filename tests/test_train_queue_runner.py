@@ -343,6 +343,11 @@ async def test_runners_of_another_collection_and_of_the_default_session_are_star
             assert len(start_queue_runners(coord=coord, collection="mine")) == 2
 
 
+def test_runners_need_a_session_to_run_in():
+    with pytest.raises(ValueError, match="no default session"):
+        start_queue_runners()
+
+
 async def test_what_cannot_be_a_runner_is_refused(session):
     queue, runner = filled(source(1))
     with pytest.raises(TypeError, match="fills a queue of the graph"):
@@ -354,7 +359,5 @@ async def test_what_cannot_be_a_runner_is_refused(session):
             QueueRunner(queue, [af.no_op()], queue_closed_exception_types=kinds)
     with pytest.raises(ValueError, match="a task begins when it is created"):
         runner.create_tasks(session, start=False)
-    with pytest.raises(ValueError, match="no default session"):
-        start_queue_runners()
     with pytest.raises(TypeError, match="run in a session"):
         start_queue_runners(Coordinator())
