@@ -81,8 +81,11 @@ class _Assembly:
         units = [
             self._unit(index, group, crossing[index], slots, links.route(index)) for index, group in enumerate(groups)
         ]
+        inside: list[list[Unit]] = [[] for _ in sizes]
+        for unit in units:
+            inside[unit.route.level].append(unit)
         levels = [
-            Level(number, name, parallel, tuple([unit for unit in units if unit.route.level == number]), size)
+            Level(number, name, parallel, tuple(inside[number]), size)
             for number, (name, parallel, size) in enumerate(
                 zip(self._levels.names, self._levels.parallel, sizes, strict=True)
             )

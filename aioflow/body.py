@@ -43,11 +43,15 @@ class BodyGraph(Graph):
         starts: for each loop variable, the tensor that is its first value.
         exposed: for each tensor of this graph that a gradient uses, the output by which its operation hands it out.
         waits_for: operations outside that operations here were told to run after; the whole body does.
+        forward: for the body of a gradient, the body that it is the gradient of, whose tensors can be used in it.
     """
+
+    forward: "BodyGraph | None" = None
 
     def __init__(self, outer: Graph) -> None:
         super().__init__()
         self.outer: Final = outer
+        self._root = outer.root
         self._lock, self._journals, self._collections = outer._lock, outer._journals, outer._collections
         self._seeds = outer.next_seed() * 1_000_003
         self.seed = outer.seed
@@ -59,7 +63,7 @@ class BodyGraph(Graph):
     @property
     def root(self) -> Graph:
         """The graph that all bodies around are in."""
-        return self.outer.root
+        return self._root
 
     def next_seed(self) -> int:
         """A seed for the next operation, another one in every body."""
@@ -67,7 +71,12 @@ class BodyGraph(Graph):
 
     def sees(self, graph: Graph) -> bool:
         """Whether tensors of `graph` can be used here."""
-        return graph is self or self.outer.sees(graph)
+        around: Graph = self
+        while isinstance(around, BodyGraph):
+            if graph is around or graph is around.forward:
+                return True
+            around = around.outer
+        return graph is around
 
     def adopt(self, tensor: Tensor) -> Tensor:
         """What stands for `tensor` here. ValueError if it is of a graph that is not around this one."""

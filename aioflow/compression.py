@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.dtypes import Array, Namespace, TensorShape
+from aioflow.recursion import shown
 
 NAMES: Final = ("bfloat16", "bfloat16_truncated", "float16", "int8", "int8_rows", "top_k")
 LINKS: Final = ("devices", "workers")
@@ -69,7 +70,7 @@ def edge_codecs(setting: object) -> dict[str, Codec]:
     """
     chosen = dict.fromkeys(LINKS, setting) if isinstance(setting, str) else {} if setting is None else setting
     if not isinstance(chosen, Mapping):
-        raise TypeError(f"compression is the name of a lossy form, or one by link, not {setting!r}")
+        raise TypeError(f"compression is the name of a lossy form, or one by link, not {shown(setting)}")
     unknown = sorted(map(str, chosen.keys() - set(LINKS)))
     if unknown:
         raise ValueError(f"compression is chosen for 'devices' and 'workers', not for {', '.join(unknown)}")

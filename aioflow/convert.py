@@ -5,9 +5,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from aioflow import nest
 from aioflow.dtypes import DType, as_dtype
 from aioflow.node import OPERATORS, Tensor
+from aioflow.recursion import check_depth
 
 TensorLike: TypeAlias = Any
 """What `convert_to_tensor` takes: a tensor, a variable, an array, numbers, text, or nested lists of these."""
@@ -64,7 +64,7 @@ def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
 def _converter(value: Any) -> Converter | None:
     """What makes a tensor of `value`; None if that is a constant."""
     if isinstance(value, (list, tuple)) and _of_class(type(value)) is None:
-        nest.check_depth(value)
+        check_depth(value)
         return CONVERTERS[list] if _holds_tensor(value) else None
     return _of_class(type(value))
 

@@ -17,6 +17,7 @@ from aioflow.costs import Rates, Site
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import DeviceKind, Spec
 from aioflow.passes.flow import Node
+from aioflow.recursion import shown
 from aioflow.tracing import NodeStats, Transfer
 
 K = TypeVar("K")
@@ -204,7 +205,7 @@ class CostModel:
 def _given(name: str, given: Mapping[K, V] | None, known: Mapping[K, V]) -> Mapping[K, V]:
     """Figures in the place of those known. TypeError or ValueError that names what cannot be."""
     if not isinstance(given, Mapping | None):
-        raise TypeError(f"{name} are by {', '.join(map(str, known))}, not {given!r}")
+        raise TypeError(f"{name} are by {', '.join(map(str, known))}, not {shown(given)}")
     for key, value in (given or {}).items():
         if key not in known:
             raise ValueError(f"{name} are by {', '.join(map(str, known))}, not {key!r}")

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from aioflow.recursion import shown
 from aioflow.tensor_shape import SCALAR as SCALAR
 from aioflow.tensor_shape import UNKNOWN as UNKNOWN
 from aioflow.tensor_shape import Dimension as Dimension
@@ -178,7 +179,7 @@ def as_dtype(value: object) -> DType:
         return string
     found = None if numpy_type is None else _BY_NUMPY.get(numpy_type.newbyteorder("="))
     if found is None:
-        raise TypeError(f"{value!r} is no dtype of aioflow; it has {', '.join(d.name for d in ALL)}")
+        raise TypeError(f"{shown(value)} is no dtype of aioflow; it has {', '.join(d.name for d in ALL)}")
     return found
 
 
@@ -189,7 +190,7 @@ def _as_numpy(value: Any) -> np.dtype[Any] | None:
         return None
     try:
         found: np.dtype[Any] = np.dtype(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
     return found
 

@@ -12,6 +12,7 @@ from aioflow.composites import Composite, composite_of
 from aioflow.dtypes import Array, Known, Sizes, Spec
 from aioflow.graph import Graph
 from aioflow.node import Operation, Tensor, describe_line
+from aioflow.recursion import without_recursion_error
 from aioflow.values import as_array
 
 
@@ -86,6 +87,7 @@ def check_distinct(keys: Iterable[Key]) -> None:
             seen.add(tensor)
 
 
+@without_recursion_error
 def feed_key(graph: Graph, key: Any) -> Key:
     """What `key` stands for. TypeError or ValueError, with the mend, if it cannot be fed."""
     if type(key) is Tensor:
@@ -161,6 +163,7 @@ def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
     return True
 
 
+@without_recursion_error
 def _converted(tensor: Tensor, value: Any) -> Array:
     if isinstance(value, (Tensor, Operation)) or hasattr(value, "_as_graph_element"):
         mend = f"which a graph holds; feed a value, such as a NumPy array{_at(tensor)}"

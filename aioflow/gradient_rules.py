@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from aioflow.node import Operation, describe_line
 from aioflow.op import REGISTRY
+from aioflow.recursion import shown
 
 Rule = Callable[..., Any]
 """(operation, one gradient or None per output) -> one gradient or None per input."""
@@ -31,7 +32,7 @@ class RegisterGradient:
 
     def __init__(self, op_type: str) -> None:
         if not isinstance(op_type, str):
-            raise TypeError(f"a gradient is registered by a name, not by {op_type!r}")
+            raise TypeError(f"a gradient is registered by a name, not by {shown(op_type)}")
         self._name = op_type
 
     def __call__(self, function: F) -> F:

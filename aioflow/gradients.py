@@ -17,6 +17,7 @@ from aioflow.kernels.filling import ones_like, zeros_like
 from aioflow.kernels.joining import stack
 from aioflow.kernels.shapes import reshape
 from aioflow.node import Tensor
+from aioflow.recursion import without_recursion_error
 
 
 class UnconnectedGradients(enum.Enum):
@@ -26,6 +27,7 @@ class UnconnectedGradients(enum.Enum):
     ZERO = "zero"
 
 
+@without_recursion_error
 def gradients(
     ys: Any,
     xs: Any,
@@ -144,6 +146,7 @@ def _first_values(graph: Graph) -> dict[Tensor, Tensor]:
     return graph.starts if isinstance(graph, BodyGraph) else {}
 
 
+@without_recursion_error
 def hessians(
     ys: Any,
     xs: Any,

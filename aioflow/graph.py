@@ -15,11 +15,11 @@ from aioflow import scopes
 from aioflow.device_spec import DeviceSpec, check_device
 from aioflow.dtypes import Spec
 from aioflow.node import Attrs, Operation, Tensor, items_of, user_line
+from aioflow.recursion import shown, too_deep
 from aioflow.scopes import Controls, DeviceFunction, Scope, scope_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
 
 _BUILT_AT: Final = "\n  built at: "
 
@@ -100,7 +100,7 @@ class Graph:
             name = element if isinstance(element, str) else element.decode()
             return self._by_text(name, allow_tensor, allow_operation)
         if not isinstance(element, (Tensor, Operation)):
-            raise TypeError(f"{value!r} of type {type(value).__name__} is neither a tensor nor an operation")
+            raise TypeError(f"{shown(value)} of type {type(value).__name__} is neither a tensor nor an operation")
         if element.graph is not self or (element.op if isinstance(element, Tensor) else element).id < 0:
             inside = element.graph is not self and element.graph.root is self
             mend = ": it is inside a branch or loop, which must return it" if inside else ""
@@ -452,15 +452,16 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
         try:
             with get_default_graph().transaction():
                 return function(*args, **kwargs)
-        except (TypeError, ValueError) as error:
-            raise placed(error, function.__name__) from error
+        except (TypeError, ValueError, RecursionError) as error:
+            raise placed(error, function.__name__, *args, *kwargs.values()) from error
 
     return build
 
 
-def placed(error: TypeError | ValueError, what: str) -> TypeError | ValueError:
+def placed(error: TypeError | ValueError | RecursionError, what: str, *given: Any) -> TypeError | ValueError:
     """The error, saying what could not be built and at which of the user's lines, unless it says so already."""
     line = user_line()
+    error = too_deep(*given) if isinstance(error, RecursionError) else error
     if _BUILT_AT in str(error) or line is None:
         return error
     return reworded(error, f"{named(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")

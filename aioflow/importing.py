@@ -58,7 +58,7 @@ def import_graph_def(
 
 def _source(text: str) -> Source:
     if not isinstance(text, str):
-        raise TypeError(f"{text!r} is no name in a GraphDef")
+        raise TypeError(f"{brief(text)} is no name in a GraphDef")
     return source_of(text)
 
 

@@ -49,6 +49,7 @@ class Levels:
         self.inside: Final[dict[Node, int]] = {}
         self.beyond: Final[dict[Node, int]] = {}
         self._parents = [ROOT]
+        self._numbers: dict[str, int] = {}
         self._known = known
         for node in nodes:
             level = self.inside[node] = self._level(node)
@@ -98,11 +99,11 @@ class Levels:
 
     def _entered(self, node: Node, parent: int) -> int:
         name = node.attrs["frame_name"]
-        if name not in self.names[1:]:
+        level = self._numbers.setdefault(name, len(self.names))
+        if level == len(self.names):
             self.names.append(name)
             self.parallel.append(0)
             self._parents.append(parent)
-        level = self.names.index(name, 1)
         if self._parents[level] != parent:
             raise _wrong(
                 node,

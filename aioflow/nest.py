@@ -6,26 +6,14 @@ of its sorted keys.
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-DEEPEST: Final = 100
-"""How deep structures are nested at most."""
+from aioflow.recursion import check_depth
 
 
 def is_nested(structure: Any) -> bool:
     """Whether it is a list, a tuple or a mapping, and so no leaf."""
     return isinstance(structure, (list, tuple, Mapping))
-
-
-def check_depth(structure: Any) -> None:
-    """ValueError if it contains itself, or is nested deeper than any that is meant."""
-    level = [structure] if is_nested(structure) else []
-    for _ in range(DEEPEST):
-        inside = [each.values() if isinstance(each, Mapping) else each for each in level]
-        level = list({id(item): item for items in inside for item in items if is_nested(item)}.values())
-        if not level:
-            return
-    raise ValueError(f"a {type(structure).__name__} is nested more than {DEEPEST} deep, or contains itself")
 
 
 def flatten(structure: Any) -> list[Any]:
@@ -135,7 +123,4 @@ def _outline(structure: Any) -> str:
     return f"{len(structure)} items"
 
 
-__all__ = [
-    "DEEPEST", "assert_same_structure", "check_depth", "flatten", "flatten_up_to", "is_nested", "map_structure",
-    "pack_sequence_as",
-]  # fmt: skip
+__all__ = ["assert_same_structure", "flatten", "flatten_up_to", "is_nested", "map_structure", "pack_sequence_as"]

@@ -17,7 +17,6 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
-from aioflow import nest
 from aioflow.convert import convert_to_tensor
 from aioflow.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource
 from aioflow.graph import Graph, building_in, get_default_graph, placed, reworded
@@ -26,6 +25,7 @@ from aioflow.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_o
 from aioflow.params import Indices as Indices
 from aioflow.params import Ints as Ints
 from aioflow.params import T as T
+from aioflow.recursion import DEEPEST
 
 _ON_GPU: Final = GPU_DTYPES | {resource}
 R = TypeVar("R")
@@ -239,8 +239,8 @@ class Op(Generic[R]):
                 return self._build(graph, values, name)
             with graph.transaction():
                 return self._build(graph, self._converted(graph, values), name)
-        except (TypeError, ValueError) as error:
-            raise placed(error, self.name) from error
+        except (TypeError, ValueError, RecursionError) as error:
+            raise placed(error, self.name, *args, *kwargs.values()) from error
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], str | None]:
         given = dict(zip(self._names, args, strict=False))
@@ -482,6 +482,6 @@ def _graph_of(values: list[Any]) -> Graph:
 def _dtype_of(value: Any, depth: int = 0) -> DType | None:
     """The dtype of the first tensor in nested lists; None if there is none, or they are deeper than any are meant."""
     if isinstance(value, (list, tuple)):
-        items = value if depth < nest.DEEPEST else ()
+        items = value if depth < DEEPEST else ()
         return next((found for item in items if (found := _dtype_of(item, depth + 1)) is not None), None)
     return value.dtype if isinstance(getattr(value, "dtype", None), DType) else None

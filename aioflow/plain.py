@@ -21,6 +21,7 @@ import numpy as np
 
 from aioflow import dtypes
 from aioflow.dtypes import DType, TensorShape
+from aioflow.recursion import shown
 from aioflow.values import AnyArray
 
 DEEPEST: Final = 32
@@ -81,10 +82,7 @@ def from_plain(data: Any, depth: int = 0) -> Any:
 
 def brief(value: Any) -> str:
     """`value` in at most 60 characters, to show in an error."""
-    try:
-        text = f"{len(value)} of {type(value).__name__}" if isinstance(value, (bytes, list, dict)) else repr(value)
-    except RecursionError:
-        text = f"a deeply nested {type(value).__name__}"
+    text = f"{len(value)} of {type(value).__name__}" if isinstance(value, (bytes, list, dict)) else shown(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.crc32c import crc32c, crc32c_each, crc32c_windows, masked, masked_each
 from aioflow.files import FILES, Files, Path, as_name, named
+from aioflow.recursion import shown
 
 _log: Final = logging.getLogger("aioflow.input")
 
@@ -102,7 +103,7 @@ class TFRecordOptions:
         if isinstance(options, TFRecordOptions):
             return options.compression_type
         if options not in _NAMES:
-            raise ValueError(f"the compression of records is 'ZLIB', 'GZIP' or '', not {options!r}")
+            raise ValueError(f"the compression of records is 'ZLIB', 'GZIP' or '', not {shown(options)}")
         return _NAMES[options]
 
     @classmethod

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from aioflow.recursion import shown
+
 if TYPE_CHECKING:
     from aioflow.graph import Graph
     from aioflow.node import Operation
@@ -109,7 +111,7 @@ def leave_session(session: Runner, outer: Runner | None) -> None:
 def enters_again(name: str) -> bool:
     """Whether the name of a scope is that of one which there is. TypeError if it is no text."""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a name scope must be text, not {name!r}")
+        raise TypeError(f"the name of a name scope must be text, not {shown(name)}")
     return name.endswith("/")
 
 

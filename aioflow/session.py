@@ -29,6 +29,7 @@ from aioflow.node import Operation, Tensor, items_of
 from aioflow.placement import Placement
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT
+from aioflow.recursion import shown
 from aioflow.resources import Container, drop_shared
 from aioflow.streaming import stream
 from aioflow.structure import Fetches, parse_fetches
@@ -438,7 +439,7 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)
     if not isinstance(target, str):
-        raise TypeError(f"target must be text, as 'ws://host:2222', not {target!r}; pass graph= and config= by name")
+        raise TypeError(f"target must be text, 'ws://host:2222', not {shown(target)}; pass graph= and config= by name")
     scheme, separator, address = target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
         raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")

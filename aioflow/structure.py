@@ -5,10 +5,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aioflow import dtypes, nest
+from aioflow import dtypes
 from aioflow.composites import composite_of
 from aioflow.graph import Graph
 from aioflow.node import Operation, Tensor, describe_line
+from aioflow.recursion import DEEPEST
 
 Build = Callable[[Sequence[Any]], Any]
 """From the fetched values, one per element, to what the caller gets."""
@@ -53,8 +54,8 @@ def _direct(fetches: Any, tensors: Sequence[Tensor], operations: Sequence[Operat
 
 
 def _parse(graph: Graph, fetches: Any, elements: dict[Tensor | Operation, int], depth: int = 0) -> Build:
-    if depth > nest.DEEPEST:
-        raise ValueError(f"fetches are nested more than {nest.DEEPEST} deep, or contain themselves")
+    if depth > DEEPEST:
+        raise ValueError(f"fetches are nested more than {DEEPEST} deep, or contain themselves")
     composite = composite_of(fetches)
     if composite is not None:
         parts = [_parse(graph, tensor, elements, depth + 1) for tensor in composite.tensors(fetches)]

@@ -7,9 +7,12 @@ import numpy.typing as npt
 
 from aioflow import dtypes
 from aioflow.dtypes import DType
+from aioflow.recursion import shown
 
 AnyArray = npt.NDArray[Any]
 _DEFAULTS: Final = {"b": dtypes.bool_, "f": dtypes.float32, "c": dtypes.complex128}
+_MOST_AXES: Final = 64
+"""NumPy has no arrays with more."""
 _NUMBERS: Final = (bool, int, float, complex, np.number, np.bool_)
 _as_bytes: Final = np.frompyfunc(
     lambda item: item.encode() if isinstance(item, str) else bytes(item) if isinstance(item, bytes) else item, 1, 1
@@ -31,13 +34,26 @@ def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> An
         return _convert_array(np.asarray(value), dtype, value, strict)
     if isinstance(value, dtypes.TensorShape):
         return as_array(_sizes(value) or np.zeros(0, np.int32), dtype, strict)
+    leaf, axes = first_leaf(value)
+    if axes > _MOST_AXES:
+        raise ValueError(
+            f"{_short(value)} is nested too deep, or contains itself: an array has at most {_MOST_AXES} axes"
+        )
     try:
         array = _joined(value)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{_short(value)} cannot be made into one array: {error}") from None
     if array.dtype.kind in "USO" or dtype is dtypes.string:
         return _convert_objects(np.array(value, dtype=object), dtype, value, strict)
-    return _convert_python(array, dtype, value, strict) if _is_python(value) else _convert_array(array, dtype, value)
+    return _convert_array(array, dtype, value) if _is_numpy(leaf) else _convert_python(array, dtype, value, strict)
+
+
+def first_leaf(value: Any) -> tuple[Any, int]:
+    """What nested lists begin with, and how deep that is. Looks one level deeper than an array can have axes."""
+    axes = 0
+    while isinstance(value, (list, tuple)) and value and axes <= _MOST_AXES:
+        value, axes = value[0], axes + 1
+    return value, axes
 
 
 def _joined(value: Any) -> AnyArray:
@@ -73,11 +89,9 @@ def _python_dtype(array: AnyArray) -> DType:
     return dtypes.int32 if small else dtypes.as_dtype(array.dtype)
 
 
-def _is_python(value: Any) -> bool:
-    """Whether the leaves are Python's own numbers, so that the default dtypes apply."""
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return not isinstance(value, (np.ndarray, np.generic))
+def _is_numpy(leaf: Any) -> bool:
+    """Whether a leaf has a dtype of its own, so that the default dtypes do not apply."""
+    return isinstance(leaf, (np.ndarray, np.generic))
 
 
 def _convert_array(array: AnyArray, dtype: DType | None, value: Any, strict: bool = False) -> AnyArray:
@@ -131,10 +145,7 @@ _size_of: Final = np.frompyfunc(_known_size, 1, 1)
 
 
 def _short(value: Any) -> str:
-    try:
-        text = repr(value)
-    except RecursionError:
-        text = f"a deeply nested {type(value).__name__}"
+    text = shown(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

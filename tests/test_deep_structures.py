@@ -1,6 +1,7 @@
 """Structures that are thousands deep, or contain themselves, are refused with a ValueError; long graphs just work."""
 
 import contextlib
+import inspect
 
 import numpy as np
 import pytest
@@ -135,3 +136,73 @@ async def test_long_chains_of_controls_and_deep_scopes_just_work(graph):
         af.import_graph_def(af.GraphDef.from_msgpack(graph.as_graph_def().to_msgpack()), name="")
     async with af.Session(graph=again) as session:
         assert await session.run(last.name) == np.float32(3)
+
+
+SPACES = [af, af.nest, af.nn, af.train, af.image, af.linalg, af.sparse, af.summary, af.io]
+UNCHECKED = {
+    "DType": "not called by users: see as_dtype",
+    "UnconnectedGradients": "Python's enum shows the value",
+    "VariableAggregation": "Python's enum shows the value",
+    "VariableSynchronization": "Python's enum shows the value",
+    "Writing": "made by a Saver, inside a loop",
+    "summarize_value": "takes an array, whose elements are shown by str",
+}
+
+
+def entries():
+    """Everything public that is called, with each of its parameters."""
+    seen = set()
+    for space in SPACES:
+        for name in sorted(set(dir(space)) - UNCHECKED.keys()):
+            call = getattr(space, name)
+            if name.startswith("_") or not callable(call) or id(call) in seen or _is_error(call):
+                continue
+            seen.add(id(call))
+            with contextlib.suppress(TypeError, ValueError):  # without a signature
+                yield name, call, inspect.signature(call).parameters.values()
+
+
+def _is_error(call):
+    return inspect.isclass(call) and issubclass(call, BaseException)
+
+
+def called(call, parameters, chosen, given, leaf):
+    """Call it with a structure for one parameter, and a tensor for each other that has no default."""
+    args, kwargs = [], {}
+    for each in parameters:
+        value = given if each is chosen else leaf
+        if each.kind is each.VAR_POSITIONAL and each is chosen:
+            args.append(given)
+        elif each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) or (
+            each is not chosen and each.default != each.empty
+        ):
+            continue
+        elif each.kind is each.POSITIONAL_ONLY or any(p.kind is p.VAR_POSITIONAL and p is chosen for p in parameters):
+            args.append(value)
+        else:
+            kwargs[each.name] = value
+    made = call(*args, **kwargs)
+    if inspect.iscoroutine(made):
+        made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", ["a deep list", "a deep tuple", "a deep dict", "a list in itself"])
+def test_no_public_function_ends_in_a_recursion_error(shape, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found, count = [], 0
+    for name, call, parameters in entries():
+        for chosen in parameters:
+            count += 1
+            with af.Graph().as_default():
+                leaf = af.placeholder_with_default(1.0, [])
+                try:
+                    called(call, parameters, chosen, SHAPES[shape](leaf), leaf)
+                except RecursionError:
+                    found.append(f"{name}({chosen.name}=)")
+                except Exception:  # which of the others is right is for the tests of the function to say
+                    continue
+    assert not found
+    assert count > 2000

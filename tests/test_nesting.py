@@ -1,6 +1,5 @@
 """Branches and loops nested deep: planned in linear time, run as any others, and named in errors and reports."""
 
-import collections
 import sys
 
 import numpy as np
@@ -8,7 +7,10 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.body import bodies_of
+from aioflow.config import RunOptions
 from aioflow.passes import flow as flows
+from aioflow.plan import Signature
 from aioflow.plan_cache import LONG_PLAN
 
 
@@ -81,17 +83,54 @@ class Calls:
         self.count += event == "call" and "aioflow" in frame.f_code.co_filename
 
 
-def work(build, depth, with_gradient):
-    """How many functions are called to build and plan a nest, for each operation in it."""
+def effects(depth, x):
+    """Loops that update a variable at each level, and carry a value that nobody uses."""
+    total = af.Variable(0.0)
+
+    def level(depth, v):
+        def step(i, v, unused):
+            made = level(depth - 1, v) if depth > 1 else af.tanh(v)
+            with af.control_dependencies([total.assign_add(1.0)]):
+                return i + 1, made, af.identity(unused + 1.0)
+
+        return af.while_loop(lambda i, *_: i < 1, step, [0, v, 1.0])[1]
+
+    return level(depth, x)
+
+
+def waits(depth, x):
+    """Loops in which something waits, so that all of them are lowered."""
+    queue = af.FIFOQueue(1, [af.float32], shapes=[[]])
+
+    def level(depth, v):
+        inner = (lambda v: level(depth - 1, v)) if depth > 1 else (lambda v: v + queue.dequeue())
+        return af.while_loop(lambda i, v: i < 1, lambda i, v: (i + 1, inner(v)), [0, v])[1]
+
+    return level(depth, x)
+
+
+def extent(graph):
+    """How many operations there are in a graph and in the bodies inside, with the values that they take and make."""
+    found, graphs = 0, [graph]
+    while graphs:
+        for operation in graphs.pop().get_operations():
+            found += 1 + len(operation.inputs) + len(operation.outputs)
+            graphs += [body.graph for body in bodies_of(operation)]
+    return found
+
+
+def work(build, depth, with_gradient, **config):
+    """How many functions are called to plan and compile a nest, for each operation and edge in it."""
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [])
         y = build(depth, x)
         fetch = af.gradients(y, x)[0] if with_gradient else y
-        planned = af.Session(graph=graph, config=af.Config())
+        plans = af.Session(graph=graph, config=af.Config(**config))._engine.local.plans
+        signature = Signature((x,), (fetch,), ())
         with Calls() as calls:
-            planned.make_callable(fetch, [x])
-        operations = collections.Counter(inner.name for each in planned_flow(planned) for inner in each.everything())
-        return calls.count / operations.total()
+            planned = plans.planned(signature)
+            plans._assembled(planned.plan, plans.form(RunOptions()))
+        return calls.count / extent(graph)
 
 
 def planned_flow(session):
@@ -99,12 +138,22 @@ def planned_flow(session):
     return plans.known(plans.signatures[-1]).plan.flow.nodes
 
 
-@pytest.mark.parametrize("with_gradient", [False, True])
-@pytest.mark.parametrize("build", NESTS)
-def test_the_work_of_planning_grows_with_the_operations_and_not_with_the_depth(build, with_gradient, monkeypatch):
-    monkeypatch.setattr("aioflow.plan_cache.LONG_PLAN", 1 << 60)
-    shallow, deep = work(build, 6, with_gradient), work(build, 24, with_gradient)
-    assert deep < 5 * shallow
+CONFIGS = {
+    "by default": {},
+    "node by node": {"executor": "tokens"},
+    "on two devices": {"device_count": {"CPU": 2}},
+    "recomputing": {"recompute": True},
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize(
+    ("build", "with_gradient"), [*[(build, True) for build in (*NESTS, effects)], (effects, False), (waits, False)]
+)
+def test_the_work_of_planning_grows_with_the_operations_and_not_with_the_depth(build, with_gradient, config):
+    work(build, 2, with_gradient, **CONFIGS[config])  # what is made once in a process is there
+    shallow, deep = [work(build, depth, with_gradient, **CONFIGS[config]) for depth in (5, 20)]
+    assert deep < 1.3 * shallow
 
 
 async def test_an_error_deep_inside_names_its_operation_and_all_iterations(graph):

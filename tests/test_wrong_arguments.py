@@ -10,7 +10,7 @@ import aioflow as af
 from aioflow.numpy_functions import equivalent
 
 LIST = "must be a list, not"
-TARGET = r"target must be text, as 'ws://host:2222', not .*; pass graph= and config= by name"
+TARGET = r"target must be text, 'ws://host:2222', not .*; pass graph= and config= by name"
 PATH = "a path must be text or a Path, not"
 SGD = af.train.GradientDescentOptimizer(0.1)
 

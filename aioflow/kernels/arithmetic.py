@@ -18,6 +18,7 @@ from aioflow.kernels.no_nan import divided, multiply_no_nan, scaled
 from aioflow.kernels.select import masked, select
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Op, T, op
+from aioflow.values import first_leaf
 
 _add = binary("add", lambda z, x, y, dz: (dz, dz), "x + y.", NUMERIC, commutative=True, known=operator.add)
 subtract = binary("subtract", lambda z, x, y, dz: (dz, -dz), "x - y.", NUMERIC, known=operator.sub)
@@ -51,8 +52,7 @@ add.__signature__ = inspect.signature(lambda x, y, name=None: None)  # type: ign
 
 
 def _is_text(value: Any) -> bool:
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
+    value, _ = first_leaf(value)
     dtype = getattr(value, "dtype", None)
     return isinstance(value, (str, bytes)) if dtype is None else dtype is string or getattr(dtype, "kind", "-") in "SUO"
 

@@ -13,6 +13,7 @@ from aioflow.kernels.segments import add_rows, check_range
 from aioflow.kernels.sliding import per_axis
 from aioflow.node import Operation, Tensor
 from aioflow.op import NodeView, T, op
+from aioflow.recursion import shown
 
 
 @op(name="max_pool_with_argmax")
@@ -156,7 +157,7 @@ def max_pool_with_argmax(
         include_batch_in_index: whether images are numbered through, or each begins with index 0.
     """
     if data_format != "NHWC":
-        raise ValueError(f"data_format is 'NHWC', not {data_format!r}")
+        raise ValueError(f"data_format is 'NHWC', not {shown(data_format)}")
     dtype = as_dtype(Targmax or output_dtype or int64)
     window, steps = per_axis(ksize, "NHWC"), per_axis(strides, "NHWC")
     pooled, argmax = _max_pool_with_argmax(input, window, steps, padding, dtype, include_batch_in_index, name=name)

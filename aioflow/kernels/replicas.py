@@ -14,6 +14,7 @@ from aioflow.kernels import known
 from aioflow.kernels.accumulators import Steps
 from aioflow.kernels.live import LiveSpec, check_component, opened
 from aioflow.op import NodeView, op
+from aioflow.recursion import shown
 from aioflow.replication.live import LiveQuorum, Together
 from aioflow.replication.quorum import Quorum, Ticket
 
@@ -41,7 +42,7 @@ class QuorumSpec(TogetherSpec):
 def check_replica(replica: Any) -> None:
     """ValueError unless it can be the number of a replica."""
     if not isinstance(replica, int) or replica < 0:
-        raise ValueError(f"a replica has a number from 0 on, not {replica!r}")
+        raise ValueError(f"a replica has a number from 0 on, not {shown(replica)}")
 
 
 def ticket_of(ticket: Array) -> Ticket:

@@ -33,18 +33,16 @@ class BackwardGraph(BodyGraph):
         replays: for each output that a forward loop records, the argument that is given its elements from the end.
     """
 
+    forward: BodyGraph
+
     def __init__(self, outer: Graph, op: Operation, body: Body, expose: Expose, replay: bool) -> None:
         super().__init__(outer)
-        self.forward: Final = body.graph
+        self.forward = body.graph
         self.replays: Final[dict[Tensor, Tensor]] = {}
         self._op = op
         self._body = body
         self._expose = expose
         self._replay = replay
-
-    def sees(self, graph: Graph) -> bool:
-        """Whether tensors of `graph` can be used here."""
-        return graph is self.forward or super().sees(graph)
 
     def adopt(self, tensor: Tensor) -> Tensor:
         """What stands for `tensor` here."""

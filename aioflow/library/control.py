@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow import nest
 from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import DType
@@ -16,6 +15,7 @@ from aioflow.indexed_slices import IndexedSlices
 from aioflow.kernels.constants import identity, no_op
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
+from aioflow.recursion import check_depth, shown, without_recursion_error
 from aioflow.scopes import DeviceFunction
 from aioflow.sparse_tensor import SparseTensor
 
@@ -95,7 +95,7 @@ def get_collection_ref(key: str) -> list[Any]:
 @transactional
 def group(*inputs: Any, name: str | None = None) -> Operation:
     """An operation that is done when all of `inputs` are: operations, tensors, variables, nested lists of these."""
-    nest.check_depth(inputs)
+    check_depth(inputs)
     operations = list(dict.fromkeys(_operations(inputs)))
     graph = same_graph(*operations)
     with graph.as_default(), graph.control_dependencies(operations):
@@ -112,7 +112,7 @@ def _operations(values: Iterable[Any]) -> Iterator[Operation]:
         elif isinstance(value, dict):
             yield from _operations(value.values())
         else:
-            raise TypeError(f"{value!r} of type {type(value).__name__} is neither an operation nor a tensor")
+            raise TypeError(f"{shown(value)} of type {type(value).__name__} is neither an operation nor a tensor")
 
 
 @transactional
@@ -138,6 +138,7 @@ def _element(value: Any) -> Any:
     return value if kept else convert_to_tensor(value)
 
 
+@without_recursion_error
 def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, name: str | None = None) -> Any:
     """`output_tensor`, available only when `dependencies` are done; for an operation one that is done after them."""
     graph = same_graph(*_operations(dependencies))
@@ -177,7 +178,7 @@ def register_tensor_conversion_function(
     """
     kinds = base_type if isinstance(base_type, builtins.tuple) else (base_type,)
     if not kinds or not all(isinstance(kind, type) for kind in kinds):
-        raise TypeError(f"base_type is a class or a tuple of classes, not {base_type!r}")
+        raise TypeError(f"base_type is a class or a tuple of classes, not {shown(base_type)}")
     if not callable(conversion_func):
         raise TypeError(f"conversion_func must be callable, not {conversion_func!r}")
     for kind in kinds:

@@ -16,6 +16,7 @@ from aioflow.kernels.filling import eye, fill
 from aioflow.kernels.math import sign
 from aioflow.kernels.shapes import reshape
 from aioflow.node import Tensor
+from aioflow.recursion import shown
 
 Draw = Callable[..., Tensor]
 """(shape, a, b, dtype, seed=) -> random numbers."""
@@ -174,9 +175,11 @@ class VarianceScaling(Initializer):
         if scale <= 0:
             raise ValueError(f"scale must be positive, not {scale}")
         if mode not in _FANS:
-            raise ValueError(f"mode is one of {', '.join(_FANS)}, not {mode!r}")
+            raise ValueError(f"mode is one of {', '.join(_FANS)}, not {shown(mode)}")
         if distribution not in ("normal", "truncated_normal", "untruncated_normal", "uniform"):
-            raise ValueError(f"distribution is truncated_normal, untruncated_normal or uniform, not {distribution!r}")
+            raise ValueError(
+                f"distribution is truncated_normal, untruncated_normal or uniform, not {shown(distribution)}"
+            )
         self.dtype = as_dtype(dtype)
         if not self.dtype.is_floating:
             raise ValueError(f"random first values are floating, not {self.dtype.name}")

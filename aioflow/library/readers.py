@@ -11,6 +11,7 @@ from aioflow.library.live import Handle, R
 from aioflow.node import Operation, Tensor
 from aioflow.op import Op
 from aioflow.records import TFRecordOptions
+from aioflow.recursion import shown
 
 
 class ReaderBase(Handle):
@@ -174,7 +175,7 @@ class FixedLengthRecordReader(ReaderBase):
         skip_corrupt: bool = False,
     ) -> None:
         if encoding not in (None, "", "NONE"):
-            raise ValueError(f"records of a fixed length are read of files as they are, not by {encoding!r}")
+            raise ValueError(f"records of a fixed length are read of files as they are, not by {shown(encoding)}")
         lengths = {"header_bytes": header_bytes or 0, "footer_bytes": footer_bytes or 0, "hop_bytes": hop_bytes or 0}
         attributes = {"record_bytes": record_bytes, "skip_corrupt": skip_corrupt, **lengths}
         super().__init__(_reader(ops.fixed_length_record_reader, name, shared_name, **attributes))

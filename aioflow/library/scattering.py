@@ -11,6 +11,7 @@ from aioflow.library.arrays import in_batches
 from aioflow.library.variables import Variable
 from aioflow.node import Tensor
 from aioflow.op import Op
+from aioflow.recursion import shown
 
 
 def _scatter(op: Op[Tensor], ref: Any, indices: TensorLike, updates: TensorLike, name: str | None) -> Tensor:
@@ -19,7 +20,7 @@ def _scatter(op: Op[Tensor], ref: Any, indices: TensorLike, updates: TensorLike,
 
 def _checked(ref: Any) -> Variable:
     if not isinstance(ref, Variable):
-        raise TypeError(f"only a variable can be changed, not {ref!r}")
+        raise TypeError(f"only a variable can be changed, not {shown(ref)}")
     return ref
 
 

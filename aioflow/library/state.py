@@ -17,6 +17,7 @@ from aioflow.library.control import group
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor
+from aioflow.recursion import shown
 
 # Lists
 
@@ -153,7 +154,7 @@ def scatter_sub(
 
 def _checked(ref: Any) -> Variable:
     if not isinstance(ref, Variable):
-        raise TypeError(f"only a variable can be assigned, not {ref!r}")
+        raise TypeError(f"only a variable can be assigned, not {shown(ref)}")
     return ref
 
 

@@ -19,6 +19,7 @@ from aioflow.kernels import variables as kernels
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.numpy_functions import Symbolic
 from aioflow.op import Op
+from aioflow.recursion import shown
 from aioflow.tensor_shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
@@ -103,7 +104,7 @@ class Variable(Symbolic):
         aggregation: VariableAggregation = VariableAggregation.NONE,
     ) -> None:
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"a constraint is a function of the variable, not {constraint!r}")
+            raise ValueError(f"a constraint is a function of the variable, not {shown(constraint)}")
         self.constraint: Final = constraint
         if variable_def is not None:
             if initial_value is not None:

@@ -12,6 +12,7 @@ from aioflow import errors
 from aioflow.device_spec import DeviceSpec
 from aioflow.net.addresses import split_address
 from aioflow.plain import brief
+from aioflow.recursion import shown
 
 _JOB: Final = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
 _MOST: Final = 1 << 20
@@ -37,7 +38,7 @@ class ClusterSpec:
     def __init__(self, cluster: "Mapping[str, Tasks] | ClusterSpec") -> None:
         jobs = cluster._jobs if isinstance(cluster, ClusterSpec) else cluster
         if not isinstance(jobs, Mapping):
-            raise TypeError(f"a cluster is a dict of jobs, as {{'worker': ['host:port']}}, not {cluster!r}")
+            raise TypeError(f"a cluster is a dict of jobs, as {{'worker': ['host:port']}}, not {shown(cluster)}")
         self._jobs: Final[dict[str, dict[int, str]]] = {job: _tasks(job, tasks) for job, tasks in sorted(jobs.items())}
         known: dict[str, str] = {}
         for name, address in self:

@@ -20,9 +20,9 @@ from aioflow import dtypes
 from aioflow.dtypes import SCALAR, Spec
 from aioflow.kernels.control_flow import PRIMITIVES
 from aioflow.op import REGISTRY
+from aioflow.passes.demand import is_loop, unneeded_effects
 from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.passes.order import Keys, inside, touched
-from aioflow.passes.trim import unneeded_effects
 
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
@@ -63,28 +63,21 @@ class _Lowering:
         """What enters a loop for every iteration: that of a structured loop, and those around what is lowered."""
         self._framed = False
         """Whether some of the flow is in branches and loops already."""
-        self._used: dict[Node, set[int]] = {}
-        """Which outputs of a node are used, where it is."""
+        self._unneeded: dict[Block, set[Node]] = {}
+        """For each block what has an effect there and is needed by nothing that is used."""
 
     def flow(self, flow: Flow) -> Flow:
         """All of it."""
         self._framed = any(node.definition.name in PRIMITIVES for node in flow.nodes)
-        self._note_used(flow)
+        self._unneeded = unneeded_effects(flow)
         self._put_all(flow.nodes, _Place())
         fetches = tuple([self._moved[value] for value in flow.fetches])
         targets = tuple(dict.fromkeys(anchor for node in flow.targets for anchor in self._anchors[node]))
         return Flow(self._nodes, flow.feeds, fetches, targets)
 
-    def _note_used(self, flow: Flow) -> None:
-        for value in [*flow.fetches, *[value for node in flow.nodes for value in node.inputs]]:
-            self._used.setdefault(value.node, set()).add(value.index)
-        for node in flow.nodes:
-            for block in node.blocks:
-                self._note_used(block.flow)
-
     def _effects(self, node: Node) -> list[set[Node]]:
         """For each branch, or the body, what has an effect there and may be needed for nothing else."""
-        return unneeded_effects(node, self._used.get(node, ()))
+        return [self._unneeded[block] for block in (node.blocks[-1:] if is_loop(node) else node.blocks)]
 
     def _put_all(self, nodes: Iterable[Node], place: _Place) -> None:
         cyclic: list[Node] = []

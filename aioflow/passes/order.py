@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from aioflow.dtypes import ResourceSpec
-from aioflow.passes.flow import Block, Flow, Node, Value, rewrite_blocks, sweep
+from aioflow.passes.flow import Block, Flow, Node, Value, blocks_within, sweep
 
 _ORDERED: Final = frozenset({"variable", "stack_v2"})
 """What makes handles to things whose operations are kept in order."""
@@ -20,8 +20,8 @@ Keys = Mapping[Node, Hashable]
 def order(flow: Flow, keys: Keys | None = None) -> Flow:
     """Control edges added so that an update waits for what was built before it, and later reads wait for the update."""
     known = keys or {}
-    flow = rewrite_blocks(flow, lambda node, block: Block(order(block.flow, inside(node, block, known)), block.takes))
-    if not any(any(touched(node, known).values()) for node in flow.nodes):
+    things_of = {node: touched(node, known) for node in flow.nodes}
+    if not any(any(things.values()) for things in things_of.values()):
         return flow
     moved: dict[Node, Node] = {}
     last_update: dict[Hashable, Node] = {}
@@ -29,7 +29,7 @@ def order(flow: Flow, keys: Keys | None = None) -> Flow:
     for node in flow.nodes:
         inputs = tuple([Value(moved[source], index) for source, index in node.inputs])
         before = [moved[control] for control in node.controls]
-        things = touched(node, known)
+        things = things_of[node]
         for key, changes in things.items():
             if changes:
                 before += reads.pop(key, []) or ([last_update[key]] if key in last_update else [])
@@ -37,7 +37,10 @@ def order(flow: Flow, keys: Keys | None = None) -> Flow:
                 before += [last_update[key]] if key in last_update else []
         controls = tuple(dict.fromkeys(before))
         changed = inputs != node.inputs or controls != node.controls
-        made = moved[node] = node.with_edges(inputs, controls) if changed else node
+        made = node.with_edges(inputs, controls) if changed else node
+        if node.blocks and any(things.values()):
+            made = made.with_blocks(_ordered(node, known))
+        moved[node] = made
         for key, changes in things.items():
             if changes:
                 last_update[key] = made
@@ -46,6 +49,13 @@ def order(flow: Flow, keys: Keys | None = None) -> Flow:
     fetches = tuple([Value(moved[node], index) for node, index in flow.fetches])
     feeds = tuple([moved[node] for node in flow.feeds])
     return sweep(feeds, fetches, tuple([moved[node] for node in flow.targets]))
+
+
+def _ordered(node: Node, keys: Keys) -> list[Block]:
+    blocks = []
+    for block in node.blocks:
+        blocks.append(Block(order(block.flow, inside(node, block, keys)), block.takes))  # noqa: PERF401 (no call more)
+    return blocks
 
 
 def touched(node: Node, keys: Keys) -> dict[Hashable, bool]:
@@ -57,12 +67,28 @@ def touched(node: Node, keys: Keys) -> dict[Hashable, bool]:
 
 
 def _by_blocks(node: Node, keys: Keys) -> dict[Hashable, bool]:
+    if any(block.touches is None for block in node.blocks):
+        for _, block in reversed(blocks_within([node])):  # inner ones first
+            block.touches = _touches(block)
     found: dict[Hashable, bool] = {}
     for block in node.blocks:
-        there = inside(node, block, keys)
-        for inner in block.flow.nodes:
-            for key, changes in touched(inner, there).items():
+        assert block.touches is not None
+        arguments = {argument: place for place, argument in block.arguments.items()}
+        for thing, changes in block.touches.items():
+            place = arguments.get(thing) if isinstance(thing, Node) else None
+            key = thing if place is None else _key(node.inputs[place], keys)
+            if key is not None:
                 found[key] = found.get(key, False) or changes
+    return found
+
+
+def _touches(block: Block) -> dict[Hashable, bool]:
+    """What the nodes of a block work on: variables and stacks, and arguments, whatever these stand for."""
+    own = {argument: argument for argument in block.flow.feeds if isinstance(argument.output_specs[0], ResourceSpec)}
+    found: dict[Hashable, bool] = {}
+    for node in block.flow.nodes:
+        for thing, changes in touched(node, own).items():
+            found[thing] = found.get(thing, False) or changes
     return found
 
 

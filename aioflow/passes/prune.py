@@ -105,8 +105,8 @@ def _only_handed_on(operation: Operation, spec: Spec) -> bool:
 
 
 def _value(tensor: Tensor, fed: dict[Tensor, Node], nodes: dict[Operation, Node]) -> Value:
-    if _only_handed_on(tensor.op, tensor.spec):
-        return _value(tensor.op.inputs[tensor.index], fed, nodes)
+    while _only_handed_on(tensor.op, tensor.spec):
+        tensor = tensor.op.inputs[tensor.index]
     feed = fed.get(tensor)
     return Value(nodes[tensor.op], tensor.index) if feed is None else Value(feed, 0)
 

@@ -1,191 +1,100 @@
 """What nobody uses of branches and loops is left out: outputs, and inside what only these need.
 
 A gradient has the forward loop record whatever it might need; once its own loop is simplified it needs less. A loop
-variable stays if its last value is used, if the condition or another that stays reads it, or if its next value comes
-from what has an effect: an effect inside happens whatever is used of the results.
-
-To know what an output needs, a block is reduced to it, and so are the blocks inside. Each reduction of a block is made
-once and kept for the whole pass: made anew at every level they would be exponential in the depth.
+variable stays if its last value is used, or if the condition or something that stays reads it. What has an effect stays
+in its block, as a target: an effect inside happens whatever is used of the results.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
-from aioflow.node import Operation
-from aioflow.passes.flow import Block, Flow, Node, Value, has_primitives, sources_before, sweep
-
-_HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
-"""Stateful so that they are never merged, but without an effect of their own."""
+from aioflow.passes.demand import Demand, is_loop
+from aioflow.passes.flow import Block, Flow, Node, Value, blocks_within
 
 
 def trim(flow: Flow) -> Flow:
     """The Flow with no more in branches and loops than is used."""
-    return _trim(flow, {})
-
-
-Reductions = dict[tuple[Block, tuple[int, ...]], Block]
-"""Blocks by the block, and the numbers of its outputs, that they are reduced from and to."""
-
-
-def _trim(flow: Flow, known: Reductions) -> Flow:
     if not any(node.blocks for node in flow.nodes):
         return flow
-    used: dict[Node, set[int]] = {}
-    for node, index in flow.fetches:
-        used.setdefault(node, set()).add(index)
-    kept: dict[Node, tuple[Node, list[int]]] = {}
-    for node in reversed(flow.nodes):
-        kept[node] = _trimmed(node, used.get(node, set()), known)
-        for source, index in kept[node][0].inputs:
-            used.setdefault(source, set()).add(index)
-    return _relinked(flow, kept)
+    trimmer = _Trimmer(Demand(flow, [*flow.feeds, *flow.targets]))
+    for node, block in reversed(blocks_within(flow.nodes)):  # inner ones first
+        trimmer.block(node, block)
+    return trimmer.flow(flow, flow.feeds, flow.fetches, flow.targets)
 
 
-def _relinked(flow: Flow, kept: dict[Node, tuple[Node, list[int]]]) -> Flow:
-    """The Flow of the trimmed nodes, each with its outputs that are kept."""
-    done: dict[Node, Node] = {}
+class _Trimmer:
+    def __init__(self, demand: Demand) -> None:
+        self._demand = demand
+        self._blocks: dict[Block, Block] = {}
+        self._moved: dict[Node, dict[int, int]] = {}
+        """For each branch or loop the outputs that stay, each with its new number."""
 
-    def moved(value: Value) -> Value:
-        return Value(done[value.node], kept[value.node][1].index(value.index))
+    def block(self, node: Node, block: Block) -> None:
+        """Trim a block, whose inner blocks are trimmed. Its arguments are numbered as the node's inputs still are."""
+        if node not in self._demand.nodes:
+            return
+        pairs = [pair for pair in zip(block.flow.feeds, block.takes, strict=True) if pair[0] in self._demand.nodes]
+        fetches = [block.flow.fetches[index] for index in self._outputs(node, block)]
+        feeds = [argument for argument, _ in pairs]
+        flow = self.flow(block.flow, feeds, fetches, [each for each in block.effects if each in self._demand.nodes])
+        self._blocks[block] = Block(flow, tuple([place for _, place in pairs]))
 
-    for node in flow.nodes:
-        trimmed, _ = kept[node]
-        inputs, controls = tuple(map(moved, trimmed.inputs)), tuple([done[control] for control in trimmed.controls])
-        same = inputs == trimmed.inputs and controls == trimmed.controls
-        done[node] = trimmed if same else trimmed.with_edges(inputs, controls)
-    feeds, targets = tuple([done[node] for node in flow.feeds]), tuple([done[node] for node in flow.targets])
-    return sweep(feeds, tuple(map(moved, flow.fetches)), targets)
+    def _outputs(self, node: Node, block: Block) -> list[int]:
+        """Which of a block's values stay."""
+        kept = sorted(self._demand.outputs[node])
+        if not is_loop(node):
+            return kept
+        if block is not node.blocks[-1]:
+            return [0]
+        count = node.attrs["variables"]
+        return [index if index < count else index - 1 for index in kept if index != count]
+
+    def flow(self, flow: Flow, feeds: Sequence[Node], fetches: Sequence[Value], targets: Sequence[Node]) -> Flow:
+        """The nodes of a flow that run, with the blocks that were trimmed."""
+        done: dict[Node, Node] = {}
+
+        def moved(value: Value) -> Value:
+            numbers = self._moved.get(value.node)
+            return Value(done[value.node], value.index if numbers is None else numbers[value.index])
+
+        for node in flow.nodes:
+            if node not in self._demand.nodes:
+                continue
+            trimmed = self._node(node) if node.blocks else node
+            inputs, controls = tuple(map(moved, trimmed.inputs)), tuple([done[control] for control in node.controls])
+            same = inputs == trimmed.inputs and controls == trimmed.controls
+            done[node] = trimmed if same else trimmed.with_edges(inputs, controls)
+        ends = tuple([done[node] for node in feeds]), tuple(map(moved, fetches)), tuple([done[n] for n in targets])
+        return Flow(list(done.values()), *ends)
+
+    def _node(self, node: Node) -> Node:
+        """A branch or loop with the inputs and outputs that stay."""
+        blocks = [self._blocks[block] for block in node.blocks]
+        taken = {place for block in blocks for place in block.takes}
+        places, outputs, attrs = (_of_loop if is_loop(node) else _of_branch)(node, self._demand.outputs[node], taken)
+        self._moved[node] = {index: number for number, index in enumerate(outputs)}
+        number = {place: index for index, place in enumerate(places)}
+        return Node(
+            node.operation, node.definition, node.name, tuple([node.inputs[place] for place in places]), node.controls,
+            {**node.attrs, **attrs}, [node.output_specs[index] for index in outputs],
+            tuple([Block(block.flow, tuple([number[place] for place in block.takes])) for block in blocks]),
+        )  # fmt: skip
 
 
-def _trimmed(node: Node, used: Collection[int], known: Reductions) -> tuple[Node, list[int]]:
-    """The node with what is used of it, and which of its outputs these are."""
-    if not node.blocks:
-        return node, list(range(len(node.output_specs)))
-    return _branch(node, used, known) if node.definition.name == "cond" else _loop(node, used, known)
+Kept = tuple[list[int], list[int], Mapping[str, int]]
+"""The numbers of the inputs and of the outputs that stay, and the attributes that say so."""
 
 
-def _branch(node: Node, used: Collection[int], known: Reductions) -> tuple[Node, list[int]]:
-    wanted = set(used)
-    for block in node.blocks:
-        wanted |= _for_effects(block, wanted, known)
-    outputs = sorted(wanted)
-    blocks = [_reduced(block, outputs, known) for block in node.blocks]
-    places = sorted({0, *[place for block in blocks for place in block.takes]})
-    return _rebuilt(node, places, blocks, outputs, {}), outputs
+def _of_branch(node: Node, used: set[int], taken: set[int]) -> Kept:
+    return sorted({0, *taken}), sorted(used), {}
 
 
-def _loop(node: Node, used: Collection[int], known: Reductions) -> tuple[Node, list[int]]:
+def _of_loop(node: Node, used: set[int], taken: set[int]) -> Kept:
     first, count, replays = (node.attrs[name] for name in ("limited", "variables", "replays"))
-    *conditions, body = node.blocks
-    records = {index - 1 for index in used if index > count}  # as outputs of the body, which does not count iterations
-    live = {index for index in (*used, *_asked(conditions, first, known)) if 0 <= index < count}
-    effects = _for_effects(body, live | records, known)
-    live |= {index for index in effects if index < count}
-    records |= effects - live
-    inner = _closed(body, live, records, first, count, known)
-    blocks = [*[_reduced(block, [0], known) for block in conditions], inner]
-    variables = [first + index for index in sorted(live)]
-    others = sorted({place for block in blocks for place in block.takes if place >= first + count})
+    live = sorted(index for index in used if index < count)
+    others = sorted(place for place in taken if place >= first + count)
     attrs = {"variables": len(live), "replays": sum(place < first + count + replays for place in others)}
-    outputs = [*sorted(live), count, *[index + 1 for index in sorted(records)]]
-    return _rebuilt(node, [*range(first), *variables, *others], blocks, outputs, attrs), outputs
+    places = [*range(first), *[first + index for index in live], *others]
+    return places, sorted({*live, count, *used}), attrs
 
 
-def _asked(conditions: Iterable[Block], first: int, known: Reductions) -> list[int]:
-    """The variables that the condition reads, and, with numbers from their end on, what else it does."""
-    return [place - first for block in conditions for place in _reduced(block, [0], known).takes]
-
-
-def _closed(body: Block, live: set[int], records: set[int], first: int, count: int, known: Reductions) -> Block:
-    """The body with what is live and recorded alone. What these need of other variables is made live, too."""
-    while True:
-        inner = _reduced(body, sorted(live | records), known)
-        more = {place - first for place in inner.takes if 0 <= place - first < count} - live
-        if not more:
-            return inner
-        live |= more
-
-
-def unneeded_effects(node: Node, used: Collection[int]) -> list[set[Node]]:
-    """For each branch, or for the body of a loop, what has an effect there that these outputs do not need."""
-    if node.definition.name == "cond":
-        return [_unneeded(block, used) for block in node.blocks]
-    first, count = node.attrs["limited"], node.attrs["variables"]
-    *conditions, body = node.blocks
-    known: Reductions = {}
-    live = {index for index in (*used, *_asked(conditions, first, known)) if 0 <= index < count}
-    records = {index - 1 for index in used if index > count}
-    _closed(body, live, records, first, count, known)
-    return [_unneeded(body, live | records)]
-
-
-def _unneeded(block: Block, outputs: Iterable[int]) -> set[Node]:
-    if has_primitives(block.flow):
-        return set()  # made by hand: what has an effect may be in a frame of its own
-    effects = {node for node in block.flow.nodes if _has_effect(node)}
-    return effects - _ancestors([block.flow.fetches[index].node for index in outputs]) if effects else effects
-
-
-def _rebuilt(node: Node, places: list[int], blocks: Iterable[Block], outputs: list[int], attrs: dict[str, int]) -> Node:
-    """The node with the inputs of these places and these outputs alone."""
-    moved = [Block(block.flow, tuple([places.index(place) for place in block.takes])) for block in blocks]
-    return Node(
-        node.operation, node.definition, node.name, tuple([node.inputs[place] for place in places]), node.controls,
-        {**node.attrs, **attrs}, [node.output_specs[index] for index in outputs], tuple(moved),
-    )  # fmt: skip
-
-
-def _reduced(block: Block, outputs: Sequence[int], known: Reductions) -> Block:
-    """The block with these outputs alone, and the arguments they need."""
-    key = block, tuple(outputs)
-    found = known.get(key)
-    if found is None:
-        found = known[key] = _reduce(block, outputs, known)
-    return found
-
-
-def _reduce(block: Block, outputs: Sequence[int], known: Reductions) -> Block:
-    fetches = tuple([block.flow.fetches[index] for index in outputs])
-    needed = _ancestors([value.node for value in fetches])
-    pairs = [(node, place) for node, place in zip(block.flow.feeds, block.takes, strict=True) if node in needed]
-    flow = sweep(tuple([node for node, _ in pairs]), fetches, ())
-    return Block(_trim(flow, known), tuple([place for _, place in pairs]))
-
-
-def _ancestors(roots: Iterable[Node]) -> set[Node]:
-    found: set[Node] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack.extend(sources_before(node))
-    return found
-
-
-def _for_effects(block: Block, wanted: Collection[int], known: Reductions) -> set[int]:
-    """More outputs of a block, so that all that has an effect in it is still needed when the rest is left out."""
-    missing = _effects(block.flow)
-    if missing:
-        missing -= _effects(_reduced(block, sorted(wanted), known).flow)
-    more = set()
-    for index in range(len(block.flow.fetches)):
-        covered = missing & _effects(_reduced(block, [index], known).flow) if missing else set()
-        if covered:
-            more.add(index)
-            missing -= covered
-    return more
-
-
-def _effects(flow: Flow) -> set[Operation]:
-    return {node.operation for node in flow.nodes if _has_effect(node)}
-
-
-def _has_effect(node: Node) -> bool:
-    own = node.definition
-    return any(_has_effect(inner) for block in node.blocks for inner in block.flow.nodes) or (
-        own.stateful and not own.observes and not own.counted and own.name not in _HARMLESS
-    )
-
-
-__all__ = ["trim", "unneeded_effects"]
+__all__ = ["trim"]

@@ -5,6 +5,7 @@ beside it, in the flow or not; and each primitive of control flow with its data:
 `exit` with what makes their first input, `enter` and `next_iteration` with what reads them first.
 """
 
+import contextlib
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
@@ -180,10 +181,12 @@ def _operations(node: Node) -> list[Operation]:
 
 def _found(graph: Graph, name: str) -> Operation | None:
     """The operation of that name in the graph, or in one around it."""
-    try:
-        return graph.get_operation_by_name(name)
-    except KeyError:
-        return _found(graph.outer, name) if isinstance(graph, BodyGraph) else None
+    while True:
+        with contextlib.suppress(KeyError):
+            return graph.get_operation_by_name(name)
+        if not isinstance(graph, BodyGraph):
+            return None
+        graph = graph.outer
 
 
 __all__ = [

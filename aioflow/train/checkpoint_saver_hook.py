@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from aioflow import errors
 from aioflow.files import Path, as_name
+from aioflow.recursion import shown
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.hooked_run import finished
@@ -83,7 +84,7 @@ class CheckpointSaverHook(SessionRunHook):
         while_saving: WhileSaving = "wait",
     ) -> None:
         if while_saving not in ("wait", "skip"):
-            raise ValueError(f"while_saving is 'wait' or 'skip', not {while_saving!r}")
+            raise ValueError(f"while_saving is 'wait' or 'skip', not {shown(while_saving)}")
         if (saver is None) is (scaffold is None):
             raise ValueError("give either a saver, or a scaffold, which has one")
         self._timer: Final = SecondOrStepTimer(save_secs, save_steps)

@@ -9,6 +9,7 @@ from aioflow.graph import Graph, get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.library.variables import Variable
 from aioflow.node import Tensor
+from aioflow.recursion import shown
 from aioflow.scopes import Runner
 
 
@@ -52,7 +53,7 @@ def get_or_create_global_step(graph: Graph | None = None) -> Variable | Tensor:
 def assert_global_step(global_step_tensor: Any) -> None:
     """TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
-        raise TypeError(f"a global step is a variable or a tensor, not {global_step_tensor!r}")
+        raise TypeError(f"a global step is a variable or a tensor, not {shown(global_step_tensor)}")
     if not global_step_tensor.dtype.is_integer:
         raise TypeError(f"a global step is an integer, not {global_step_tensor.dtype.name}: {global_step_tensor!r}")
     if not global_step_tensor.shape.is_compatible_with(dtypes.SCALAR):

@@ -19,6 +19,7 @@ from aioflow.config import Config, RunOptions
 from aioflow.files import Path
 from aioflow.graph import Graph, get_default_graph
 from aioflow.node import items_of
+from aioflow.recursion import shown
 from aioflow.session import Session
 from aioflow.tracing import RunMetadata
 from aioflow.train.hooked_run import Merged, finished
@@ -95,7 +96,7 @@ class _MonitoredSession:
         """The last one knows the step: a run of which another hook has failed is repeated, and does not count."""
         for hook in self._hooks:
             if not isinstance(hook, SessionRunHook):
-                raise TypeError(f"a hook is a SessionRunHook, not {hook!r}")
+                raise TypeError(f"a hook is a SessionRunHook, not {shown(hook)}")
             hook.begin()
         session_creator.finalize()
         self._grace: Final = stop_grace_period_secs

@@ -11,6 +11,7 @@ from aioflow.graph import get_default_graph
 from aioflow.graph_keys import GraphKeys
 from aioflow.library.data_flow import QueueBase
 from aioflow.node import Operation
+from aioflow.recursion import shown
 from aioflow.session import Session
 from aioflow.slices import slice_of
 from aioflow.train.coordinator import Coordinator
@@ -44,7 +45,7 @@ class QueueRunner:
         queue_closed_exception_types: tuple[type[errors.OpError], ...] | None = None,
     ) -> None:
         if not isinstance(queue, QueueBase):
-            raise TypeError(f"a queue runner fills a queue of the graph, not {queue!r}")
+            raise TypeError(f"a queue runner fills a queue of the graph, not {shown(queue)}")
         if not enqueue_ops:
             raise ValueError(f"a runner of queue {queue.name!r} needs operations to run")
         self.queue: Final = queue
@@ -228,7 +229,7 @@ def start_queue_runners(
     """
     session: Any = scopes.current_session() if sess is None else sess
     if not isinstance(session, Session):
-        raise TypeError(f"queue runners run in a session, not in {session!r}")
+        raise TypeError(f"queue runners run in a session, not in {shown(session)}")
     runners: list[QueueRunner] = session.graph.get_collection(collection)
     return [task for runner in runners for task in runner.create_tasks(session, coord, daemon, start)]
 

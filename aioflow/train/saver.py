@@ -23,6 +23,7 @@ from aioflow.graph_keys import GraphKeys
 from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
 from aioflow.node import Operation, Tensor, items_of
+from aioflow.recursion import shown
 from aioflow.session import Session
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
 from aioflow.train.saving import Feeds, Giving, build, file_device
@@ -107,7 +108,7 @@ class Saver:
         on_failure: OnFailure | None = None,
     ) -> None:
         if mode not in ("consistent", "uncoordinated"):
-            raise ValueError(f"mode is 'consistent' or 'uncoordinated', not {mode!r}")
+            raise ValueError(f"mode is 'consistent' or 'uncoordinated', not {shown(mode)}")
         self.mode: Final[Mode] = mode
         self.state: Final = state
         self._pad = pad_step_number
@@ -447,13 +448,13 @@ def _check(session: Any, options: Any) -> None:
 
 def _checked(variable: Any) -> Variable:
     if not isinstance(variable, Variable):
-        raise TypeError(f"variables are saved, not {variable!r}")
+        raise TypeError(f"variables are saved, not {shown(variable)}")
     return variable
 
 
 def _named(name: Any, value: Any) -> list[SavedVariable]:
     if not isinstance(name, str) or not name:
-        raise TypeError(f"var_list is by names in the checkpoint, not {name!r}")
+        raise TypeError(f"var_list is by names in the checkpoint, not {shown(name)}")
     if isinstance(value, (list, tuple)):
         return _rows(name, [_checked(part) for part in value])
     return [SavedVariable(name, _checked(value))]

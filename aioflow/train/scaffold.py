@@ -12,6 +12,7 @@ from aioflow.library.state import (
     local_variables_initializer,
     report_uninitialized_variables,
 )
+from aioflow.recursion import shown
 from aioflow.session import Session
 
 InitFn = Callable[["Scaffold", Session], Awaitable[None] | None]
@@ -49,9 +50,9 @@ class Scaffold:
         local_init_feed_dict: Mapping[Any, Any] | None = None,
     ) -> None:
         if copy_from_scaffold is not None and not isinstance(copy_from_scaffold, Scaffold):
-            raise TypeError(f"copy_from_scaffold is a scaffold, not {copy_from_scaffold!r}")
+            raise TypeError(f"copy_from_scaffold is a scaffold, not {shown(copy_from_scaffold)}")
         if init_fn is not None and not callable(init_fn):
-            raise TypeError(f"init_fn is a function of a scaffold and a session, not {init_fn!r}")
+            raise TypeError(f"init_fn is a function of a scaffold and a session, not {shown(init_fn)}")
         self.init_op = init_op
         self.init_feed_dict = init_feed_dict
         self.init_fn = init_fn

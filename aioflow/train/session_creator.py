@@ -13,6 +13,7 @@ from aioflow.attempts import Attempt
 from aioflow.config import Config
 from aioflow.files import Path
 from aioflow.graph import get_default_graph
+from aioflow.recursion import shown
 from aioflow.session import Session
 from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import LOSSES, patiently
@@ -194,7 +195,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         restore: Scope = "all",
     ) -> None:
         if restore not in ("all", "lost"):
-            raise ValueError(f"restore is 'all' or 'lost', not {restore!r}")
+            raise ValueError(f"restore is 'all' or 'lost', not {shown(restore)}")
         if checkpoint_dir is not None and checkpoint_filename_with_path is not None:
             raise ValueError("checkpoint_dir and checkpoint_filename_with_path exclude each other")
         super().__init__(scaffold, master, config, max_wait_secs)

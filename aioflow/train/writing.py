@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final
 
+from aioflow.recursion import shown
+
 _log: Final = logging.getLogger("aioflow.train")
 
 OnFailure = Callable[[str, BaseException], object]
@@ -62,7 +64,7 @@ class Writings:
 
     def __init__(self, most: int, on_failure: OnFailure | None) -> None:
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise ValueError(f"max_in_flight is a number of checkpoints, at least 1, not {most!r}")
+            raise ValueError(f"max_in_flight is a number of checkpoints, at least 1, not {shown(most)}")
         self._room: Final = asyncio.Semaphore(most)
         self._on_failure: Final = on_failure
         self._under_way: dict[Writing, None] = {}

@@ -1,0 +1,67 @@
+"""Structures that contain themselves or are nested too deep: a ValueError that says so, never a RecursionError.
+
+Functions that walk through nested lists, and functions that describe branches and loops, call themselves. Python ends
+that at its recursion limit with an error that names nothing the user wrote.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+DEEPEST: Final = 100
+"""How deep structures are nested at most."""
+
+
+def check_depth(structure: Any) -> None:
+    """ValueError if a structure contains itself, or is nested deeper than any that is meant."""
+    level = [structure] if _is_nested(structure) else []
+    for _ in range(DEEPEST):
+        inside = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = list({id(item): item for items in inside for item in items if _is_nested(item)}.values())
+        if not level:
+            return
+    raise ValueError(f"a {type(structure).__name__} is nested more than {DEEPEST} deep, or contains itself")
+
+
+def _is_nested(structure: Any) -> bool:
+    return isinstance(structure, (list, tuple, Mapping))
+
+
+def too_deep(*given: Any) -> ValueError:
+    """What a RecursionError becomes: it names the cause, if that is one of the given structures."""
+    for structure in given:
+        try:
+            check_depth(structure)
+        except ValueError as error:
+            return error
+    return ValueError(
+        "structures, branches, loops or calls of functions are nested too deep for Python's recursion limit of "
+        f"{sys.getrecursionlimit()}: sys.setrecursionlimit raises it"
+    )
+
+
+def without_recursion_error(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that raises ValueError, as `too_deep` words it, instead of RecursionError."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError as error:
+            raise too_deep(*args, *kwargs.values()) from error
+
+    return call
+
+
+def shown(value: Any) -> str:
+    """`repr` of a value, or its type if the value is nested too deep for that."""
+    try:
+        return repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep to show"
+
+
+__all__ = ["DEEPEST", "check_depth", "shown", "too_deep", "without_recursion_error"]
