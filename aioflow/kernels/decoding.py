@@ -8,7 +8,7 @@ import numpy as np
 
 from aioflow import dtypes, errors
 from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, float32, float64, int32, int64
-from aioflow.kernels.families import CPU
+from aioflow.kernels.families import CPU, TEXT
 from aioflow.op import NodeView, op
 
 _TYPES: Final = (float32, float64, int32, int64, dtypes.string)
@@ -77,7 +77,7 @@ decode_csv.no_gradient("text does not vary smoothly")
 
 @decode_csv.cost
 def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
-    return 1000.0 * len(outputs) * (inputs[0].shape.num_elements() or 1)
+    return 2 * TEXT * len(outputs) * (inputs[0].shape.num_elements() or 1)
 
 
 @decode_csv.kernel(CPU, fresh=True, binds=True)

@@ -31,7 +31,7 @@ def decode_json_example(json_examples: Spec) -> Spec:
 
 
 decode_json_example.no_gradient("text does not vary smoothly")
-costs(decode_json_example, 1e5)
+costs(decode_json_example, 1e6)
 
 
 @decode_json_example.kernel(CPU, fresh=True, binds=True)

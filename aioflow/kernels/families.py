@@ -3,7 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow.dtypes import COMPLEX, FLOAT, DeviceKind, DType, Known, Namespace, Sizes, Spec, TensorShape, bool_
+from aioflow.dtypes import (
+    COMPLEX,
+    FLOAT,
+    DeviceKind,
+    DType,
+    Known,
+    Namespace,
+    Sizes,
+    Spec,
+    TensorShape,
+    bool_,
+    string,
+)
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import NodeView, Op, T, op
 
@@ -17,6 +29,8 @@ NARROW: Final = frozenset(dtype for dtype in FLOAT if dtype.size < 4)
 """Floating dtypes too coarse to compute in: sums and chains of them are computed as float32 and rounded once."""
 SLOW: Final = 10.0
 """What one element of a transcendental function costs, in additions."""
+TEXT: Final = 1e4
+"""What one string costs at the least, in additions: Python handles each by itself."""
 _OPEN_SIZE: Final = 32
 
 
@@ -34,10 +48,14 @@ def elements(spec: Spec) -> float:
 
 
 def costs(made: Op[Any], per_element: float) -> None:
-    """Declare that each element of the first input, or of the output if that has more, costs so many additions."""
+    """Declare that each element of the first input, or of the output if that has more, costs so many additions.
+
+    Each string costs TEXT at the least.
+    """
 
     def cost(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
-        return per_element * max(elements(inputs[0]), elements(outputs[0]))
+        each = max(per_element, TEXT) if string in (inputs[0].dtype, outputs[0].dtype) else per_element
+        return each * max(elements(inputs[0]), elements(outputs[0]))
 
     made.cost(cost)
 
@@ -243,6 +261,6 @@ def shaped_like(operand: Tensor, result: Tensor) -> Tensor:
     return result
 
 
-__all__ = ["CPU", "GPU", "NARROW", "SLOW", "Binary", "Namespace", "NodeView", "Unary", "binary",
+__all__ = ["CPU", "GPU", "NARROW", "SLOW", "TEXT", "Binary", "Namespace", "NodeView", "Unary", "binary",
            "broadcast_gradient", "costs", "elements", "elementwise", "fitting", "shape_vector",
            "shaped_like", "stays", "sum_along", "sum_to_operand", "summed_axes", "ufunc"]  # fmt: skip

@@ -125,7 +125,7 @@ for _op in (parse_example, parse_sequence_example):
 
 @parse_example.cost
 def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
-    return 5e3 * len(outputs) * (inputs[0].shape.num_elements() or 10)
+    return 1e5 * len(outputs) * (inputs[0].shape.num_elements() or 10)
 
 
 parse_sequence_example.cost(lambda inputs, outputs, attrs: 1e5)

@@ -9,8 +9,7 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.dtypes import STRING, Array, Namespace, Spec, TensorShape, int64
 from aioflow.graph import transactional
-from aioflow.kernels.families import CPU, costs
-from aioflow.kernels.strings import TEXT
+from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.op import NodeView, Op, op
 from aioflow.sparse_tensor import SparseTensor
 

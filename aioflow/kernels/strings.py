@@ -13,14 +13,12 @@ from aioflow.dtypes import BOOL, COMPLEX, FLOAT, INTEGER, STRING, Array, DType, 
 from aioflow.graph import transactional
 from aioflow.kernels import known
 from aioflow.kernels.broadcasting import Axis, axes_of, reduced
-from aioflow.kernels.families import CPU, costs
+from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.regex import compiled, rewriting
 from aioflow.node import Tensor
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
-TEXT: Final = 200.0
-"""What one string costs, in additions."""
 _UNITS: Final = ("BYTE", "UTF8_CHAR")
 _NO_GRADIENT: Final = "text does not vary smoothly"
 
