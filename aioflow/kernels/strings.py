@@ -199,8 +199,9 @@ string_upper = _cased("string_upper", "upper", "Each string with capital letters
 def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool = True) -> Spec:
     r"""Each string with what matches `pattern`, or only the first match, replaced by `rewrite`.
 
-    `pattern` is a regular expression of Python's, on bytes; `\0` to `\9` in `rewrite` stand for the match and its
-    groups. Expressions whose matching may take exponential time are refused: see `regex`.
+    `pattern` is a regular expression of RE2, on UTF-8; `\0` to `\9` in `rewrite` stand for the match and its groups.
+    Matching takes time linear in the string. Without the package google-re2 (aioflow[re2]) only simple expressions are
+    taken; for others this raises UnimplementedError: see `regex`.
     """
     rewriting(compiled(pattern), rewrite)
     return input.only(STRING)
@@ -208,10 +209,9 @@ def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool 
 
 @regex_replace.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    expression = compiled(node.attrs["pattern"])
-    replaced = rewriting(expression, node.attrs["rewrite"])
-    count = 0 if node.attrs["replace_global"] else 1
-    return each(lambda text: expression.sub(replaced, text, count))
+    expression, everywhere = compiled(node.attrs["pattern"]), node.attrs["replace_global"]
+    rewrite = rewriting(expression, node.attrs["rewrite"])
+    return each(lambda text: expression.replace(text, rewrite, everywhere))
 
 
 @op
@@ -223,8 +223,7 @@ def regex_full_match(input: Spec, pattern: str) -> Spec:
 
 @regex_full_match.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    expression = compiled(node.attrs["pattern"])
-    return each(lambda text: expression.fullmatch(text) is not None, dtypes.bool_)
+    return each(compiled(node.attrs["pattern"]).matches, dtypes.bool_)
 
 
 # Joined
