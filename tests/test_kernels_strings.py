@@ -119,9 +119,11 @@ REFUSED = {
     ),
     "a broken expression": (lambda x: strings.regex_replace(x, "(", ""), ValueError, "not a regular expression"),
     "a group that is not there": (lambda x: strings.regex_replace(x, "(a)", r"\2"), ValueError, "none of the 1 groups"),
-    "a long expression": (lambda x: strings.regex_replace(x, "a" * 10_001, ""), ValueError, "at most 10000 characters"),
-    "a large expression": (lambda x: strings.regex_full_match(x, r"\pL{500}{5}"), ValueError, "not a regular expression"),
-    "a group that is repeated": (lambda x: strings.regex_full_match(x, r"(a)\1"), ValueError, "invalid escape sequence"),
+    "a long expression": (lambda x: strings.regex_replace(x, "a" * 10_001, ""), ValueError, "at most 10000"),
+    "a large expression": (
+        lambda x: strings.regex_full_match(x, r"\pL{500}{5}"), ValueError, "not a regular expression",
+    ),
+    "a group that is repeated": (lambda x: strings.regex_full_match(x, r"(a)\1"), ValueError, "invalid escape"),
     "a matrix split": (lambda x: string_split.string_split([["a"]]), ValueError, "rank 1 is needed"),
     "ragged parts": (lambda x: string_split.split(x, result_type="RaggedTensor"), ValueError, "no ragged tensors"),
 }  # fmt: skip

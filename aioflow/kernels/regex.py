@@ -167,9 +167,12 @@ def _by_python(pattern: str) -> Expression:
     return Expression(expression, decode, lambda text: text.encode("utf-8", "surrogateescape"), lambda text, place: 1)
 
 
+_OTHERWISE: Final = ("[:", "[[", "--", "&&", "~~", "||", "{,", "(?", "$", "\\Z")
+"""What may mean something else in RE2."""
+
+
 def _reads_otherwise(pattern: str) -> bool:
-    """Whether it may mean something else in RE2."""
-    return not pattern.isascii() or any(part in pattern for part in ("[:", "[[", "--", "&&", "~~", "||", "{,", "(?", "$", "\\Z"))
+    return not pattern.isascii() or any(part in pattern for part in _OTHERWISE)
 
 
 def _is_linear(items: Sequence[Any]) -> bool:
