@@ -14,6 +14,7 @@ What still holds the GIL in one call, because C code of others gives no way to c
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,10 @@ import numpy.typing as npt
 AnyArray = npt.NDArray[Any]
 SLICE: Final = 4096
 """The most elements that one call into C handles: it takes less than a millisecond."""
+_SHARDS: Final = 256
+"""Parts that a table is kept in: to enlarge or free one of millions takes tens of milliseconds."""
+_DIRECT: Final = 8 * SLICE
+"""The most that are only moved in one call, which takes a few nanoseconds for each."""
 
 
 def slices(count: int) -> Iterator[slice]:
@@ -34,8 +39,6 @@ def slices(count: int) -> Iterator[slice]:
 def listed(array: AnyArray) -> list[Any]:
     """The elements in a list, those of the last axis after one another: `array.ravel().tolist()`."""
     flat = raveled(array)
-    if flat.size <= SLICE:
-        return flat.tolist()
     items: list[Any] = []
     for part in slices(flat.size):
         items += flat[part].tolist()
@@ -67,6 +70,41 @@ def taken(array: AnyArray, places: AnyArray) -> AnyArray:
     return made.reshape(places.shape)
 
 
+def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
+    """The elements of all arrays, one after the other, in one axis."""
+    made = np.empty(sum([array.size for array in arrays]), object)
+    begin = 0
+    for flat in map(raveled, arrays):
+        for part in slices(flat.size):
+            made[begin + part.start : begin + part.stop] = flat[part]
+        begin += flat.size
+    return made
+
+
+def by_positions(move: Callable[..., Any], texts: Sequence[bool]) -> Callable[..., Any]:
+    """`move`, which only moves elements, for large arrays of strings by way of the positions of these.
+
+    NumPy moves positions without the GIL. `texts` says of each input whether it is strings; all outputs are.
+    """
+
+    def moved(*inputs: Any, **out: Any) -> Any:
+        given = [np.asarray(x, object) for x, text in zip(inputs, texts, strict=True) if text]
+        total = sum([array.size for array in given])
+        if total <= _DIRECT:
+            return move(*inputs, **out)
+        ends = np.cumsum([array.size for array in given]).tolist()
+        numbers = iter([
+            np.arange(end - array.size, end).reshape(array.shape) for end, array in zip(ends, given, strict=True)
+        ])  # fmt: skip
+        found = move(*[next(numbers) if text else x for x, text in zip(inputs, texts, strict=True)])
+        flat = raveled(given[0]) if len(given) == 1 else concatenated(given)
+        if isinstance(found, (list, tuple)):
+            return tuple([taken(flat, places) for places in found])
+        return taken(flat, found)
+
+    return moved
+
+
 def copied(array: AnyArray) -> AnyArray:
     """A copy."""
     if array.dtype != object or array.size <= SLICE:
@@ -79,19 +117,22 @@ def copied(array: AnyArray) -> AnyArray:
     return made
 
 
-def mapped(function: Callable[..., Any], dtype: Any, *arrays: AnyArray) -> AnyArray:
-    """`function` of the elements at each place of the arrays, which are broadcast together."""
-    count = len(arrays)
-    made = np.frompyfunc(function, count, 1)
-    whole = np.broadcast_arrays(*arrays) if count > 1 else arrays
-    shape = whole[0].shape
-    if whole[0].size <= SLICE:
-        return np.asarray(made(*whole), object).astype(dtype, copy=False)
-    result = np.empty(whole[0].size, dtype)
-    flat = [raveled(array) for array in whole]
+def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
+    """`function`, a ufunc, of the arrays, which are broadcast together."""
+    given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
+    shape = np.broadcast_shapes(*[array.shape for array in given])
+    if math.prod(shape) <= SLICE:
+        return np.asarray(function(*given)).astype(dtype, copy=False).reshape(shape)
+    result = np.empty(math.prod(shape), dtype)
+    flat = [array.reshape(()) if array.size == 1 else raveled(np.broadcast_to(array, shape)) for array in given]
     for part in slices(result.size):
-        result[part] = made(*[array[part] for array in flat])
+        result[part] = function(*[array[part] if array.ndim else array for array in flat])
     return result.reshape(shape)
+
+
+def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
+    """`function` of the elements at each place of the arrays, which are broadcast together."""
+    return applied(np.frompyfunc(function, len(arrays), 1), dtype, *arrays)
 
 
 def kinds_of(array: AnyArray) -> set[type]:
@@ -123,21 +164,23 @@ def rising(items: Iterable[Any]) -> list[Any]:
 
 def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Where each distinct element of a vector stands first, rising; for each element which of these it is like."""
-    seen: dict[Any, int] = {}
+    seen: list[dict[Any, int]] = [{} for _ in range(_SHARDS)]
     places: list[int] = []
     which = np.empty(array.size, np.int64)
     for part in slices(array.size):
         found = []
         for place, item in enumerate(array[part].tolist(), part.start):
-            number = seen.setdefault(item, len(places))
+            number = seen[hash(item) % _SHARDS].setdefault(item, len(places))
             if number == len(places):
                 places.append(place)
             found.append(number)
         which[part] = found
+    while seen:
+        seen.pop()
     return array_of(places, dtype=np.int64), which
 
 
 __all__ = [
-    "SLICE", "AnyArray", "array_of", "copied", "firsts", "joined", "kinds_of", "listed", "mapped", "raveled", "rising",
-    "slices", "taken",
+    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "firsts", "joined",
+    "kinds_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
 ]  # fmt: skip

@@ -19,9 +19,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 from aioflow import nest
 from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource
+from aioflow.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource, string
 from aioflow.graph import Graph, building_in, get_default_graph, placed, reworded
 from aioflow.node import Attrs, Operation, Tensor, user_line
+from aioflow.object_arrays import by_positions
 from aioflow.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
 from aioflow.params import Indices as Indices
 from aioflow.params import Ints as Ints
@@ -89,6 +90,11 @@ class Kernel:
 
     def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         """The function of the inputs alone (after the Context, if it takes one), for this node."""
+        call = self._bound(op, node, xp)
+        texts = [spec.dtype is string for spec in node.input_specs]
+        return by_positions(call, texts) if op.moves and any(texts) else call
+
+    def _bound(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         if self.binds:
             return op.grouped(self.function(xp, node))
         wanted = inspect.getfullargspec(self.function).kwonlyargs
@@ -137,6 +143,8 @@ class Op(Generic[R]):
         """Whether the gradient is told of outputs without a gradient by None, instead of zeros."""
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
+        self.moves = False
+        """Whether kernels only move elements of all inputs that may be strings: see `only_moves`."""
         self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
         self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)
@@ -169,6 +177,10 @@ class Op(Generic[R]):
         """Declare the number of arithmetic operations: (input specs, output specs, attributes) -> count."""
         self.cost_rule = rule
         return rule
+
+    def only_moves(self) -> None:
+        """Declare that all that kernels do with elements is to move them, so that numbers can stand for strings."""
+        self.moves = True
 
     def on_host(self, *params: str, outputs: bool | Iterable[int] = ()) -> None:
         """Declare what kernels of a GPU take from host memory besides `Ints`, and which outputs they make there.

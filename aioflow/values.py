@@ -62,7 +62,7 @@ def _texts(value: Any) -> AnyArray | None:
     shape = _shape_of(value)
     items: Sequence[Any] = value
     for size in shape[1:]:
-        if not all([isinstance(row, (list, tuple)) and len(row) == size for row in items]):
+        if not all(isinstance(row, (list, tuple)) and len(row) == size for row in items):
             return None
         items = [item for row in items for item in row]
     made = np.empty(len(items), object)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from aioflow.dtypes import (
     COMPLEX,
     FLOAT,
+    Array,
     DeviceKind,
     DType,
     Known,
@@ -17,6 +18,7 @@ from aioflow.dtypes import (
     string,
 )
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import applied
 from aioflow.op import NodeView, Op, T, op
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
@@ -36,7 +38,25 @@ _OPEN_SIZE: Final = 32
 
 def ufunc(made: Op[Tensor], name: str) -> None:
     """Declare the kernel of an op that is one ufunc of the array namespace."""
-    made.kernel(CPU, GPU, out=True, binds=True)(lambda xp, node: getattr(xp, name))
+
+    @made.kernel(CPU, GPU, out=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
+        function = getattr(xp, name)
+        texts = node.input_specs[0].dtype is string
+        return in_slices(function, node.output_specs[0].dtype) if texts else function
+
+
+def in_slices(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
+    """A ufunc on arrays of strings, which holds the GIL, a slice at a time."""
+
+    def call(*inputs: Array, out: Array | None = None) -> Array:
+        made = applied(function, dtype.np, *inputs)
+        if out is None:
+            return made
+        out[...] = made
+        return out
+
+    return call
 
 
 def elements(spec: Spec) -> float:

@@ -37,6 +37,9 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _boolean_mask_grad(dy, *op.inputs, op.attrs["axis"]), None
 
 
+_boolean_mask.only_moves()
+
+
 @_boolean_mask.kernel(CPU, fresh=True, binds=True)  # how many there are depends on values
 def _(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]

@@ -11,6 +11,7 @@ from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, f
 from aioflow.kernels.example_wire import NAMES, feature_lists_of, feature_of, features_of
 from aioflow.kernels.families import CPU
 from aioflow.kernels.message_wire import Part
+from aioflow.object_arrays import array_of, listed, slices
 from aioflow.op import NodeView, op
 from aioflow.values import AnyArray
 
@@ -175,9 +176,7 @@ def _rows(serialized: list[bytes], names: list[bytes]) -> list[Row]:
 
 
 def _array(values: Any, dtype: DType, shape: Sequence[int]) -> AnyArray:
-    made = np.empty(len(values), dtype.np)
-    made[:] = values
-    return made.reshape(shape)
+    return array_of(values, shape, dtype.np)
 
 
 def _found(rows: Sequence[Row], key: str, dtype: DType) -> list[Any]:
@@ -189,7 +188,7 @@ def _found(rows: Sequence[Row], key: str, dtype: DType) -> list[Any]:
 def _sparse_values(found: Sequence[Any], dtype: DType, single: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Indices, values and shape of rows of different lengths."""
     lengths = [0 if values is None else len(values) for values in found]
-    places = np.concatenate([np.zeros(0, np.int64), *[np.arange(length) for length in lengths]])
+    places = _counted(lengths)
     values = _array(_flat([each for each in found if each is not None], dtype), dtype, [-1])
     most = max(lengths, default=0)
     if single:
@@ -198,10 +197,17 @@ def _sparse_values(found: Sequence[Any], dtype: DType, single: bool) -> tuple[An
     return np.stack([numbers, places], 1), values, np.array([len(lengths), most], np.int64)
 
 
+def _counted(lengths: Sequence[int]) -> AnyArray:
+    """For each row of such a length, the numbers from 0 on."""
+    counts = array_of(lengths, dtype=np.int64)
+    numbers: AnyArray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbers
+
+
 def _flat(rows: Sequence[Any], dtype: DType) -> Any:
     """The values of all, one after the other."""
     if rows and dtype is not dtypes.string:
-        return np.concatenate(rows)
+        return np.concatenate([np.concatenate(rows[part]) for part in slices(len(rows))])
     return [value for values in rows for value in values]
 
 
@@ -248,7 +254,7 @@ def _filled(values: Any, count: int, default: AnyArray, dtype: DType) -> Any:
 
 
 def _texts(value: Array) -> list[bytes]:
-    return [bytes(text) for text in np.asarray(value, object).ravel().tolist()]
+    return [bytes(text) for text in listed(np.asarray(value, object))]
 
 
 def _context(

@@ -60,6 +60,9 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
     return reshape_to(dynamic_stitch(parts, dys), data), None
 
 
+dynamic_partition.only_moves()
+
+
 @dynamic_partition.kernel(CPU, fresh=True, binds=True)  # how large the parts are depends on values
 def _(xp: Namespace, node: NodeView) -> Function:
     count = node.attrs["num_partitions"]

@@ -58,6 +58,9 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _reverse_sequence(dy, op.inputs[1], op.attrs["seq_axis"], op.attrs["batch_axis"]), None
 
 
+_reverse_sequence.only_moves()
+
+
 @_reverse_sequence.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     seq_axis, batch_axis = node.attrs["seq_axis"], node.attrs["batch_axis"]
@@ -123,6 +126,9 @@ def _axes(axis: int | Sequence[int]) -> tuple[int, ...]:
 @roll.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return roll(dy, -op.inputs[1], op.attrs["axis"]), None
+
+
+roll.only_moves()
 
 
 @roll.kernel(CPU, GPU, fresh=True, binds=True)

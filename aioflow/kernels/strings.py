@@ -3,6 +3,7 @@
 A string is bytes. Where letters are meant and not bytes, `unit="UTF8_CHAR"` or `encoding="utf-8"` says so.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from aioflow.kernels.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.regex import compiled, rewriting
 from aioflow.node import Tensor
+from aioflow.object_arrays import joined, listed, mapped
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
@@ -25,10 +27,7 @@ _NO_GRADIENT: Final = "text does not vary smoothly"
 
 def each(function: Callable[[Any], Any], dtype: DType = dtypes.string) -> Callable[[Array], Array]:
     """`function` of one element as a function of arrays, of rank 0 too."""
-    made = np.frompyfunc(function, 1, 1)
-    if dtype is dtypes.string:
-        return lambda x: np.asarray(made(x), object)
-    return lambda x: np.asarray(made(x), object).astype(dtype.np)
+    return functools.partial(mapped, function, dtype.np)
 
 
 def textual(name: str, doc: str, function: Callable[[bytes], bytes]) -> Op[Tensor]:
@@ -163,8 +162,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
         found: Any = whole[begin : begin + max(length, 0)]
         return found.encode("utf-8", "surrogateescape") if letters else found
 
-    made = np.frompyfunc(part, 3, 1)
-    return lambda text, pos, length: np.asarray(made(text, pos, length), object)
+    return functools.partial(mapped, part, object)
 
 
 # Changed element by element
@@ -250,13 +248,13 @@ def string_join(inputs: Sequence[Spec], separator: str = "") -> Spec:
 def _(xp: Namespace, node: NodeView) -> Function:
     separator = node.attrs["separator"].encode()
 
-    def joined(inputs: Sequence[Array]) -> Array:
+    def together(inputs: Sequence[Array]) -> Array:
         sizes = {np.shape(item) for item in inputs if np.ndim(item)}
         if len(sizes) > 1:
             raise ValueError(f"strings of shapes {', '.join(str(list(size)) for size in sizes)} cannot be joined")
-        return np.asarray(np.frompyfunc(lambda *parts: separator.join(parts), len(inputs), 1)(*inputs), object)
+        return mapped(lambda *parts: separator.join(parts), object, *inputs)
 
-    return joined
+    return together
 
 
 @op(name="reduce_join")
@@ -269,21 +267,21 @@ def _reduce_join(inputs: Spec, axis: Axis, keep_dims: bool = False, separator: s
 def _(xp: Namespace, node: NodeView) -> Function:
     axis, keep, separator = node.attrs["axis"], node.attrs["keep_dims"], node.attrs["separator"].encode()
 
-    def joined(inputs: Array) -> Array:
-        x = np.array(inputs, object)
+    def along(inputs: Array) -> Array:
+        x = np.asarray(inputs, object)
         axes = axes_of(axis, x.ndim)[:: -1 if axis is None else 1]
         for place in axes:
             x = np.expand_dims(_joined_along(x, place, separator), place)
         return x if keep else x.reshape([size for i, size in enumerate(x.shape) if i not in axes])
 
-    return joined
+    return along
 
 
 def _joined_along(x: Array, axis: int, separator: bytes) -> Array:
     rows = np.moveaxis(x, axis, -1)
     result = np.empty(rows.shape[:-1], object)
     for place in np.ndindex(result.shape):
-        result[place] = separator.join(rows[place].tolist())
+        result[place] = joined(separator, listed(rows[place]))
     return result
 
 
