@@ -84,8 +84,10 @@ def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
 def by_positions(move: Callable[..., Any], texts: Sequence[bool]) -> Callable[..., Any]:
     """`move`, which only moves elements, for large arrays of strings by way of the positions of these.
 
-    NumPy moves positions without the GIL. `texts` says of each input whether it is strings; all outputs are.
+    NumPy moves positions without the GIL. `texts` says of each input whether it is strings; all outputs are then.
     """
+    if not any(texts):
+        return move
 
     def moved(*inputs: Any, **out: Any) -> Any:
         given = [np.asarray(x, object) for x, text in zip(inputs, texts, strict=True) if text]

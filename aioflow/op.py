@@ -91,8 +91,7 @@ class Kernel:
     def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         """The function of the inputs alone (after the Context, if it takes one), for this node."""
         call = self._bound(op, node, xp)
-        texts = [spec.dtype is string for spec in node.input_specs]
-        return by_positions(call, texts) if op.moves and any(texts) else call
+        return by_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
 
     def _bound(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         if self.binds:
@@ -143,8 +142,8 @@ class Op(Generic[R]):
         """Whether the gradient is told of outputs without a gradient by None, instead of zeros."""
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
+        self.bytes_rule: Callable[..., int] | None = None
         self.moves = False
-        """Whether kernels only move elements of all inputs that may be strings: see `only_moves`."""
         self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
         self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)
@@ -181,6 +180,11 @@ class Op(Generic[R]):
     def only_moves(self) -> None:
         """Declare that all that kernels do with elements is to move them, so that numbers can stand for strings."""
         self.moves = True
+
+    def makes(self, rule: Callable[..., int]) -> Callable[..., int]:
+        """Declare the bytes of the results, where the shape rule cannot tell: (flat inputs, attributes) -> bytes."""
+        self.bytes_rule = rule
+        return rule
 
     def on_host(self, *params: str, outputs: bool | Iterable[int] = ()) -> None:
         """Declare what kernels of a GPU take from host memory besides `Ints`, and which outputs they make there.

@@ -1,6 +1,6 @@
 """Elements picked by a mask, and masks made of lengths."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow import dtypes
@@ -86,6 +86,12 @@ def _sequence_mask(lengths: Indices, maxlen: Ints, dtype: DType) -> Spec:
     count = known.scalar(maxlen, "maxlen")
     width = None if count is None or count < 0 else count
     return Spec(dtype, lengths.shape.concatenate([width]))
+
+
+@_sequence_mask.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    lengths, most = inputs[0], int(inputs[1])
+    return int(lengths.size) * int(attrs["dtype"].size) * (most if most >= 0 else int(lengths.max(initial=0)))
 
 
 _sequence_mask.no_gradient("lengths are integers")

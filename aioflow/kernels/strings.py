@@ -17,7 +17,7 @@ from aioflow.kernels.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.regex import compiled, rewriting
 from aioflow.node import Tensor
-from aioflow.object_arrays import joined, listed, mapped
+from aioflow.object_arrays import copied, joined, listed, mapped
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
@@ -69,6 +69,11 @@ def as_string(
     if input.dtype in BOOL | INTEGER and (scientific or shortest or precision >= 0):
         raise ValueError(f"precision, scientific and shortest are for floats, not for {input.dtype.name}")
     return input.with_dtype(dtypes.string)
+
+
+@as_string.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    return int(np.size(inputs[0])) * int(max(attrs["width"], attrs["precision"], 1))
 
 
 @as_string.kernel(CPU, fresh=True, binds=True)
@@ -268,7 +273,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     axis, keep, separator = node.attrs["axis"], node.attrs["keep_dims"], node.attrs["separator"].encode()
 
     def along(inputs: Array) -> Array:
-        x = np.asarray(inputs, object)
+        x = copied(np.asarray(inputs, object))
         axes = axes_of(axis, x.ndim)[:: -1 if axis is None else 1]
         for place in axes:
             x = np.expand_dims(_joined_along(x, place, separator), place)
