@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from aioflow import errors
 from aioflow.devices.memory import Ledger
 from aioflow.dtypes import SCALAR, Spec, spec_of, string
@@ -126,7 +124,7 @@ def _most(inputs: Sequence[Any], numbers: Sequence[bool]) -> int:
     for value, number in zip(inputs, numbers, strict=False):
         count = int(getattr(value, "size", 1))
         if number and count <= known.LARGEST:
-            for each in np.asarray(value).reshape(-1).tolist():
+            for each in value.ravel().tolist():
                 most *= abs(each) + 1
         else:
             most *= count + 1

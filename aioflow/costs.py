@@ -179,8 +179,9 @@ class RegionCost:
 
 def text_bytes(value: Array) -> int:
     """The bytes of an array of strings; of a large array they are estimated from a sample."""
-    if not isinstance(value, np.ndarray):
-        return len(value) if isinstance(value, bytes) else 0
+    if getattr(value, "size", 1) == 1:
+        text = value.item() if isinstance(value, np.ndarray) else value
+        return len(text) if isinstance(text, bytes) else 0
     step = 1 if value.size <= _EACH else value.size // _SAMPLE
     return step * sum([len(text) for text in value.flat[::step] if isinstance(text, bytes)])
 

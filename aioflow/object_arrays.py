@@ -122,9 +122,10 @@ def copied(array: AnyArray) -> AnyArray:
 def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
     """`function`, a ufunc, of the arrays, which are broadcast together."""
     given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
+    if math.prod([array.size for array in given]) <= SLICE:
+        made = function(*given)
+        return (made if isinstance(made, np.ndarray) else np.asarray(made, object)).astype(dtype, copy=False)
     shape = np.broadcast_shapes(*[array.shape for array in given])
-    if math.prod(shape) <= SLICE:
-        return np.asarray(function(*given)).astype(dtype, copy=False).reshape(shape)
     result = np.empty(math.prod(shape), dtype)
     flat = [array.reshape(()) if array.size == 1 else raveled(np.broadcast_to(array, shape)) for array in given]
     for part in slices(result.size):
@@ -146,6 +147,14 @@ def kinds_of(array: AnyArray) -> set[type]:
     return found
 
 
+def distinct(array: AnyArray) -> set[Any]:
+    """The elements as a set."""
+    found: set[Any] = set()
+    for part in slices(array.size):
+        found.update(array[part].tolist())
+    return found
+
+
 def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
     """The strings, one after the other, with the separator between two."""
     each = iter(items)
@@ -161,7 +170,7 @@ def rising(items: Iterable[Any]) -> list[Any]:
     runs = []
     while part := list(itertools.islice(each, SLICE)):
         runs.append(sorted(part))
-    return runs[0] if len(runs) == 1 else list(heapq.merge(*runs))
+    return list(heapq.merge(*runs)) if len(runs) > 1 else [item for run in runs for item in run]
 
 
 def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -183,6 +192,6 @@ def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 __all__ = [
-    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "firsts", "joined",
+    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "firsts", "joined",
     "kinds_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, f
 from aioflow.kernels.example_wire import NAMES, feature_lists_of, feature_of, features_of
 from aioflow.kernels.families import CPU
 from aioflow.kernels.message_wire import Part
-from aioflow.object_arrays import array_of, listed, slices
+from aioflow.object_arrays import SLICE, array_of, concatenated, listed, slices
 from aioflow.op import NodeView, op
 from aioflow.values import AnyArray
 
@@ -164,12 +164,12 @@ class _Source:
 Row = tuple[_Source, dict[bytes, Part]]
 
 
-def _rows(serialized: list[bytes], names: list[bytes]) -> list[Row]:
+def _rows(serialized: list[bytes], names: list[bytes], first: int = 0) -> list[Row]:
     if names and len(names) != len(serialized):
         raise errors.InvalidArgumentError(f"{len(names)} names were given for {len(serialized)} examples")
     rows = []
     for number, data in enumerate(serialized):
-        called = f"example {names[number].decode(errors='replace')!r}" if names else f"example {number}"
+        called = f"example {names[number].decode(errors='replace')!r}" if names else f"example {first + number}"
         source = _Source(data, called)
         rows.append((source, source.reading(features_of)))
     return rows
@@ -246,8 +246,12 @@ def _checked(
     return values
 
 
+def _filler(default: AnyArray, dtype: DType) -> Any:
+    return default.ravel()[0] if default.size else b"" if dtype is dtypes.string else 0
+
+
 def _filled(values: Any, count: int, default: AnyArray, dtype: DType) -> Any:
-    filler = default.ravel()[0] if default.size else b"" if dtype is dtypes.string else 0
+    filler = _filler(default, dtype)
     if dtype is dtypes.string:
         return [*values, *[filler] * (count - len(values))]
     return np.concatenate([np.asarray(values, dtype.np), np.full(count - len(values), filler, dtype.np)])
@@ -281,6 +285,44 @@ def _check_pairs(rows: Sequence[Row], first: str, firsts: Sequence[Any], second:
             )
 
 
+def _combined(each: Sequence[list[AnyArray]], sparse: Sequence[Any], dense: Sequence[Any]) -> list[AnyArray]:
+    """What `_context` makes of slices of the examples, as it makes it of all."""
+    columns, count = list(zip(*each, strict=True)), len(sparse)
+    begins = [np.array([number * SLICE, 0]) for number in range(len(each))]
+    indices = [
+        np.concatenate([part + begin for part, begin in zip(column, begins, strict=True)]) for column in columns[:count]
+    ]
+    values = [_one(column) for column in columns[count : 2 * count]]
+    shapes = [
+        np.array([sum([int(shape[0]) for shape in column]), max([int(shape[1]) for shape in column])])
+        for column in columns[2 * count : 3 * count]
+    ]
+    wholes = [
+        _one(_widened(column, np.asarray(default), dtype))
+        for column, (_, _, default, dtype) in zip(columns[3 * count :], dense, strict=True)
+    ]
+    return [*indices, *values, *shapes, *wholes]
+
+
+def _one(parts: Sequence[AnyArray]) -> AnyArray:
+    if parts[0].dtype != object:
+        return np.concatenate(parts)
+    return concatenated(parts).reshape(-1, *parts[0].shape[1:])
+
+
+def _widened(parts: Sequence[AnyArray], default: AnyArray, dtype: DType) -> list[AnyArray]:
+    """Rows of slices as long as the longest, where the first size is open."""
+    widest = max([part.shape[1:] for part in parts])
+    made = []
+    for part in parts:
+        whole = part
+        if part.shape[1:] != widest:
+            whole = np.full((len(part), *widest), _filler(default, dtype), dtype.np)
+            whole[:, : part.shape[1]] = part
+        made.append(whole)
+    return made
+
+
 @parse_example.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     attrs = node.attrs
@@ -289,9 +331,11 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     types = [spec.dtype for spec in node.output_specs[3 * len(sparse) :]]
 
     def parse(serialized: Array, names: Array, defaults: Sequence[Array]) -> Any:
-        rows = _rows(_texts(serialized), _texts(names))
-        dense = zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True)
-        made = _context(rows, sparse, dense, attrs["paired"], single)
+        texts, called = _texts(serialized), _texts(names)
+        dense = list(zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True))
+        parts = list(slices(len(texts))) or [slice(0, 0)]  # what is held of many at a time, the collector goes through
+        each = [_context(_rows(texts[s], called[s], s.start), sparse, dense, attrs["paired"], single) for s in parts]
+        made = each[0] if len(each) == 1 else _combined(each, sparse, dense)
         return made[0] if len(made) == 1 else tuple(made)
 
     return parse
