@@ -192,6 +192,6 @@ def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 __all__ = [
-    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "firsts", "joined",
-    "kinds_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
+    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "firsts",
+    "joined", "kinds_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Python values to arrays: one set of rules for constants and for feeds."""
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -79,9 +80,10 @@ def _joined(value: Any) -> AnyArray:
     leaves = leaves_of(value)
     if leaves > SLICE:
         rows = max(1, SLICE * len(value) // leaves)
-        parts = [_joined(value[at : at + rows] if rows > 1 else value[at]) for at in range(0, len(value), rows)]
-        if len({(part.dtype, part.shape[rows > 1 :]) for part in parts}) == 1:
-            return np.concatenate(parts) if rows > 1 else np.stack(parts)
+        with contextlib.suppress(ValueError):  # of a slice; that of the whole is the one to raise
+            parts = [_joined(value[at : at + rows] if rows > 1 else value[at]) for at in range(0, len(value), rows)]
+            if len({(part.dtype, part.shape[rows > 1 :]) for part in parts}) == 1:
+                return np.concatenate(parts) if rows > 1 else np.stack(parts)
     try:
         return np.asarray(value)
     except UnicodeDecodeError:  # NumPy takes bytes beside text for ASCII

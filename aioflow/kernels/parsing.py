@@ -11,7 +11,7 @@ from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, f
 from aioflow.kernels.example_wire import NAMES, feature_lists_of, feature_of, features_of
 from aioflow.kernels.families import CPU
 from aioflow.kernels.message_wire import Part
-from aioflow.object_arrays import SLICE, array_of, concatenated, listed, slices
+from aioflow.object_arrays import array_of, concatenated, listed, slices
 from aioflow.op import NodeView, op
 from aioflow.values import AnyArray
 
@@ -285,12 +285,14 @@ def _check_pairs(rows: Sequence[Row], first: str, firsts: Sequence[Any], second:
             )
 
 
-def _combined(each: Sequence[list[AnyArray]], sparse: Sequence[Any], dense: Sequence[Any]) -> list[AnyArray]:
+def _combined(
+    each: Sequence[list[AnyArray]], begins: Sequence[int], sparse: Sequence[Any], dense: Sequence[Any]
+) -> list[AnyArray]:
     """What `_context` makes of slices of the examples, as it makes it of all."""
     columns, count = list(zip(*each, strict=True)), len(sparse)
-    begins = [np.array([number * SLICE, 0]) for number in range(len(each))]
     indices = [
-        np.concatenate([part + begin for part, begin in zip(column, begins, strict=True)]) for column in columns[:count]
+        np.concatenate([part + np.array([begin, 0]) for part, begin in zip(column, begins, strict=True)])
+        for column in columns[:count]
     ]
     values = [_one(column) for column in columns[count : 2 * count]]
     shapes = [
@@ -335,7 +337,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
         dense = list(zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True))
         parts = list(slices(len(texts))) or [slice(0, 0)]  # what is held of many at a time, the collector goes through
         each = [_context(_rows(texts[s], called[s], s.start), sparse, dense, attrs["paired"], single) for s in parts]
-        made = each[0] if len(each) == 1 else _combined(each, sparse, dense)
+        made = each[0] if len(each) == 1 else _combined(each, [s.start for s in parts], sparse, dense)
         return made[0] if len(made) == 1 else tuple(made)
 
     return parse

@@ -17,6 +17,7 @@ from aioflow.kernels.sorting import unique
 from aioflow.kernels.sparse import positions
 from aioflow.kernels.sparse_rows import rows_of
 from aioflow.node import Operation, Tensor
+from aioflow.object_arrays import array_of, distinct, listed, taken
 from aioflow.op import Indices, Ints, NodeView, T, op
 from aioflow.sparse_tensor import SparseTensor
 
@@ -245,10 +246,11 @@ _setdiff1d.no_gradient("which elements are kept jumps with their values")
 @_setdiff1d.kernel(CPU, fresh=True)
 def _(xp: Namespace, x: Array, y: Array, *, index_dtype: DType) -> tuple[Array, Array]:
     if x.dtype.hasobject:
-        others = {*y.tolist()}
-        places = np.array([place for place, item in enumerate(x.tolist()) if item not in others], index_dtype.np)
-    else:
-        places = xp.nonzero(~xp.isin(x, y))[0].astype(index_dtype.np)
+        others = distinct(y)
+        kept = [place for place, item in enumerate(listed(x)) if item not in others]
+        places = array_of(kept, dtype=index_dtype.np)
+        return taken(x, places), places
+    places = xp.nonzero(~xp.isin(x, y))[0].astype(index_dtype.np)
     return x[places], places
 
 
