@@ -144,6 +144,7 @@ class Op(Generic[R]):
         self.check_rule: Callable[..., None] | None = None
         self.bytes_rule: Callable[..., int] | None = None
         self.moves = False
+        """Whether all that kernels do with elements is to move them, so that numbers can stand for strings."""
         self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
         self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)
@@ -176,10 +177,6 @@ class Op(Generic[R]):
         """Declare the number of arithmetic operations: (input specs, output specs, attributes) -> count."""
         self.cost_rule = rule
         return rule
-
-    def only_moves(self) -> None:
-        """Declare that all that kernels do with elements is to move them, so that numbers can stand for strings."""
-        self.moves = True
 
     def makes(self, rule: Callable[..., int]) -> Callable[..., int]:
         """Declare the bytes of the results, where the shape rule cannot tell: (flat inputs, attributes) -> bytes."""

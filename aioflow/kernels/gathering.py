@@ -77,7 +77,7 @@ def gather_gradient(op: Operation, dy: Tensor) -> tuple[Any, None]:
     return IndexedSlices(reshape(dy, sizes), reshape(indices, [-1]), shape_of(params)), None
 
 
-_gather.only_moves()
+_gather.moves = True
 
 
 @_gather.kernel(GPU, fresh=True, binds=True)
@@ -252,7 +252,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return scatter_nd(op.inputs[1], dy, shape_of(op.inputs[0])), None
 
 
-gather_nd.only_moves()
+gather_nd.moves = True
 
 
 @gather_nd.kernel(CPU, GPU, fresh=True)

@@ -57,7 +57,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, ...]:
     return _split_sizes(dy, [-1 if size is None else size for size in sizes], axis, len(sizes))
 
 
-_concat.only_moves()
+_concat.moves = True
 
 
 @_concat.kernel(CPU, GPU, fresh=True, binds=True)
@@ -91,7 +91,7 @@ def _(op: Operation, dy: Tensor) -> Any:
     return unstack(dy, len(op.inputs), op.attrs["axis"])
 
 
-_stack.only_moves()
+_stack.moves = True
 
 
 @_stack.kernel(CPU, GPU, fresh=True, binds=True)

@@ -37,7 +37,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _boolean_mask_grad(dy, *op.inputs, op.attrs["axis"]), None
 
 
-_boolean_mask.only_moves()
+_boolean_mask.moves = True
 
 
 @_boolean_mask.kernel(CPU, fresh=True, binds=True)  # how many there are depends on values

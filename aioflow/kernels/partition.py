@@ -60,7 +60,7 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
     return reshape_to(dynamic_stitch(parts, dys), data), None
 
 
-dynamic_partition.only_moves()
+dynamic_partition.moves = True
 
 
 @dynamic_partition.kernel(CPU, fresh=True, binds=True)  # how large the parts are depends on values

@@ -43,7 +43,7 @@ def _(op: Operation, dz: Tensor) -> tuple[Tensor | None, ...]:
     )
 
 
-select.only_moves()
+select.moves = True
 
 
 @select.kernel(CPU, GPU, fresh=True, binds=True)

@@ -59,7 +59,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _reverse_sequence(dy, op.inputs[1], op.attrs["seq_axis"], op.attrs["batch_axis"]), None
 
 
-_reverse_sequence.only_moves()
+_reverse_sequence.moves = True
 
 
 @_reverse_sequence.kernel(CPU, GPU, fresh=True, binds=True)
@@ -129,7 +129,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return roll(dy, -op.inputs[1], op.attrs["axis"]), None
 
 
-roll.only_moves()
+roll.moves = True
 
 
 @roll.kernel(CPU, GPU, fresh=True, binds=True)
