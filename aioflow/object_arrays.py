@@ -7,9 +7,13 @@ SLICE elements.
 
 What still holds the GIL in one call, because C code of others gives no way to cut it:
 
-- one string at a time: `upper`, `split`, `decode` and so on of a string of 100 MB take about 0.1 s;
-- `json.loads` of one example, about 10 ms for each MB;
-- freeing an array of strings when its last reference goes: about 10 ms for each million.
+- what is done with one string: of 100 MB `strip` takes 0.1 s, `upper` 0.4 s, `split` 0.9 s;
+- `json.loads` of one example: 12 ms for each MB;
+- freeing an array of strings when its last reference goes: 10 ms for each million, more if they lie far apart;
+- Python's collector, which goes through all lists and dicts of a process: 0.1 s for each million elements in them.
+
+On the loop itself, and so for as long as they take: strings are encoded and decoded for the network, 0.4 s for each
+million, and a client of a cluster converts its feeds, 0.1 s for each million strings in a list.
 """
 
 import heapq
