@@ -138,8 +138,19 @@ def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyA
 
 
 def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
-    """`function` of the elements at each place of the arrays, which are broadcast together."""
-    return applied(np.frompyfunc(function, len(arrays), 1), dtype, *arrays)
+    """`function` of the elements at each place, by `map`: `np.frompyfunc` takes twice as long.
+
+    The arrays are broadcast together.
+    """
+
+    def each(*parts: AnyArray) -> AnyArray:
+        shape = parts[0].shape if len(parts) == 1 else np.broadcast_shapes(*[part.shape for part in parts])
+        items = [(part if part.shape == shape else np.broadcast_to(part, shape)).reshape(-1).tolist() for part in parts]
+        made = np.empty(len(items[0]), object)
+        made[:] = list(map(function, *items))
+        return made.reshape(shape)
+
+    return applied(each, dtype, *arrays)
 
 
 def kinds_of(array: AnyArray) -> set[type]:
