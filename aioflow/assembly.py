@@ -15,7 +15,7 @@ from aioflow.binding import Binder
 from aioflow.blame import Found, Place
 from aioflow.context import Context
 from aioflow.dtypes import Array, DeviceKind
-from aioflow.estimates import count_of, estimate_for, numbers_among
+from aioflow.estimates import count_of, estimate_for, numbers_among, texts_among
 from aioflow.fusion import Bound
 from aioflow.gpu_fusion import fuse_on_gpu
 from aioflow.levels import ROOT, Levels, deciders, decides, role_of
@@ -197,7 +197,8 @@ class _Assembly:
         """What it costs the loop: what a GPU runs is enqueued there, and never worth a thread."""
         if self._context.kind is DeviceKind.GPU:
             return costs.RegionCost(lambda arrays: (0.0, False), math.inf)
-        return costs.RegionCost(estimate_for(nodes, inputs), count_of(nodes), numbers_among(nodes, inputs))
+        estimate, numbers = estimate_for(nodes, inputs), numbers_among(nodes, inputs)
+        return costs.RegionCost(estimate, count_of(nodes), numbers, texts_among(inputs))
 
     def _primitive(self, index: int, node: Node, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
         """A unit that the executor runs itself. What a merge reads does not go through slots."""

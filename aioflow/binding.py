@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from aioflow import errors
+from aioflow.allocation import guarded
 from aioflow.context import Context
 from aioflow.devices.gpu import Gpu, on_stream
 from aioflow.devices.memory import wrap
@@ -76,6 +77,7 @@ class Binder:
         call = kernel.bind(node.definition, node, xp)
         if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
             call = _streamed(context.device, call)
+        call = guarded(call, node, kernel, self._ledger)
         if self._ledger is not None:
             call = wrap(call, self._ledger, node, asynchronous=kernel.asynchronous)
         return Bound(node, kernel, call)

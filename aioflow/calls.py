@@ -7,20 +7,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow import errors
+from aioflow import errors, object_arrays
 from aioflow.attempts import going, note_run
 from aioflow.config import RunOptions
-from aioflow.dtypes import Array, DeviceKind
+from aioflow.dtypes import Array, DeviceKind, string
 from aioflow.feeds import converter
 from aioflow.handover import Held
 from aioflow.local import Local
 from aioflow.node import Tensor
+from aioflow.object_arrays import SLICE
 from aioflow.passes.flow import Flow, Node
 from aioflow.plan import Signature
 from aioflow.plan_cache import DEFAULT, Planned
 from aioflow.step import Step, light_step, run_light, run_step
 from aioflow.structure import Fetches
 from aioflow.tracing import RunMetadata
+from aioflow.values import leaves_of
 
 
 class Call:
@@ -32,7 +34,7 @@ class Call:
         self.local = local
         self.fetches = fetches
         self.converters = [converter(tensor) for tensor in feeds]
-        self.dtypes = [tensor.dtype.np for tensor in feeds]
+        self.dtypes = [None if tensor.dtype is string else tensor.dtype.np for tensor in feeds]
         computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
         self.signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
@@ -57,7 +59,7 @@ class Call:
         local = self.local
         if going:
             note_run(self.signature)
-        if self._must_convert(values):
+        if must_convert(values, self.dtypes):
             given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
         else:
             given = _each(self.converters, values)
@@ -111,18 +113,22 @@ class Call:
             held.append(step.handover)
         return self.fetches.build(results if self.given is None else self._with_given(results, given))
 
-    def _must_convert(self, values: Sequence[Any]) -> bool:
-        """Whether a large array has another dtype than the tensor it is fed for."""
-        for value, dtype in zip(values, self.dtypes, strict=True):
-            if type(value) is np.ndarray and value.dtype is not dtype and value.nbytes > _LARGE:
-                return True
-        return False
-
     def _with_given(self, results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The results with copies of what was both fed and fetched, which nothing had to compute."""
         assert self.given is not None
         computed = iter(results)
         return [next(computed) if place is None else copied(given[place]) for place in self.given]
+
+
+def must_convert(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether converting these feeds to these dtypes, None for strings, would hold the loop too long."""
+    for value, dtype in zip(values, wanted, strict=True):
+        if type(value) is np.ndarray:
+            if value.dtype is not dtype and (value.nbytes > _LARGE or (dtype is None and value.size > SLICE)):
+                return True
+        elif (type(value) is list or type(value) is tuple) and leaves_of(value) > SLICE:
+            return True
+    return False
 
 
 def _light_step(local: Local) -> Step:
@@ -193,7 +199,7 @@ def scalar(value: Array) -> Any:
 
 def copied(value: Array) -> Any:
     """A copy of an array, a scalar as it is."""
-    return (value.copy() if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
+    return (object_arrays.copied(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
 
 
-__all__ = ["Call", "copied", "scalar"]
+__all__ = ["Call", "copied", "must_convert", "scalar"]

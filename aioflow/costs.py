@@ -5,6 +5,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from aioflow.device_spec import DeviceSpec
 from aioflow.dtypes import Array, DeviceKind, Spec
 from aioflow.op import Op
@@ -104,21 +106,30 @@ BIG_KERNEL: Final = 20e-6
 _STEP: Final = 0.1
 _FAR: Final = 2.0
 """A measurement so many times the figure, or such a part of it, is far from it."""
+_EACH: Final = 512
+"""The largest array of strings whose strings are all measured; of a larger one only a sample is."""
+_SAMPLE: Final = 64
 
 
 class RegionCost:
     """What a group of nodes costs, by the size of its inputs: estimated at first, then measured.
 
-    Of inputs that may be sizes of what is made inside, `numbers` by their place, the value counts as a size, too.
+    The value of an input that may be the size of what is made inside (`numbers`, by place) counts as a size, too, and
+    of strings (`texts`, by place) their bytes.
 
-    A measurement far from the figure replaces it, for an estimate can be wrong by orders of magnitude. Others move it
-    by a fixed fraction towards themselves, which makes it follow their median.
+    A measurement of more than twice the figure replaces it at once, because an estimate can be wrong by orders of
+    magnitude, and a group that holds the loop must not do so a second time. A measurement of less than half halves the
+    figure: after an interruption by the machine, light work runs on a thread a few times, which is harmless. Closer
+    measurements move the figure by a fixed fraction, so that it follows their median.
     """
 
-    __slots__ = ("_count", "_estimate", "_known", "_numbers")
+    __slots__ = ("_count", "_estimate", "_known", "_numbers", "_texts")
 
-    def __init__(self, estimate: Estimate, count: float, numbers: Sequence[int] = ()) -> None:
+    def __init__(
+        self, estimate: Estimate, count: float, numbers: Sequence[int] = (), texts: Sequence[int] = ()
+    ) -> None:
         self._numbers = numbers
+        self._texts = texts
         self._estimate = estimate
         self._count = count
         self._known: dict[int, tuple[float, bool]] = {}
@@ -136,6 +147,8 @@ class RegionCost:
         for place in self._numbers:
             value = inputs[place]
             size += int(abs(value) if value.ndim == 0 else abs(value).max(initial=0))
+        for place in self._texts:
+            size += text_bytes(inputs[place])
         return size.bit_length()
 
     def light(self, bucket: int, inputs: Sequence[Array]) -> bool:
@@ -147,16 +160,30 @@ class RegionCost:
 
     def heavy(self, bucket: int, inputs: Sequence[Array]) -> bool:
         """Whether it belongs on a thread: it is not light, and most of it are kernels worth a thread."""
-        return not self.light(bucket, inputs) and self._known[bucket][1]
+        if self.light(bucket, inputs):
+            return False
+        figure, threads = self._known[bucket]
+        return threads or figure > BIG_KERNEL * self._count
 
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account."""
-        estimate, threads = self._known[bucket]
-        if measured > _FAR * estimate or _FAR * measured < estimate:
-            estimate = measured
+        figure, threads = self._known[bucket]
+        if measured > _FAR * figure:
+            figure = measured
+        elif measured * _FAR < figure:
+            figure /= _FAR
         else:
-            estimate *= 1 + _STEP if measured > estimate else 1 - _STEP
-        self._known[bucket] = (estimate, threads or estimate > BIG_KERNEL * self._count)
+            figure *= 1 + _STEP if measured > figure else 1 - _STEP
+        self._known[bucket] = (figure, threads)
+
+
+def text_bytes(value: Array) -> int:
+    """The bytes of an array of strings; of a large array they are estimated from a sample."""
+    if getattr(value, "size", 1) == 1:
+        text = value.item() if isinstance(value, np.ndarray) else value
+        return len(text) if isinstance(text, bytes) else 0
+    step = 1 if value.size <= _EACH else value.size // _SAMPLE
+    return step * sum([len(text) for text in value.flat[::step] if isinstance(text, bytes)])
 
 
 def total(each: Iterable[tuple[float, float]]) -> tuple[float, bool]:
@@ -179,5 +206,6 @@ __all__ = [
     "Site",
     "elements",
     "seconds",
+    "text_bytes",
     "total",
 ]

@@ -15,20 +15,32 @@ _ITERATIONS: Final = 16
 """How often a loop is assumed to run."""
 _MOST: Final = 1e12
 """How often anything is assumed to run at most, however deep it is nested."""
+_PER_BYTE: Final = 5e-9
+"""Seconds that kernels are assumed to take for each byte of a string that they read."""
 
 
 def estimate_for(nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
-    """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size."""
+    """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size.
+
+    The length of strings is only known of the inputs of a run.
+    """
+    texts = texts_among(inputs)
     settled = all(spec.shape.is_fully_defined() for node in _leaves(nodes) for spec in node.output_specs)
     fixed = costs.total(_each(nodes, {}, infer=False)) if settled else None
 
     def estimate(arrays: Sequence[Array]) -> tuple[float, bool]:
+        read = _PER_BYTE * sum([costs.text_bytes(arrays[place]) for place in texts])
         if fixed is not None:
-            return fixed
+            return (fixed[0] + read, fixed[1] or read > costs.BIG_KERNEL) if read else fixed
         specs = {value: _spec(array, value) for value, array in zip(inputs, arrays, strict=True)}
-        return costs.total(_each(nodes, specs, infer=True))
+        return costs.total([*_each(nodes, specs, infer=True), (read, 1.0)])
 
     return estimate
+
+
+def texts_among(inputs: Sequence[Value]) -> tuple[int, ...]:
+    """The places of inputs that are strings, whose length counts."""
+    return tuple([place for place, value in enumerate(inputs) if value.spec.dtype is dtypes.string])
 
 
 def numbers_among(nodes: Sequence[Node], inputs: Sequence[Value]) -> tuple[int, ...]:
@@ -97,4 +109,4 @@ def _spec(array: Array, value: Value) -> Spec:
     return known.of(array)
 
 
-__all__ = ["count_of", "estimate_for"]
+__all__ = ["count_of", "estimate_for", "numbers_among", "texts_among"]

@@ -442,9 +442,9 @@ def reset_default_graph() -> None:
 
 
 def transactional(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that builds nodes in the default graph: if it raises, the graph is as it was.
+    """A function that builds nodes in the default graph.
 
-    What is wrong with its arguments is said with its name and the user's line.
+    If it raises, the graph is as it was, and the error names the function and the user's line.
     """
 
     @functools.wraps(function)
@@ -469,8 +469,7 @@ def placed(error: TypeError | ValueError | RecursionError, what: str, *given: An
 
 def named(error: TypeError | ValueError, what: str) -> str:
     """What the error says, with what could not be built first."""
-    text = str(error)
-    return text if text.startswith((f"{what}:", f"{what} ", f"{what}(")) else f"{what}: {text}"
+    return text if (text := str(error)).startswith((f"{what}:", f"{what} ", f"{what}(")) else f"{what}: {text}"
 
 
 def reworded(error: TypeError | ValueError, text: str) -> TypeError | ValueError:

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource
+from aioflow.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource, string
 from aioflow.graph import Graph, building_in, get_default_graph, placed, reworded
 from aioflow.node import Attrs, Operation, Tensor, user_line
+from aioflow.object_arrays import by_positions
 from aioflow.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
 from aioflow.params import Indices as Indices
 from aioflow.params import Ints as Ints
@@ -89,6 +90,10 @@ class Kernel:
 
     def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         """The function of the inputs alone (after the Context, if it takes one), for this node."""
+        call = self._bound(op, node, xp)
+        return by_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
+
+    def _bound(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         if self.binds:
             return op.grouped(self.function(xp, node))
         wanted = inspect.getfullargspec(self.function).kwonlyargs
@@ -137,6 +142,9 @@ class Op(Generic[R]):
         """Whether the gradient is told of outputs without a gradient by None, instead of zeros."""
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
+        self.bytes_rule: Callable[..., int] | None = None
+        self.moves = False
+        """Whether all that kernels do with elements is to move them, so that numbers can stand for strings."""
         self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
         self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)
@@ -168,6 +176,11 @@ class Op(Generic[R]):
     def cost(self, rule: Callable[..., float]) -> Callable[..., float]:
         """Declare the number of arithmetic operations: (input specs, output specs, attributes) -> count."""
         self.cost_rule = rule
+        return rule
+
+    def makes(self, rule: Callable[..., int]) -> Callable[..., int]:
+        """Declare the bytes of the results, where the shape rule cannot tell: (flat inputs, attributes) -> bytes."""
+        self.bytes_rule = rule
         return rule
 
     def on_host(self, *params: str, outputs: bool | Iterable[int] = ()) -> None:
@@ -351,8 +364,6 @@ class Op(Generic[R]):
         given = ", ".join(f"{tensor.name} {tensor.spec}" for tensor in inputs)
         label = f" {name.rstrip('/')!r}" if name else ""
         return f"{self.name}{label}: {error}" + (f"\n  inputs: {given}" if given else "") + _built_at()
-
-    # Reuse by graphdef, planning and kernels
 
     def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> Sequence[Spec]:
         """The output Specs for flat input Specs."""

@@ -1,22 +1,22 @@
 """Python values to arrays: one set of rules for constants and for feeds."""
 
+import contextlib
+import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from aioflow import dtypes
 from aioflow.dtypes import DType
+from aioflow.object_arrays import SLICE, kinds_of, listed, mapped, slices
+from aioflow.object_arrays import AnyArray as AnyArray
 from aioflow.recursion import shown
 
-AnyArray = npt.NDArray[Any]
 _DEFAULTS: Final = {"b": dtypes.bool_, "f": dtypes.float32, "c": dtypes.complex128}
 _MOST_AXES: Final = 64
 """NumPy has no arrays with more."""
 _NUMBERS: Final = (bool, int, float, complex, np.number, np.bool_)
-_as_bytes: Final = np.frompyfunc(
-    lambda item: item.encode() if isinstance(item, str) else bytes(item) if isinstance(item, bytes) else item, 1, 1
-)
 
 
 def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> AnyArray:
@@ -34,11 +34,14 @@ def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> An
         return _convert_array(np.asarray(value), dtype, value, strict)
     if isinstance(value, dtypes.TensorShape):
         return as_array(_sizes(value) or np.zeros(0, np.int32), dtype, strict)
-    leaf, axes = first_leaf(value)
-    if axes > _MOST_AXES:
+    leaf, sizes = first_leaf(value)
+    if len(sizes) > _MOST_AXES:
         raise ValueError(
             f"{_short(value)} is nested too deep, or contains itself: an array has at most {_MOST_AXES} axes"
         )
+    texts = _texts(value, sizes) if math.prod(sizes) > SLICE else None
+    if texts is not None:
+        return _convert_objects(texts, dtype, value, strict)
     try:
         array = _joined(value)
     except (ValueError, TypeError) as error:
@@ -48,15 +51,51 @@ def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> An
     return _convert_array(array, dtype, value) if _is_numpy(leaf) else _convert_python(array, dtype, value, strict)
 
 
-def first_leaf(value: Any) -> tuple[Any, int]:
-    """What nested lists begin with, and how deep that is. Looks one level deeper than an array can have axes."""
-    axes = 0
-    while isinstance(value, (list, tuple)) and value and axes <= _MOST_AXES:
-        value, axes = value[0], axes + 1
-    return value, axes
+def first_leaf(value: Any) -> tuple[Any, list[int]]:
+    """What nested lists begin with, and how long the lists around it are.
+
+    Looks one level deeper than an array can have axes.
+    """
+    sizes: list[int] = []
+    while isinstance(value, (list, tuple)) and len(sizes) <= _MOST_AXES:
+        sizes.append(len(value))
+        if not value:
+            break
+        value = value[0]
+    return value, sizes
+
+
+def leaves_of(value: Any) -> int:
+    """How many leaves nested lists have, as far as their first items tell; 1 where they are too deep for an array."""
+    _, sizes = first_leaf(value)
+    return math.prod(sizes) if len(sizes) <= _MOST_AXES else 1
+
+
+def _texts(value: Any, shape: Sequence[int]) -> AnyArray | None:
+    """Nested lists of text as an array of bytes; None if they hold anything else, or are ragged."""
+    items: Sequence[Any] = value
+    for size in shape[1:]:
+        if not all(isinstance(row, (list, tuple)) and len(row) == size for row in items):
+            return None
+        items = [item for row in items for item in row]
+    made = np.empty(len(items), object)
+    for part in slices(len(items)):
+        texts, kinds = items[part], set(map(type, items[part]))
+        if not kinds <= {str, bytes}:
+            return None
+        made[part] = texts if str not in kinds else [_as_bytes(text) for text in texts]
+    return made.reshape(shape)
 
 
 def _joined(value: Any) -> AnyArray:
+    """Nested lists as an array, as NumPy makes it, made of slices if they are long."""
+    leaves = leaves_of(value)
+    if leaves > SLICE:
+        rows = max(1, SLICE * len(value) // leaves)
+        with contextlib.suppress(ValueError):  # of a slice; that of the whole is the one to raise
+            parts = [_joined(value[at : at + rows] if rows > 1 else value[at]) for at in range(0, len(value), rows)]
+            if len({(part.dtype, part.shape[rows > 1 :]) for part in parts}) == 1:
+                return np.concatenate(parts) if rows > 1 else np.stack(parts)
     try:
         return np.asarray(value)
     except UnicodeDecodeError:  # NumPy takes bytes beside text for ASCII
@@ -117,12 +156,14 @@ def _cast(array: AnyArray, dtype: DType, value: Any) -> AnyArray:
 
 def _convert_objects(array: AnyArray, dtype: DType | None, value: Any, strict: bool) -> AnyArray:
     """Text as bytes; sizes of shapes as numbers, and so numbers for a dtype that holds numbers."""
-    kinds = set(map(type, array.flat))
+    kinds = kinds_of(array)
+    if kinds == {bytes} and dtype in (None, dtypes.string):
+        return array
     if dtypes.Dimension in kinds:
         return as_array(np.asarray(_size_of(array)).tolist(), dtype, strict)
     if dtype is None or dtype in (dtypes.string, dtypes.resource) or not all(issubclass(k, _NUMBERS) for k in kinds):
         return _strings(array, dtype, value)
-    numbers = np.asarray(array.ravel().tolist()).reshape(array.shape)
+    numbers = _joined(listed(array)).reshape(array.shape)
     return _strings(array, dtype, value) if numbers.dtype == object else _cast(numbers, dtype, value)
 
 
@@ -150,8 +191,8 @@ def _short(value: Any) -> str:
 
 
 def _strings(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
-    result = np.asarray(_as_bytes(array.astype(object)), dtype=object)
-    if any(type(item) is not bytes for item in result.flat):
+    result = mapped(_as_bytes, object, array)
+    if not kinds_of(result) <= {bytes}:
         raise TypeError(_complaint(array, dtype))
     if dtype not in (None, dtypes.string):
         raise TypeError(f"{_short(value)} is not a value of dtype {dtype.name if dtype else None}")
@@ -176,3 +217,7 @@ def _may_hold(dtype: DType | None, item: Any) -> bool:
     if dtype is None:
         return is_text or is_number
     return is_text if dtype in (dtypes.string, dtypes.resource) else is_number
+
+
+def _as_bytes(item: Any) -> Any:
+    return item.encode() if isinstance(item, str) else bytes(item) if isinstance(item, bytes) else item

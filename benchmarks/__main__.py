@@ -27,6 +27,7 @@ ROWS = (
     "nesting",
     "importing",
     "lag",
+    "gil",
     "queues",
     "input",
     "inference",

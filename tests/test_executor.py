@@ -133,14 +133,49 @@ def test_what_is_heavy_is_estimated_first_and_measured_later():
     assert not cost.heavy(bucket, [array])
 
 
-def test_one_interrupted_measurement_makes_light_work_heavy_for_one_run_only():
+def test_a_measurement_far_above_the_estimate_replaces_it_at_once():
     cost = costs.RegionCost(lambda inputs: (50e-6, True), 1)
     bucket = cost.bucket([])
     assert not cost.heavy(bucket, [])
-    cost.learn(bucket, 10.0)
+    cost.learn(bucket, 0.2)
     assert cost.heavy(bucket, [])
-    cost.learn(bucket, 50e-6)
-    assert not cost.heavy(bucket, [])
+
+
+def test_an_interrupted_measurement_makes_light_work_heavy_for_a_few_runs_only():
+    cost = costs.RegionCost(lambda inputs: (50e-6, False), 1)
+    bucket = cost.bucket([])
+    cost.light(bucket, [])
+    cost.learn(bucket, 10e-3)
+    heavy = 0
+    while cost.heavy(bucket, []):
+        cost.learn(bucket, 50e-6)
+        heavy += 1
+    assert 0 < heavy < 10
+
+
+def test_strings_count_with_their_bytes():
+    cost = costs.RegionCost(lambda inputs: (1e-6, True), 1, texts=(0,))
+    short, long = np.array([b"a"], object), np.array([b"a" * 1_000_000], object)
+    assert cost.bucket([long]) > cost.bucket([short]) + 15
+    many = np.full(100_000, b"a" * 10, object)
+    assert costs.text_bytes(many) == pytest.approx(1_000_000, rel=0.1)
+    assert costs.text_bytes(b"abc") == 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "value"), [([None], np.full(100_000, b"text", object)), ([], b"a long text " * 100_000)]
+)
+@pytest.mark.real
+async def test_the_first_run_over_many_or_long_strings_is_on_a_compute_thread(graph, shape, value):
+    x = af.placeholder(af.string, shape)
+    y = af.string_upper(x)
+    async with af.Session(graph=graph) as session:
+        small = np.asarray([b"text"], object).reshape(shape and [1])
+        await session.run(y, {x: small})
+        cost = session._call(y, (x,)).planned.lone.cost
+        fed = np.asarray(value, object)
+        assert cost.heavy(cost.bucket([fed]), [fed])
+        assert cost.light(cost.bucket([small]), [small])
 
 
 def test_many_tiny_kernels_never_go_to_a_thread():

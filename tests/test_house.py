@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "ray": ("launch",),
     "tensorboard": ("summary",),
     "threadpoolctl": ("devices/blas.py",),
+    "re2": ("kernels/regex.py",),
     "uvloop": ("cli", "launch"),
 }
 LAZY = MAY_IMPORT.keys() - {"ml_dtypes", "numpy"}

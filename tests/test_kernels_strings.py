@@ -1,5 +1,6 @@
 """What is done with text, in words."""
 
+import random
 import re
 
 import numpy as np
@@ -10,8 +11,7 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import constant, placeholder
-from aioflow.kernels import string_hash, string_split, strings
-from aioflow.kernels.regex import compiled
+from aioflow.kernels import regex, string_hash, string_split, strings
 from aioflow.library.sparse import sparse_tensor_to_dense
 
 
@@ -119,7 +119,11 @@ REFUSED = {
     ),
     "a broken expression": (lambda x: strings.regex_replace(x, "(", ""), ValueError, "not a regular expression"),
     "a group that is not there": (lambda x: strings.regex_replace(x, "(a)", r"\2"), ValueError, "none of the 1 groups"),
-    "a long expression": (lambda x: strings.regex_replace(x, "a" * 1001, ""), ValueError, "at most 1000 characters"),
+    "a long expression": (lambda x: strings.regex_replace(x, "a" * 10_001, ""), ValueError, "at most 10000"),
+    "a large expression": (
+        lambda x: strings.regex_full_match(x, r"\pL{500}{5}"), ValueError, "not a regular expression",
+    ),
+    "a group that is repeated": (lambda x: strings.regex_full_match(x, r"(a)\1"), ValueError, "invalid escape"),
     "a matrix split": (lambda x: string_split.string_split([["a"]]), ValueError, "rank 1 is needed"),
     "ragged parts": (lambda x: string_split.split(x, result_type="RaggedTensor"), ValueError, "no ragged tensors"),
 }  # fmt: skip
@@ -132,28 +136,70 @@ def test_what_cannot_be_built_is_refused_with_a_reason(case):
         build(text(b"a", b"b"))
 
 
-SAFE = [
-    "a+b*", r"(\d+,)+", "(foo|bar)+", r"(?:\w++\s?)*", r"(?>\w+\s?)*", "(?:a?b)*", "[^,]*,", "(a|b)*c",
-    r"(?:\d{1,3}\.){3}\d{1,3}", "^(.*)/([^/]*)$",
+# Regular expressions
+
+BACKTRACKING = [
+    "a*a*a*a*a*b", "(a+)+b", "(a*)*b", "(a|a)*b", "(a|aa|ab)*c", r"(\w+\s?)*!", "(.*,)*!", "(a?a?)*b", "(?:a*b?)*c",
+    "((a{1,9}){1,9}){1,9}b", "(?i)(?:[a-c]x|A)*!", "a*b", "[ab]*[bc]*d", "a$", "(ab)*", r"\w+\b", "a?" * 60 + "a" * 60,
 ]  # fmt: skip
-EXPLOSIVE = [
-    "(a+)+", "(a*)*", "(a|a)*", "(a|aa|ab)*", r"(\w+\s?)*", "(.*,)*", "(a?a?)*", r"(?:(a)\1)*", "(?i)(?:[a-c]x|C)*",
-    "((a{1,9}){1,9}){1,9}", "x(?=(b+)+)",
+SIMPLE = [
+    "", "a", "[a-z]+", "x*", "a|ab", "(a|b)(c|d)e?", "foo|bar", r"\d{1,3}\.\d{1,3}", "^ +", "([^,])([^,])", "-?[0-9.]+",
+    "a??", ".", ".*", r"\bw", "(a)|(b)", "|a",
 ]  # fmt: skip
+TEXTS = [b"", b"a", b"axxb,  foo", b"   12.345.6", b"ace bce", "\u00e9\u4e2d\U0001f600x".encode(), b"w w\nw", b"aab"]
 
 
-@pytest.mark.parametrize("pattern", EXPLOSIVE)
-def test_expressions_that_may_take_exponential_time_are_refused(pattern):
-    with pytest.raises(ValueError, match="may take exponential time"):
-        compiled(pattern)
+@pytest.mark.parametrize("pattern", BACKTRACKING)
+def test_what_backtracks_needs_re2_and_is_linear_with_it(pattern, monkeypatch):
+    hostile = b"a" * 100_000
+    expression = regex.compiled(pattern)
+    expression.matches(hostile)
+    expression.replace(hostile, [0], False)
+    monkeypatch.setattr(regex, "_by_re2", lambda pattern: None)
+    with pytest.raises(af.errors.UnimplementedError, match=r"Install aioflow\[re2\]"):
+        regex.compiled.__wrapped__(pattern)
 
 
-@pytest.mark.parametrize("pattern", SAFE)
-def test_expressions_that_cannot_are_taken_and_end(pattern):
-    expression = compiled(pattern)
-    for letters in (b"a", b"1,", b"ab", b"foo", b"a ", b"1.", b"/"):
-        expression.sub(b"", letters * 500 + b"!")
-        expression.fullmatch(letters * 500 + b"!")
+@pytest.mark.parametrize("pattern", SIMPLE)
+def test_simple_expressions_mean_the_same_with_and_without_re2(pattern):
+    theirs, ours = regex._by_re2(pattern), regex._by_python(pattern)
+    for text in TEXTS:
+        assert ours.matches(text) == theirs.matches(text), text
+        for everywhere in (True, False):
+            rewrite = ["<", 0, ">"]
+            assert ours.replace(text, rewrite, everywhere) == theirs.replace(text, rewrite, everywhere), text
+
+
+def test_without_re2_no_expression_of_a_grammar_takes_long(monkeypatch):
+    """Each attempt of those that are taken looks at a bounded number of letters: a text ten times longer takes them."""
+    draw = random.Random(1)
+
+    def expression(depth: int) -> str:
+        kind = draw.randrange(6 if depth else 3)
+        if kind < 3:
+            return draw.choice(["a", "b", "[ab]", "."])
+        if kind == 3:
+            return expression(depth - 1) + draw.choice(["*", "+", "?", "{0,9}", "{2,}", "*?"])
+        if kind == 4:
+            return f"({expression(depth - 1)}|{expression(depth - 1)})"
+        return f"({expression(depth - 1)})"
+
+    taken = 0
+    for _ in range(3000):
+        pattern = "".join(expression(3) for _ in range(draw.randrange(1, 7)))
+        try:
+            found = regex._by_python(pattern)
+        except (ValueError, af.errors.UnimplementedError):
+            continue
+        taken += 1
+        found.replace(b"ab" * 200 + b"a" * 2000, [0], True)
+        found.matches(b"a" * 5000 + b"c")
+    assert taken > 100
+
+
+def test_an_empty_match_is_none_where_the_last_one_ended():
+    assert regex.compiled("x*").replace(b"axxb", ["-"], True) == b"-a-b-"
+    assert regex.compiled("").replace("\u00e9\xff".encode() + b"\xff", ["-"], True) == b"-\xc3\xa9-\xc3\xbf-\xff-"
 
 
 # Refused in a run

@@ -13,6 +13,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.dtypes import ALL, Array, DType, as_dtype, complex128, resource, string
+from aioflow.object_arrays import array_of, joined, listed
 from aioflow.values import AnyArray
 
 Shape = tuple[int, ...]
@@ -47,11 +48,11 @@ def encoded(name: str, value: Array) -> tuple[DType, Shape, memoryview]:
 
 
 def _joined(name: str, array: AnyArray) -> memoryview:
-    texts = [text.encode() if isinstance(text, str) else text for text in array.ravel().tolist()]
+    texts = [text.encode() if isinstance(text, str) else text for text in listed(array)]
     if not all(isinstance(text, bytes) for text in texts):
         raise errors.InvalidArgumentError(f"{name!r} cannot be saved: it holds objects that are no texts")
-    lengths = np.fromiter(map(len, texts), _LENGTH, len(texts))
-    return memoryview(lengths.tobytes() + b"".join(texts))
+    lengths = array_of([len(text) for text in texts], dtype=_LENGTH)
+    return memoryview(lengths.tobytes() + joined(b"", texts))
 
 
 def texts(name: str, shape: Shape, data: memoryview) -> AnyArray:

@@ -17,6 +17,7 @@ from aioflow.kernels.math import log
 from aioflow.kernels.no_nan import divided, multiply_no_nan, scaled
 from aioflow.kernels.select import masked, select
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import applied
 from aioflow.op import Op, T, op
 from aioflow.values import first_leaf
 
@@ -39,7 +40,7 @@ string_add.no_gradient("texts have no derivative")
 
 @string_add.kernel(CPU)
 def _(xp: Namespace, x: Array, y: Array) -> Array:
-    return np.asarray(np.add(x, y, dtype=object), object)
+    return applied(np.add, object, x, y)
 
 
 def add(*args: Any, **kwargs: Any) -> Tensor:

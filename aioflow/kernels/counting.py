@@ -1,7 +1,7 @@
 """Numbers in a row, and indices as rows with a one in their place."""
 
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +46,17 @@ def _checked(start: Any, limit: Any, delta: Any) -> tuple[Any, Any, Any]:
     return start, limit, delta
 
 
+def _count_between(start: float, limit: float, delta: float) -> float:
+    """How many numbers there are from start to limit."""
+    return abs((limit - start) / delta) + 1
+
+
+@_range.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    start, limit, delta = [value.item() for value in inputs]
+    return int(_count_between(start, limit, delta) * inputs[0].dtype.itemsize)
+
+
 _range.no_gradient("its length depends on its inputs")
 
 
@@ -74,9 +85,9 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     bounds = [_as(value, wanted) for value in (start, limit, delta)]
     values = [constant_value(bound) for bound in bounds]
     if not wanted.is_integer and all(value is not None and value.ndim == 0 for value in values):
-        whole = np.arange(*_checked(*map(float, values)), dtype=np.float64)
-        if whole.size <= _LARGEST_CONSTANT:
-            return constant(whole.astype(wanted.np), name=name)
+        first, last, step = _checked(*map(float, values))
+        if _count_between(first, last, step) <= _LARGEST_CONSTANT:
+            return constant(np.arange(first, last, step, dtype=np.float64).astype(wanted.np), name=name)
     return _range(*bounds, name=name)
 
 
@@ -172,7 +183,8 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
 def _(xp: Namespace, node: NodeView) -> Function:
     axis, dtype = node.attrs["axis"], node.output_specs[0].dtype.np
     depth, on, off = [known.constant(node, place) for place in (1, 2, 3)]
-    row = None if depth is None else xp.arange(depth, dtype=node.input_specs[0].dtype.np if depth < 128 else None)
+    kept = depth is not None and depth <= _LARGEST_CONSTANT
+    row = xp.arange(depth, dtype=node.input_specs[0].dtype.np if depth < 128 else None) if kept else None
     every = slice(None)
     index = (..., None, *[every] * (-axis - 1)) if axis < 0 else (*[every] * axis, None)
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow import dtypes, errors
 from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, float32, float64, int32, int64
-from aioflow.kernels.families import CPU
+from aioflow.kernels.families import CPU, TEXT
+from aioflow.object_arrays import listed
 from aioflow.op import NodeView, op
 
 _TYPES: Final = (float32, float64, int32, int64, dtypes.string)
@@ -77,7 +78,7 @@ decode_csv.no_gradient("text does not vary smoothly")
 
 @decode_csv.cost
 def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
-    return 1000.0 * len(outputs) * (inputs[0].shape.num_elements() or 1)
+    return 2 * TEXT * len(outputs) * (inputs[0].shape.num_elements() or 1)
 
 
 @decode_csv.kernel(CPU, fresh=True, binds=True)
@@ -96,10 +97,9 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
         return fields if chosen is None else [fields[column] for column in chosen if column < len(fields)]
 
     def decode(records: Array, defaults: Sequence[Array]) -> Any:
-        rows = _rows(np.asarray(records, object).ravel().tolist(), split, len(kinds))
-        columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+        rows = _rows(listed(np.asarray(records, object)), split, len(kinds))
         results = [
-            _column(number, columns[number], kind, np.asarray(default).ravel().tolist(), missing)
+            _column(number, [row[number] for row in rows], kind, np.asarray(default).ravel().tolist(), missing)
             for number, (kind, default) in enumerate(zip(kinds, defaults, strict=True))
         ]
         shaped = tuple([result.reshape(np.shape(records)) for result in results])

@@ -12,6 +12,7 @@ from aioflow import errors
 from aioflow.dtypes import STRING, Array, Namespace, Spec
 from aioflow.kernels.example_wire import make_example
 from aioflow.kernels.families import CPU, costs
+from aioflow.object_arrays import array_of, listed
 from aioflow.op import NodeView, op
 
 _INTS: Final = range(-(1 << 63), 1 << 63)
@@ -31,16 +32,14 @@ def decode_json_example(json_examples: Spec) -> Spec:
 
 
 decode_json_example.no_gradient("text does not vary smoothly")
-costs(decode_json_example, 1e5)
+costs(decode_json_example, 1e6)
 
 
 @decode_json_example.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
     def decode(texts: Array) -> Array:
         given = np.asarray(texts, object)
-        result = np.empty(given.shape, object)
-        result.reshape(-1)[:] = [_example(number, text) for number, text in enumerate(given.ravel().tolist())]
-        return result
+        return array_of([_example(number, text) for number, text in enumerate(listed(given))], given.shape)
 
     return decode
 
@@ -76,9 +75,7 @@ def _values(name: str, feature: Any) -> Any:
             values = _member(_member(feature, kind, other), "value") or []
             if not isinstance(values, list):
                 raise ValueError(f"the values of {name!r} are to be an array in brackets")
-            made = np.empty(len(values), dtype)
-            made[:] = [convert(value) for value in values]
-            return made
+            return array_of([convert(value) for value in values], dtype=dtype)
     raise ValueError(f"feature {name!r} has one of {', '.join(_KINDS)}")
 
 

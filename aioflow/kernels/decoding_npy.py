@@ -11,6 +11,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.dtypes import ANY, STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype
 from aioflow.kernels.families import CPU, costs
+from aioflow.object_arrays import array_of, listed
 from aioflow.op import NodeView, op
 
 _WINDOWS: Final = {"ZLIB": 15, "GZIP": 31}
@@ -104,10 +105,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
     def decode(texts: Array) -> Array:
         given = np.asarray(texts, object)
-        result = np.empty(given.shape, object)
-        flat = [text if not kind else _inflated(text, kind, most) for text in given.ravel().tolist()]
-        result.reshape(-1)[:] = flat
-        return result
+        return array_of([text if not kind else _inflated(text, kind, most) for text in listed(given)], given.shape)
 
     return decode
 

@@ -3,8 +3,22 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow.dtypes import COMPLEX, FLOAT, DeviceKind, DType, Known, Namespace, Sizes, Spec, TensorShape, bool_
+from aioflow.dtypes import (
+    COMPLEX,
+    FLOAT,
+    Array,
+    DeviceKind,
+    DType,
+    Known,
+    Namespace,
+    Sizes,
+    Spec,
+    TensorShape,
+    bool_,
+    string,
+)
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import applied
 from aioflow.op import NodeView, Op, T, op
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
@@ -17,12 +31,32 @@ NARROW: Final = frozenset(dtype for dtype in FLOAT if dtype.size < 4)
 """Floating dtypes too coarse to compute in: sums and chains of them are computed as float32 and rounded once."""
 SLOW: Final = 10.0
 """What one element of a transcendental function costs, in additions."""
+TEXT: Final = 1e4
+"""What one string costs at the least, in additions: Python handles each by itself."""
 _OPEN_SIZE: Final = 32
 
 
 def ufunc(made: Op[Tensor], name: str) -> None:
     """Declare the kernel of an op that is one ufunc of the array namespace."""
-    made.kernel(CPU, GPU, out=True, binds=True)(lambda xp, node: getattr(xp, name))
+
+    @made.kernel(CPU, GPU, out=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
+        function = getattr(xp, name)
+        texts = node.input_specs[0].dtype is string
+        return in_slices(function, node.output_specs[0].dtype) if texts else function
+
+
+def in_slices(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
+    """A ufunc on arrays of strings, which holds the GIL, a slice at a time."""
+
+    def call(*inputs: Array, out: Array | None = None) -> Array:
+        made = applied(function, dtype.np, *inputs)
+        if out is None:
+            return made
+        out[...] = made
+        return out
+
+    return call
 
 
 def elements(spec: Spec) -> float:
@@ -34,10 +68,14 @@ def elements(spec: Spec) -> float:
 
 
 def costs(made: Op[Any], per_element: float) -> None:
-    """Declare that each element of the first input, or of the output if that has more, costs so many additions."""
+    """Declare that each element of the first input, or of the output if that has more, costs so many additions.
+
+    Each string costs TEXT at the least.
+    """
 
     def cost(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
-        return per_element * max(elements(inputs[0]), elements(outputs[0]))
+        each = max(per_element, TEXT) if string in (inputs[0].dtype, outputs[0].dtype) else per_element
+        return each * max(elements(inputs[0]), elements(outputs[0]))
 
     made.cost(cost)
 
@@ -243,6 +281,6 @@ def shaped_like(operand: Tensor, result: Tensor) -> Tensor:
     return result
 
 
-__all__ = ["CPU", "GPU", "NARROW", "SLOW", "Binary", "Namespace", "NodeView", "Unary", "binary",
+__all__ = ["CPU", "GPU", "NARROW", "SLOW", "TEXT", "Binary", "Namespace", "NodeView", "Unary", "binary",
            "broadcast_gradient", "costs", "elements", "elementwise", "fitting", "shape_vector",
            "shaped_like", "stays", "sum_along", "sum_to_operand", "summed_axes", "ufunc"]  # fmt: skip

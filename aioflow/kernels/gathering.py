@@ -77,6 +77,9 @@ def gather_gradient(op: Operation, dy: Tensor) -> tuple[Any, None]:
     return IndexedSlices(reshape(dy, sizes), reshape(indices, [-1]), shape_of(params)), None
 
 
+_gather.moves = True
+
+
 @_gather.kernel(GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     axis, batch = node.attrs["axis"], node.attrs["batch_dims"]
@@ -100,7 +103,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
             raise
 
     if node.input_specs[0].dtype is dtypes.string:
-        return lambda params, indices: np.asarray(take(params, indices), object)
+        return lambda params, indices: np.asarray(take(params, indices), params.dtype)
     return take
 
 
@@ -247,6 +250,9 @@ def check_constant_positions(indices: Spec | Array, sizes: Sizes | None) -> None
 @gather_nd.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return scatter_nd(op.inputs[1], dy, shape_of(op.inputs[0])), None
+
+
+gather_nd.moves = True
 
 
 @gather_nd.kernel(CPU, GPU, fresh=True)

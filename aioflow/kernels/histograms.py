@@ -1,6 +1,6 @@
 """How often values occur: by value, by range, and by pairs of classes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.convert import TensorLike, convert_to_tensor
@@ -72,6 +72,13 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 
 costs(_bincount, 5.0)
+
+
+@_bincount.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    arr, weights, least, limit = inputs
+    length = max(int(arr.max(initial=-1)) + 1, int(least))
+    return int(weights.dtype.itemsize) * (min(length, int(limit)) if limit >= 0 else length)
 
 
 @transactional
@@ -207,6 +214,12 @@ def _occurring(labels: Array, predictions: Array) -> int:
 @_confusion.gradient
 def _(op: Operation, dy: Tensor) -> tuple[None, None, Tensor, None]:
     return None, None, gather_nd(dy, stack(op.inputs[:2], 1)), None
+
+
+@_confusion.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    labels, predictions, weights, classes = inputs
+    return int(weights.dtype.itemsize) * max(int(classes), _occurring(labels, predictions)) ** 2
 
 
 @_confusion.kernel(CPU, fresh=True, binds=True)  # how many classes there are may depend on values

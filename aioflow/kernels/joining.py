@@ -57,6 +57,9 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, ...]:
     return _split_sizes(dy, [-1 if size is None else size for size in sizes], axis, len(sizes))
 
 
+_concat.moves = True
+
+
 @_concat.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     return functools.partial(xp.concatenate, axis=node.attrs["axis"])
@@ -86,6 +89,9 @@ def _stack(values: Sequence[T], axis: int = 0) -> Spec:
 @_stack.gradient
 def _(op: Operation, dy: Tensor) -> Any:
     return unstack(dy, len(op.inputs), op.attrs["axis"])
+
+
+_stack.moves = True
 
 
 @_stack.kernel(CPU, GPU, fresh=True, binds=True)

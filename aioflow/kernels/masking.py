@@ -1,6 +1,6 @@
 """Elements picked by a mask, and masks made of lengths."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow import dtypes
@@ -35,6 +35,9 @@ def _covered(tensor: Spec, mask: Spec, axis: int) -> tuple[int | None, int]:
 @_boolean_mask.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _boolean_mask_grad(dy, *op.inputs, op.attrs["axis"]), None
+
+
+_boolean_mask.moves = True
 
 
 @_boolean_mask.kernel(CPU, fresh=True, binds=True)  # how many there are depends on values
@@ -83,6 +86,12 @@ def _sequence_mask(lengths: Indices, maxlen: Ints, dtype: DType) -> Spec:
     count = known.scalar(maxlen, "maxlen")
     width = None if count is None or count < 0 else count
     return Spec(dtype, lengths.shape.concatenate([width]))
+
+
+@_sequence_mask.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    lengths, most = inputs[0], int(inputs[1])
+    return int(lengths.size) * int(attrs["dtype"].size) * (most if most >= 0 else int(lengths.max(initial=0)))
 
 
 _sequence_mask.no_gradient("lengths are integers")

@@ -11,6 +11,7 @@ from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, f
 from aioflow.kernels.example_wire import NAMES, feature_lists_of, feature_of, features_of
 from aioflow.kernels.families import CPU
 from aioflow.kernels.message_wire import Part
+from aioflow.object_arrays import array_of, concatenated, listed, slices
 from aioflow.op import NodeView, op
 from aioflow.values import AnyArray
 
@@ -125,7 +126,7 @@ for _op in (parse_example, parse_sequence_example):
 
 @parse_example.cost
 def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
-    return 5e3 * len(outputs) * (inputs[0].shape.num_elements() or 10)
+    return 1e5 * len(outputs) * (inputs[0].shape.num_elements() or 10)
 
 
 parse_sequence_example.cost(lambda inputs, outputs, attrs: 1e5)
@@ -163,21 +164,19 @@ class _Source:
 Row = tuple[_Source, dict[bytes, Part]]
 
 
-def _rows(serialized: list[bytes], names: list[bytes]) -> list[Row]:
+def _rows(serialized: list[bytes], names: list[bytes], first: int = 0) -> list[Row]:
     if names and len(names) != len(serialized):
         raise errors.InvalidArgumentError(f"{len(names)} names were given for {len(serialized)} examples")
     rows = []
     for number, data in enumerate(serialized):
-        called = f"example {names[number].decode(errors='replace')!r}" if names else f"example {number}"
+        called = f"example {names[number].decode(errors='replace')!r}" if names else f"example {first + number}"
         source = _Source(data, called)
         rows.append((source, source.reading(features_of)))
     return rows
 
 
 def _array(values: Any, dtype: DType, shape: Sequence[int]) -> AnyArray:
-    made = np.empty(len(values), dtype.np)
-    made[:] = values
-    return made.reshape(shape)
+    return array_of(values, shape, dtype.np)
 
 
 def _found(rows: Sequence[Row], key: str, dtype: DType) -> list[Any]:
@@ -189,7 +188,7 @@ def _found(rows: Sequence[Row], key: str, dtype: DType) -> list[Any]:
 def _sparse_values(found: Sequence[Any], dtype: DType, single: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Indices, values and shape of rows of different lengths."""
     lengths = [0 if values is None else len(values) for values in found]
-    places = np.concatenate([np.zeros(0, np.int64), *[np.arange(length) for length in lengths]])
+    places = _counted(lengths)
     values = _array(_flat([each for each in found if each is not None], dtype), dtype, [-1])
     most = max(lengths, default=0)
     if single:
@@ -198,10 +197,17 @@ def _sparse_values(found: Sequence[Any], dtype: DType, single: bool) -> tuple[An
     return np.stack([numbers, places], 1), values, np.array([len(lengths), most], np.int64)
 
 
+def _counted(lengths: Sequence[int]) -> AnyArray:
+    """For each row of such a length, the numbers from 0 on."""
+    counts = array_of(lengths, dtype=np.int64)
+    numbers: AnyArray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbers
+
+
 def _flat(rows: Sequence[Any], dtype: DType) -> Any:
     """The values of all, one after the other."""
     if rows and dtype is not dtypes.string:
-        return np.concatenate(rows)
+        return np.concatenate([np.concatenate(rows[part]) for part in slices(len(rows))])
     return [value for values in rows for value in values]
 
 
@@ -240,15 +246,19 @@ def _checked(
     return values
 
 
+def _filler(default: AnyArray, dtype: DType) -> Any:
+    return default.ravel()[0] if default.size else b"" if dtype is dtypes.string else 0
+
+
 def _filled(values: Any, count: int, default: AnyArray, dtype: DType) -> Any:
-    filler = default.ravel()[0] if default.size else b"" if dtype is dtypes.string else 0
+    filler = _filler(default, dtype)
     if dtype is dtypes.string:
         return [*values, *[filler] * (count - len(values))]
     return np.concatenate([np.asarray(values, dtype.np), np.full(count - len(values), filler, dtype.np)])
 
 
 def _texts(value: Array) -> list[bytes]:
-    return [bytes(text) for text in np.asarray(value, object).ravel().tolist()]
+    return [bytes(text) for text in listed(np.asarray(value, object))]
 
 
 def _context(
@@ -275,6 +285,46 @@ def _check_pairs(rows: Sequence[Row], first: str, firsts: Sequence[Any], second:
             )
 
 
+def _combined(
+    each: Sequence[list[AnyArray]], begins: Sequence[int], sparse: Sequence[Any], dense: Sequence[Any]
+) -> list[AnyArray]:
+    """What `_context` makes of slices of the examples, as it makes it of all."""
+    columns, count = list(zip(*each, strict=True)), len(sparse)
+    indices = [
+        np.concatenate([part + np.array([begin, 0]) for part, begin in zip(column, begins, strict=True)])
+        for column in columns[:count]
+    ]
+    values = [_one(column) for column in columns[count : 2 * count]]
+    shapes = [
+        np.array([sum([int(shape[0]) for shape in column]), max([int(shape[1]) for shape in column])])
+        for column in columns[2 * count : 3 * count]
+    ]
+    wholes = [
+        _one(_widened(column, np.asarray(default), dtype))
+        for column, (_, _, default, dtype) in zip(columns[3 * count :], dense, strict=True)
+    ]
+    return [*indices, *values, *shapes, *wholes]
+
+
+def _one(parts: Sequence[AnyArray]) -> AnyArray:
+    if parts[0].dtype != object:
+        return np.concatenate(parts)
+    return concatenated(parts).reshape(-1, *parts[0].shape[1:])
+
+
+def _widened(parts: Sequence[AnyArray], default: AnyArray, dtype: DType) -> list[AnyArray]:
+    """Rows of slices as long as the longest, where the first size is open."""
+    widest = max([part.shape[1:] for part in parts])
+    made = []
+    for part in parts:
+        whole = part
+        if part.shape[1:] != widest:
+            whole = np.full((len(part), *widest), _filler(default, dtype), dtype.np)
+            whole[:, : part.shape[1]] = part
+        made.append(whole)
+    return made
+
+
 @parse_example.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     attrs = node.attrs
@@ -283,9 +333,11 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     types = [spec.dtype for spec in node.output_specs[3 * len(sparse) :]]
 
     def parse(serialized: Array, names: Array, defaults: Sequence[Array]) -> Any:
-        rows = _rows(_texts(serialized), _texts(names))
-        dense = zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True)
-        made = _context(rows, sparse, dense, attrs["paired"], single)
+        texts, called = _texts(serialized), _texts(names)
+        dense = list(zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True))
+        parts = list(slices(len(texts))) or [slice(0, 0)]  # what is held of many at a time, the collector goes through
+        each = [_context(_rows(texts[s], called[s], s.start), sparse, dense, attrs["paired"], single) for s in parts]
+        made = each[0] if len(each) == 1 else _combined(each, [s.start for s in parts], sparse, dense)
         return made[0] if len(made) == 1 else tuple(made)
 
     return parse

@@ -60,6 +60,9 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
     return reshape_to(dynamic_stitch(parts, dys), data), None
 
 
+dynamic_partition.moves = True
+
+
 @dynamic_partition.kernel(CPU, fresh=True, binds=True)  # how large the parts are depends on values
 def _(xp: Namespace, node: NodeView) -> Function:
     count = node.attrs["num_partitions"]
@@ -119,6 +122,14 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
 dynamic_stitch.on_host("indices")
 
 
+@dynamic_stitch.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    half = len(inputs) // 2
+    indices, data = inputs[:half], inputs[half:]
+    row = math.prod(data[0].shape[np.ndim(indices[0]) :])
+    return _count(indices) * int(row) * int(data[0].dtype.itemsize)
+
+
 @dynamic_stitch.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     dtype = node.output_specs[0].dtype
@@ -154,6 +165,11 @@ def stitched_places(indices: Sequence[Indices]) -> Spec:
 
 
 stitched_places.no_gradient("places do not vary smoothly")
+
+
+@stitched_places.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    return _count(inputs) * np.dtype(np.int32).itemsize
 
 
 @stitched_places.kernel(CPU, fresh=True)

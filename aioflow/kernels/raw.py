@@ -8,6 +8,7 @@ from aioflow.convert import TensorLike
 from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype
 from aioflow.kernels.families import CPU, costs
 from aioflow.node import Tensor
+from aioflow.object_arrays import joined, listed
 from aioflow.op import op
 
 
@@ -28,7 +29,7 @@ costs(_decode_raw, 10.0)
 
 @_decode_raw.kernel(CPU, fresh=True)
 def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> Array:
-    flat = np.asarray(texts, object).ravel().tolist()
+    flat = listed(np.asarray(texts, object))
     lengths = {len(text) for text in flat}
     if len(lengths) > 1:
         raise ValueError(f"strings of {min(lengths)} and of {max(lengths)} bytes cannot be decoded together")
@@ -36,7 +37,7 @@ def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> A
     if length % out_type.size:
         raise ValueError(f"{length} bytes are no numbers of {out_type.size} bytes each")
     part = out_type.real.size  # a complex number is two
-    words = np.frombuffer(b"".join(flat), f"{'<' if little_endian else '>'}u{part}").astype(f"u{part}")
+    words = np.frombuffer(joined(b"", flat), f"{'<' if little_endian else '>'}u{part}").astype(f"u{part}")
     return words.view(out_type.np).reshape((*np.shape(texts), length // out_type.size))
 
 

@@ -1,175 +1,215 @@
-"""Regular expressions that cannot hold up a run: Python's, less those whose matching may take exponential time.
+r"""Regular expressions, whose matching takes time linear in the text: those of RE2, as in TensorFlow.
 
-Python's engine backtracks and cannot be interrupted. It takes exponential time only if what is repeated can match one
-text in several ways, as `(a+)+` or `(a|a)*`. So inside a repetition every choice, to go on with a part or to leave it
-out, or which branch to take, must be plain from the next byte; this is checked when the graph is built. What is left is
-polynomial in the length of a string. Parts that never give back what they took (`a++`, `(?>a+)`) are no choice.
+RE2 (the package google-re2) never backtracks, and releases the GIL while it searches. It takes text as UTF-8: a dot is
+a whole letter, and no byte that is not UTF-8.
+
+Python's own engine backtracks: `a*a*a*b` takes seconds on 100 bytes, during which no other thread runs. Without
+google-re2 only expressions are taken of which `_is_linear` shows that each attempt to match looks at a bounded number
+of letters, or ends where the expression does; all others raise UnimplementedError. Their meaning is RE2's, but for two
+details: a dot matches bytes that are not UTF-8, too, and `\s` the vertical tab.
 """
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-MOST: Final = 1000
+from aioflow import errors
+
+_LONGEST: Final = 10_000
 """The longest expression, in characters."""
+_MEMORY: Final = 1 << 21
+"""The largest expression in memory, once compiled, in bytes: what needs more would take long to compile."""
+_LONGEST_LINEAR: Final = 200
+"""The longest expression that Python's engine is given."""
+_MOST_PATHS: Final = 100
+"""The most ways through an expression that Python's engine may try at one place of a text."""
 
-_ANY: Final = frozenset(range(256))
-_NONE: Final[frozenset[int]] = frozenset()
+
+class _Match(Protocol):
+    def group(self, number: int, /) -> Any: ...
+    def span(self) -> tuple[int, int]: ...
 
 
-def _matching(pattern: bytes) -> frozenset[int]:
-    return frozenset([byte for byte in range(256) if re.match(pattern, bytes([byte]))])
+class _Compiled(Protocol):
+    """A compiled expression of either engine."""
+
+    @property
+    def groups(self) -> int: ...
+    def search(self, text: Any, pos: int, /) -> _Match | None: ...
+    def fullmatch(self, text: Any, /) -> _Match | None: ...
 
 
-_CATEGORIES: Final = {
-    f"CATEGORY_{'NOT_' * negated}{name}": _ANY - found if negated else found
-    for name, found in (("DIGIT", _matching(rb"\d")), ("SPACE", _matching(rb"\s")), ("WORD", _matching(rb"\w")))
-    for negated in (False, True)
-}
+class Expression(NamedTuple):
+    """A regular expression on texts of bytes.
+
+    Attributes:
+        compiled: the expression of the engine.
+        decoded: from bytes to what the engine takes.
+        encoded: the way back.
+        width: how long the letter is that begins at a place of a text.
+    """
+
+    compiled: _Compiled
+    decoded: Callable[[bytes], Any]
+    encoded: Callable[[Any], bytes]
+    width: Callable[[Any, int], int]
+
+    def matches(self, text: bytes) -> bool:
+        """Whether it matches the whole text."""
+        return self.compiled.fullmatch(self.decoded(text)) is not None
+
+    def replace(self, text: bytes, rewrite: Sequence[str | int], everywhere: bool) -> bytes:
+        """The text with its matches, or only the first, replaced by `rewrite`, in which integers are groups."""
+        given = self.decoded(text)
+        parts = [part if isinstance(part, int) else self.decoded(part.encode()) for part in rewrite]
+        made, end = [], 0
+        for match in self._matches(given):
+            begin, after = match.span()
+            made.append(given[end:begin])
+            made += [match.group(part) if isinstance(part, int) else part for part in parts]
+            end = after
+            if not everywhere:
+                break
+        made.append(given[end:])
+        return self.encoded(given[:0].join([part for part in made if part]))
+
+    def _matches(self, text: Any) -> Iterator[_Match]:
+        """The matches from left to right, as RE2 finds them: none is empty where the last one ended."""
+        place, last = 0, -1
+        while place <= len(text):
+            match = self.compiled.search(text, place)
+            if match is None:
+                return
+            begin, end = match.span()
+            if begin == end == last:
+                place = end + self.width(text, end)
+                continue
+            yield match
+            place, last = end, end
 
 
 @functools.lru_cache(256)
-def compiled(pattern: str) -> re.Pattern[bytes]:
-    """The expression, compiled. ValueError if it is none, is too long, or might take exponential time."""
-    if len(pattern) > MOST:
-        raise ValueError(f"a regular expression has at most {MOST} characters, not {len(pattern)}")
-    try:
-        expression = re.compile(pattern.encode())
-        plain = _Choices(bool(expression.flags & re.IGNORECASE)).plain(parser.parse(pattern.encode()), None)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
-    if not plain:
-        raise ValueError(
-            f"matching {pattern!r} may take exponential time: it repeats what can match one text in several ways; "
-            "write ++, *+ or (?>...) for parts that need not give back what they took"
-        )
-    return expression
+def compiled(pattern: str) -> Expression:
+    """The expression. ValueError if it is none or too large; UnimplementedError if it needs google-re2."""
+    if len(pattern) > _LONGEST:
+        raise ValueError(f"a regular expression has at most {_LONGEST} characters, not {len(pattern)}")
+    return _by_re2(pattern) or _by_python(pattern)
 
 
-class Start(NamedTuple):
-    """The bytes that a match may begin with, and whether it may be empty."""
-
-    bytes: frozenset[int]
-    empty: bool
-
-
-class _Choices:
-    """Whether the choices in an expression are plain from the next byte."""
-
-    def __init__(self, ignore_case: bool) -> None:
-        self._ignore_case = ignore_case
-
-    def plain(self, items: Sequence[Any], after: frozenset[int] | None) -> bool:
-        """Whether every choice inside a repetition is plain.
-
-        `after` are the bytes that may follow; None if the items stand in no repetition.
-        """
-        for place, item in enumerate(items):
-            follows = None
-            if after is not None:
-                rest = self._start(list(items)[place + 1 :])
-                follows = rest.bytes | after if rest.empty else rest.bytes
-            if not self._plain_item(str(item[0]), item[1], follows):
-                return False
-        return True
-
-    def _plain_item(self, kind: str, argument: Any, after: frozenset[int] | None) -> bool:
-        if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-            least, most, body = argument
-            start = self._start(body).bytes
-            keeps = kind == "POSSESSIVE_REPEAT"
-            if after is not None and least != most and start & after and not keeps:
-                return False
-            again = start if most > 1 else _NONE
-            if after is None or keeps:
-                return self.plain(body, again if most > 1 else None)
-            return self.plain(body, again | after)
-        if kind == "BRANCH":
-            return self._plain_branch(argument[1], after)
-        if kind in ("ATOMIC_GROUP", "ASSERT", "ASSERT_NOT"):
-            return self.plain(argument if kind == "ATOMIC_GROUP" else argument[1], None)
-        if kind == "SUBPATTERN":
-            return self.plain(argument[-1], after)
-        return after is None or not kind.startswith("GROUPREF")
-
-    def _plain_branch(self, branches: Iterable[Any], after: frozenset[int] | None) -> bool:
-        seen = _NONE
-        for branch in branches:
-            start = self._start(branch)
-            if after is not None:
-                first = start.bytes | after if start.empty else start.bytes
-                if first & seen:
-                    return False
-                seen |= first
-            if not self.plain(branch, after):
-                return False
-        return True
-
-    def _start(self, items: Iterable[Any]) -> Start:
-        found = _NONE
-        for kind, argument in items:
-            start = self._start_of(str(kind), argument)
-            found |= start.bytes
-            if not start.empty:
-                return Start(found, False)
-        return Start(found, True)
-
-    def _start_of(self, kind: str, argument: Any) -> Start:
-        if kind in ("LITERAL", "NOT_LITERAL"):
-            found = self._cased(frozenset([argument]))
-            return Start(_ANY - found if kind == "NOT_LITERAL" else found, False)
-        if kind == "IN":
-            return Start(self._in(argument), False)
-        if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-            start = self._start(argument[2])
-            return Start(start.bytes, start.empty or argument[0] == 0)
-        if kind == "BRANCH":
-            starts = [self._start(branch) for branch in argument[1]]
-            return Start(_NONE.union(*[start.bytes for start in starts]), any(start.empty for start in starts))
-        if kind in ("SUBPATTERN", "ATOMIC_GROUP"):
-            return self._start(argument[-1] if kind == "SUBPATTERN" else argument)
-        return Start(_NONE if kind in ("AT", "ASSERT", "ASSERT_NOT") else _ANY, kind != "ANY")
-
-    def _in(self, items: Iterable[Any]) -> frozenset[int]:
-        found, negated = _NONE, False
-        for kind, argument in items:
-            match str(kind):
-                case "NEGATE":
-                    negated = True
-                case "LITERAL":
-                    found |= {argument}
-                case "RANGE":
-                    found |= {*range(argument[0], argument[1] + 1)}
-                case _:
-                    found |= _CATEGORIES.get(str(argument), _ANY)
-        return _ANY - self._cased(found) if negated else self._cased(found)
-
-    def _cased(self, found: frozenset[int]) -> frozenset[int]:
-        if not self._ignore_case:
-            return found
-        return found.union(*[{*bytes([byte]).lower(), *bytes([byte]).upper()} for byte in found])
-
-
-def rewriting(expression: re.Pattern[bytes], rewrite: str) -> Callable[[re.Match[bytes]], bytes]:
+def rewriting(expression: Expression, rewrite: str) -> Sequence[str | int]:
     r"""What a match is replaced by: `rewrite`, in which `\0` to `\9` are its groups and `\\` is a backslash.
 
     ValueError for any other backslash, or a group that the expression lacks.
     """
-    parts: list[bytes | int] = []
-    for piece in re.findall(rb"\\.?|[^\\]+", rewrite.encode(), re.DOTALL):
-        if piece[:1] != b"\\":
+    groups = expression.compiled.groups
+    parts: list[str | int] = []
+    for piece in re.findall(r"\\.?|[^\\]+", rewrite, re.DOTALL):
+        if piece[0] != "\\":
             parts.append(piece)
-        elif piece[1:].isdigit() and int(piece[1:]) <= expression.groups:
+        elif piece[1:].isdecimal() and int(piece[1:]) <= groups:
             parts.append(int(piece[1:]))
-        elif piece == b"\\\\":
-            parts.append(b"\\")
+        elif piece == "\\\\":
+            parts.append("\\")
         else:
-            raise ValueError(
-                f"{piece.decode()!r} in {rewrite!r} names none of the {expression.groups} groups of the expression"
+            raise ValueError(f"{piece!r} in {rewrite!r} names none of the {groups} groups of the expression")
+    return parts
+
+
+# By RE2
+
+
+def _by_re2(pattern: str) -> Expression | None:
+    """The expression of RE2; None if it is not installed."""
+    try:
+        import re2
+    except ImportError:
+        return None
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, _MEMORY
+    try:
+        return Expression(re2.compile(pattern.encode(), options), bytes, bytes, _utf8_width)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0]
+        said = reason.decode(errors="replace") if isinstance(reason, bytes) else error
+        raise ValueError(f"{pattern!r} is not a regular expression: {said}") from None
+
+
+def _utf8_width(text: bytes, place: int) -> int:
+    """How many bytes the letter takes that begins there: 1 for a byte that is not UTF-8."""
+    lead = text[place : place + 1]
+    count = 1 if lead < b"\xc2" else 2 if lead < b"\xe0" else 3 if lead < b"\xf0" else 4
+    try:
+        return len(text[place : place + count].decode().encode()) or 1
+    except UnicodeDecodeError:
+        return 1
+
+
+# By Python
+
+
+def _by_python(pattern: str) -> Expression:
+    try:
+        linear = len(pattern) <= _LONGEST_LINEAR and _is_linear(parser.parse(pattern, re.ASCII))
+        if not linear or _reads_otherwise(pattern):
+            raise errors.UnimplementedError(
+                f"{pattern!r} needs RE2, which is not installed: matching it by Python's own engine may hold up all "
+                "that runs in the process. Install aioflow[re2]"
             )
-    return lambda match: b"".join([(match[p] or b"") if isinstance(p, int) else p for p in parts])
+        expression = re.compile(pattern, re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(
+            f"{pattern!r} is not a regular expression, or one of RE2, which is not installed: {error}. Install "
+            "aioflow[re2]"
+        ) from None
+    decode = functools.partial(str, encoding="utf-8", errors="surrogateescape")
+    return Expression(expression, decode, lambda text: text.encode("utf-8", "surrogateescape"), lambda text, place: 1)
 
 
-__all__ = ["compiled", "rewriting"]
+_OTHERWISE: Final = ("[:", "[[", "--", "&&", "~~", "||", "{,", "(?", "$", "\\Z")
+"""What may mean something else in RE2."""
+
+
+def _reads_otherwise(pattern: str) -> bool:
+    return not pattern.isascii() or any(part in pattern for part in _OTHERWISE)
+
+
+def _is_linear(items: Sequence[Any]) -> bool:
+    """Whether an attempt to match has few paths, all of bounded length, but for what is repeated at the very end."""
+    *rest, last = [*items] or [None]
+    if last is not None and str(last[0]) in _REPEATS and last[1][1] is parser.MAXREPEAT:
+        least, _, body = last[1]
+        return _is_letter(body) and least <= _MOST_PATHS and _paths(rest) <= _MOST_PATHS
+    return _paths(items) <= _MOST_PATHS
+
+
+_REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT")
+_LETTERS: Final = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
+
+
+def _is_letter(body: Sequence[Any]) -> bool:
+    return len(body) == 1 and str(body[0][0]) in _LETTERS
+
+
+def _paths(items: Sequence[Any]) -> float:
+    """How many ways there are through the items; infinite if that is not known to be bounded."""
+    found = 1.0
+    for kind, argument in items:
+        found *= _paths_of(str(kind), argument)
+    return found
+
+
+def _paths_of(kind: str, argument: Any) -> float:
+    if kind in (*_LETTERS, "AT"):
+        return 1
+    if kind == "SUBPATTERN":
+        return _paths(argument[-1])
+    if kind == "BRANCH":
+        return sum([_paths(branch) for branch in argument[1]])
+    if kind in _REPEATS and _is_letter(argument[2]) and argument[1] is not parser.MAXREPEAT:
+        return float(argument[1]) + 1
+    return float("inf")
+
+
+__all__ = ["Expression", "compiled", "rewriting"]

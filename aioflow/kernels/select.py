@@ -43,6 +43,9 @@ def _(op: Operation, dz: Tensor) -> tuple[Tensor | None, ...]:
     )
 
 
+select.moves = True
+
+
 @select.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     return xp.where  # type: ignore[no-any-return]

@@ -17,6 +17,7 @@ from aioflow.kernels.sorting import unique
 from aioflow.kernels.sparse import positions
 from aioflow.kernels.sparse_rows import rows_of
 from aioflow.node import Operation, Tensor
+from aioflow.object_arrays import array_of, distinct, listed, taken
 from aioflow.op import Indices, Ints, NodeView, T, op
 from aioflow.sparse_tensor import SparseTensor
 
@@ -56,6 +57,9 @@ def _check_lengths(lengths: Array, size: int | None) -> None:
 @_reverse_sequence.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return _reverse_sequence(dy, op.inputs[1], op.attrs["seq_axis"], op.attrs["batch_axis"]), None
+
+
+_reverse_sequence.moves = True
 
 
 @_reverse_sequence.kernel(CPU, GPU, fresh=True, binds=True)
@@ -123,6 +127,9 @@ def _axes(axis: int | Sequence[int]) -> tuple[int, ...]:
 @roll.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return roll(dy, -op.inputs[1], op.attrs["axis"]), None
+
+
+roll.moves = True
 
 
 @roll.kernel(CPU, GPU, fresh=True, binds=True)
@@ -239,10 +246,11 @@ _setdiff1d.no_gradient("which elements are kept jumps with their values")
 @_setdiff1d.kernel(CPU, fresh=True)
 def _(xp: Namespace, x: Array, y: Array, *, index_dtype: DType) -> tuple[Array, Array]:
     if x.dtype.hasobject:
-        others = {*y.tolist()}
-        places = np.array([place for place, item in enumerate(x.tolist()) if item not in others], index_dtype.np)
-    else:
-        places = xp.nonzero(~xp.isin(x, y))[0].astype(index_dtype.np)
+        others = distinct(y)
+        kept = [place for place, item in enumerate(listed(x)) if item not in others]
+        places = array_of(kept, dtype=index_dtype.np)
+        return taken(x, places), places
+    places = xp.nonzero(~xp.isin(x, y))[0].astype(index_dtype.np)
     return x[places], places
 
 

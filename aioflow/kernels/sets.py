@@ -19,6 +19,7 @@ from aioflow.kernels.shapes import reshape, shape
 from aioflow.kernels.sparse import matrix, positions, vector
 from aioflow.kernels.sparse_rows import rows_of
 from aioflow.node import Tensor
+from aioflow.object_arrays import array_of, distinct, rising
 from aioflow.op import Indices, Ints, T, op
 from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
 
@@ -60,18 +61,25 @@ def _(xp: Namespace, *parts: Array, operation: str) -> tuple[Array, Array, Array
         raise ValueError(f"shapes {a_shape.tolist()} and {b_shape.tolist()} differ before the last axis")
     first, second = _sets(*parts[:3]), _sets(*parts[3:])
     combine, none = _OPERATIONS[operation], set[Any]()
-    rows = {row: sorted(combine(first.get(row, none), second.get(row, none))) for row in first.keys() | second.keys()}
-    rows = {row: rows[row] for row in sorted(rows) if rows[row]}
-    places = [(*row, place) for row, items in rows.items() for place in range(len(items))]
-    values = np.empty(len(places), parts[1].dtype)
-    values[:] = [item for items in rows.values() for item in items]
-    widest = max(map(len, rows.values()), default=0)
-    whole = np.array([*a_shape[:-1].tolist(), widest], np.int64)
-    return np.array(places, np.int64).reshape(-1, len(whole)), values, whole
+    places: list[tuple[int, ...]] = []
+    counts: list[int] = []
+    values: list[Any] = []
+    for row in sorted(first.keys() | second.keys()):
+        items = rising(combine(first.get(row, none), second.get(row, none)))
+        if items:
+            places.append(row)
+            counts.append(len(items))
+            values += items
+    lengths = array_of(counts, dtype=np.int64)
+    numbers = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    rows = np.array(places, np.int64).reshape(len(places), len(a_shape) - 1)
+    indices = np.concatenate([np.repeat(rows, lengths, axis=0), numbers[:, None]], 1)
+    whole = np.array([*a_shape[:-1].tolist(), lengths.max(initial=0)], np.int64)
+    return indices, array_of(values, dtype=parts[1].dtype), whole
 
 
 def _sets(indices: Array, values: Array, shape: Array) -> Sets:
-    return {row: set(items.tolist()) for row, items in rows_of(indices, values, shape).items()}
+    return {row: distinct(items) for row, items in rows_of(indices, values, shape).items()}
 
 
 @op(name="set_size")

@@ -11,6 +11,7 @@ from aioflow.dtypes import DType, Known, Namespace, Sizes, Spec, TensorShape, in
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, sum_to_operand
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import raveled
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
@@ -154,6 +155,8 @@ def shape_of(tensor: Tensor) -> Any:
 @reshape.kernel(CPU, GPU, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     sizes = known.constant(node, 1)
+    if node.input_specs[0].dtype is dtypes.string:
+        return lambda x, shape: raveled(x).reshape(_checked(np.asarray(shape).tolist()))
     if sizes is not None:
         return lambda x, _: x.reshape(sizes)
     return lambda x, shape: x.reshape(_checked(shape.tolist()))

@@ -10,6 +10,7 @@ from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.gathering import gather_grad
 from aioflow.node import Operation, Tensor
+from aioflow.object_arrays import firsts, taken
 from aioflow.op import Indices, op
 
 _PARTITION_FROM: Final = 64
@@ -118,6 +119,9 @@ costs(unique, 30.0)
 
 @unique.kernel(CPU, fresh=True)  # how many there are depends on values
 def _(xp: Namespace, x: Array, *, out_idx: DType) -> tuple[Array, Array]:
+    if x.dtype == object:
+        places, which = firsts(x)
+        return taken(x, places), which.astype(out_idx.np)
     order = x.argsort(kind="stable")
     ordered = x[order]
     begins = xp.ones(x.shape, bool)

@@ -14,6 +14,7 @@ from aioflow import dtypes, errors
 from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype, int64
 from aioflow.kernels.families import CPU
 from aioflow.kernels.sparse import positions
+from aioflow.object_arrays import array_of, concatenated, joined, listed
 from aioflow.op import Indices, Ints, op
 
 _WORD: Final = np.dtype("<i8")
@@ -87,8 +88,8 @@ def _(xp: Namespace, indices: Array, values: Array, dense_shape: Array) -> Array
 def _packed(indices: Array, values: Array, shape: Array) -> tuple[bytes, bytes, bytes]:
     if values.dtype == object:
         head = dtypes.string.name
-        lengths = np.array([len(values), *map(len, values)], _WORD)
-        body = lengths.tobytes() + b"".join(values)
+        texts = listed(values)
+        body = array_of([len(texts), *map(len, texts)], dtype=_WORD).tobytes() + joined(b"", texts)
     else:
         head, body = as_dtype(values.dtype).name, values.tobytes()
     return indices.astype(_WORD).tobytes(), f"{head}\n".encode() + body, shape.astype(_WORD).tobytes()
@@ -105,7 +106,8 @@ def _(xp: Namespace, serialized: Array, *, dtype: DType, rank: int | None) -> tu
         raise errors.InvalidArgumentError(f"all rows must have one rank, not {', '.join(map(str, sorted(ranks)))}")
     wide = ranks.pop() if ranks else 0
     indices = np.concatenate([_of_row(number, places) for number, (places, _, _) in enumerate(rows)] or [_none(wide)])
-    values = np.concatenate([part for _, part, _ in rows] or [np.empty(0, as_dtype(dtype).np)])
+    found = [part for _, part, _ in rows]
+    values = concatenated(found) if dtype is dtypes.string else np.concatenate(found or [np.empty(0, dtype.np)])
     sizes = np.max([shape for _, _, shape in rows], axis=0) if rows else np.zeros(wide, np.int64)
     return indices, values, np.concatenate([np.array([len(rows)], np.int64), sizes])
 
@@ -151,9 +153,7 @@ def _texts(number: int, body: bytes) -> Array:
     if not fits or begin + int(lengths.sum()) != len(body):
         _refuse(number, "its strings are damaged")
     ends = [begin, *(begin + np.cumsum(lengths)).tolist()]
-    result = np.empty(count, object)
-    result[:] = [body[first:last] for first, last in itertools.pairwise(ends)]
-    return result
+    return array_of([body[first:last] for first, last in itertools.pairwise(ends)])
 
 
 def _words(number: int, packed: bytes) -> Array:

@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from aioflow.dtypes import STRING, Array, Namespace, Spec, int64
-from aioflow.kernels.families import CPU, costs
-from aioflow.kernels.strings import TEXT, each, textual
+from aioflow.kernels.families import CPU, TEXT, costs
+from aioflow.kernels.strings import each, textual
 from aioflow.node import Tensor
 from aioflow.op import NodeView, Op, op
 

@@ -9,8 +9,8 @@ import numpy as np
 from aioflow import dtypes
 from aioflow.dtypes import STRING, Array, Namespace, Spec, TensorShape, int64
 from aioflow.graph import transactional
-from aioflow.kernels.families import CPU, costs
-from aioflow.kernels.strings import TEXT
+from aioflow.kernels.families import CPU, TEXT, costs
+from aioflow.object_arrays import array_of, listed
 from aioflow.op import NodeView, Op, op
 from aioflow.sparse_tensor import SparseTensor
 
@@ -35,16 +35,20 @@ def _kernel(made: Op[Any], splitter: Callable[[NodeView], Split]) -> None:
 
     @made.kernel(CPU, fresh=True, binds=True)
     def _(xp: Namespace, node: NodeView) -> Callable[[Array], tuple[Array, Array, Array]]:
-        split = splitter(node)
-        return lambda source: _parts([split(text) for text in source.tolist()])
+        return functools.partial(_parts, splitter(node))
 
 
-def _parts(rows: list[list[bytes]]) -> tuple[Array, Array, Array]:
-    places = [(row, place) for row, items in enumerate(rows) for place in range(len(items))]
-    values = np.empty(len(places), object)
-    values[:] = [item for items in rows for item in items]
-    shape = np.array([len(rows), max(map(len, rows), default=0)], np.int64)
-    return np.array(places, np.int64).reshape(-1, 2), values, shape
+def _parts(split: Split, source: Array) -> tuple[Array, Array, Array]:
+    counts: list[int] = []
+    values: list[bytes] = []
+    for text in listed(source):  # no list of lists, through which Python's collector would go again and again
+        items = split(text)
+        counts.append(len(items))
+        values += items
+    lengths = array_of(counts, dtype=np.int64)
+    row = np.repeat(np.arange(len(counts)), lengths)
+    places = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.stack([row, places], 1), array_of(values), np.array([len(counts), lengths.max(initial=0)], np.int64)
 
 
 @op(name="string_split")

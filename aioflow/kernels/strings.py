@@ -3,6 +3,7 @@
 A string is bytes. Where letters are meant and not bytes, `unit="UTF8_CHAR"` or `encoding="utf-8"` says so.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -13,24 +14,20 @@ from aioflow.dtypes import BOOL, COMPLEX, FLOAT, INTEGER, STRING, Array, DType, 
 from aioflow.graph import transactional
 from aioflow.kernels import known
 from aioflow.kernels.broadcasting import Axis, axes_of, reduced
-from aioflow.kernels.families import CPU, costs
+from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.regex import compiled, rewriting
 from aioflow.node import Tensor
+from aioflow.object_arrays import copied, joined, listed, mapped
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
-TEXT: Final = 200.0
-"""What one string costs, in additions."""
 _UNITS: Final = ("BYTE", "UTF8_CHAR")
 _NO_GRADIENT: Final = "text does not vary smoothly"
 
 
 def each(function: Callable[[Any], Any], dtype: DType = dtypes.string) -> Callable[[Array], Array]:
     """`function` of one element as a function of arrays, of rank 0 too."""
-    made = np.frompyfunc(function, 1, 1)
-    if dtype is dtypes.string:
-        return lambda x: np.asarray(made(x), object)
-    return lambda x: np.asarray(made(x), object).astype(dtype.np)
+    return functools.partial(mapped, function, dtype.np)
 
 
 def textual(name: str, doc: str, function: Callable[[bytes], bytes]) -> Op[Tensor]:
@@ -72,6 +69,11 @@ def as_string(
     if input.dtype in BOOL | INTEGER and (scientific or shortest or precision >= 0):
         raise ValueError(f"precision, scientific and shortest are for floats, not for {input.dtype.name}")
     return input.with_dtype(dtypes.string)
+
+
+@as_string.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    return int(np.size(inputs[0])) * int(max(attrs["width"], attrs["precision"], 1))
 
 
 @as_string.kernel(CPU, fresh=True, binds=True)
@@ -165,8 +167,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
         found: Any = whole[begin : begin + max(length, 0)]
         return found.encode("utf-8", "surrogateescape") if letters else found
 
-    made = np.frompyfunc(part, 3, 1)
-    return lambda text, pos, length: np.asarray(made(text, pos, length), object)
+    return functools.partial(mapped, part, object)
 
 
 # Changed element by element
@@ -201,8 +202,9 @@ string_upper = _cased("string_upper", "upper", "Each string with capital letters
 def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool = True) -> Spec:
     r"""Each string with what matches `pattern`, or only the first match, replaced by `rewrite`.
 
-    `pattern` is a regular expression of Python's, on bytes; `\0` to `\9` in `rewrite` stand for the match and its
-    groups. Expressions whose matching may take exponential time are refused: see `regex`.
+    `pattern` is a regular expression of RE2, on UTF-8; `\0` to `\9` in `rewrite` stand for the match and its groups.
+    Matching takes time linear in the string. Without the package google-re2 (aioflow[re2]) only simple expressions are
+    taken; for others this raises UnimplementedError: see `regex`.
     """
     rewriting(compiled(pattern), rewrite)
     return input.only(STRING)
@@ -210,10 +212,9 @@ def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool 
 
 @regex_replace.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    expression = compiled(node.attrs["pattern"])
-    replaced = rewriting(expression, node.attrs["rewrite"])
-    count = 0 if node.attrs["replace_global"] else 1
-    return each(lambda text: expression.sub(replaced, text, count))
+    expression, everywhere = compiled(node.attrs["pattern"]), node.attrs["replace_global"]
+    rewrite = rewriting(expression, node.attrs["rewrite"])
+    return each(lambda text: expression.replace(text, rewrite, everywhere))
 
 
 @op
@@ -225,8 +226,7 @@ def regex_full_match(input: Spec, pattern: str) -> Spec:
 
 @regex_full_match.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    expression = compiled(node.attrs["pattern"])
-    return each(lambda text: expression.fullmatch(text) is not None, dtypes.bool_)
+    return each(compiled(node.attrs["pattern"]).matches, dtypes.bool_)
 
 
 # Joined
@@ -253,13 +253,13 @@ def string_join(inputs: Sequence[Spec], separator: str = "") -> Spec:
 def _(xp: Namespace, node: NodeView) -> Function:
     separator = node.attrs["separator"].encode()
 
-    def joined(inputs: Sequence[Array]) -> Array:
+    def together(inputs: Sequence[Array]) -> Array:
         sizes = {np.shape(item) for item in inputs if np.ndim(item)}
         if len(sizes) > 1:
             raise ValueError(f"strings of shapes {', '.join(str(list(size)) for size in sizes)} cannot be joined")
-        return np.asarray(np.frompyfunc(lambda *parts: separator.join(parts), len(inputs), 1)(*inputs), object)
+        return mapped(lambda *parts: separator.join(parts), object, *inputs)
 
-    return joined
+    return together
 
 
 @op(name="reduce_join")
@@ -272,21 +272,21 @@ def _reduce_join(inputs: Spec, axis: Axis, keep_dims: bool = False, separator: s
 def _(xp: Namespace, node: NodeView) -> Function:
     axis, keep, separator = node.attrs["axis"], node.attrs["keep_dims"], node.attrs["separator"].encode()
 
-    def joined(inputs: Array) -> Array:
-        x = np.array(inputs, object)
+    def along(inputs: Array) -> Array:
+        x = copied(np.asarray(inputs, object))
         axes = axes_of(axis, x.ndim)[:: -1 if axis is None else 1]
         for place in axes:
             x = np.expand_dims(_joined_along(x, place, separator), place)
         return x if keep else x.reshape([size for i, size in enumerate(x.shape) if i not in axes])
 
-    return joined
+    return along
 
 
 def _joined_along(x: Array, axis: int, separator: bytes) -> Array:
     rows = np.moveaxis(x, axis, -1)
     result = np.empty(rows.shape[:-1], object)
     for place in np.ndindex(result.shape):
-        result[place] = separator.join(rows[place].tolist())
+        result[place] = joined(separator, listed(rows[place]))
     return result
 
 

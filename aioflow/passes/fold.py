@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from aioflow import costs, dtypes
+from aioflow.allocation import needed
 from aioflow.dtypes import DeviceKind, spec_of
 from aioflow.passes.flow import Flow, Node, Replacement, Value, rewrite
 
@@ -60,6 +61,8 @@ def _computed(node: Node) -> list[Any] | None:
         return None
     kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
     if kernel is None or kernel.context or kernel.asynchronous:
+        return None
+    if needed(node.definition, node.attrs, constants) > LARGEST_RESULT:
         return None
     try:
         with np.errstate(all="ignore"):

@@ -1,0 +1,140 @@
+"""What a kernel is about to allocate, checked before it does: a few numbers can ask for more than there is.
+
+`fill`, `range`, `tile`, `one_hot` and others make large tensors of small ones. The shape rule of an op tells, from the
+values of its inputs, how large a result will be; ops whose results depend on more have a rule of their own, declared by
+`Op.makes`. A result must fit the memory limit of its device, or without one the memory of the machine.
+"""
+
+import functools
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from aioflow import errors
+from aioflow.devices.memory import Ledger
+from aioflow.dtypes import SCALAR, Spec, spec_of, string
+from aioflow.kernels import known
+from aioflow.op import Kernel, NodeView, Op
+
+HARMLESS: Final = 1 << 28
+"""Bytes: less is not checked before it is allocated."""
+_WIDEST: Final = 16
+"""Bytes of the widest element."""
+_GROUPS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says how much a container may have."""
+
+
+class Node(NodeView, Protocol):
+    """A node, with its op."""
+
+    @property
+    def definition(self) -> Op[Any]:
+        """Its op."""
+
+
+def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger | None) -> Callable[..., Any]:
+    """`call`, the node's bound kernel, which raises ResourceExhaustedError instead of allocating too much."""
+    least = min(HARMLESS, _room(ledger))
+    sizes = [spec.bytes for spec in node.output_specs]
+    numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
+    ruled = node.definition.bytes_rule is not None
+    settled = not ruled and None not in sizes
+    if settled and sum(sizes) <= least:  # type: ignore[arg-type]
+        return call
+    grows = ruled or any(numbers) or any(_known_bytes(s) > least for s in _open(node))
+    if not settled and not grows and (ledger is None or ledger.limit is None):
+        return call
+    if not kernel.fresh and not ruled:  # a view allocates nothing
+        return call
+    skip, always = int(kernel.context), settled or ruled
+
+    def checked(*inputs: Any, **out: Any) -> Any:
+        given = inputs[skip:]
+        if always or _most(given, numbers) > least:
+            check(needed(node.definition, node.attrs, given), node.name, ledger)
+        return call(*inputs, **out)
+
+    return checked
+
+
+def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any]) -> int:
+    """The bytes of the results for these inputs; 0 if that cannot be told, or the inputs do not fit the op."""
+    try:
+        if definition.bytes_rule is not None:
+            return int(definition.bytes_rule(inputs, attrs))
+        hosts = definition.host_inputs(len(inputs))
+        outputs = definition.infer([_spec(*pair) for pair in zip(inputs, hosts, strict=True)], attrs)
+    except (TypeError, ValueError, ArithmeticError):  # the kernel will say so
+        return 0
+    return sum([spec.bytes or 0 for spec in outputs])
+
+
+def check(nbytes: int, name: str, ledger: Ledger | None) -> None:
+    """ResourceExhaustedError if there is no room for so many bytes that the operation of that name would make."""
+    if ledger is not None and ledger.limit is not None:
+        ledger.check(nbytes, f"the result of {name!r}")
+    elif nbytes > machine_memory():
+        raise errors.ResourceExhaustedError(
+            f"the result of {name!r} needs {nbytes:,} bytes, and this machine has {machine_memory():,}"
+        )
+
+
+@functools.cache
+def machine_memory() -> int:
+    """The bytes of memory that this process can have at the most."""
+    try:
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows
+        found = 1 << 40
+    return min([found, *filter(None, map(_limit_of_group, _GROUPS))])
+
+
+def _limit_of_group(path: str) -> int | None:
+    try:
+        text = Path(path).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None
+
+
+def _room(ledger: Ledger | None) -> int:
+    return machine_memory() if ledger is None or ledger.limit is None else ledger.limit
+
+
+def _hosts(node: Node) -> list[tuple[Spec, bool]]:
+    """The Specs of the inputs, and whether they are sizes, indices and such."""
+    specs = node.input_specs
+    return list(zip(specs, node.definition.host_inputs(len(specs)), strict=True))
+
+
+def _open(node: Node) -> list[Spec]:
+    return [spec for spec in node.output_specs if spec.bytes is None]
+
+
+def _known_bytes(spec: Spec) -> int:
+    """Bytes of a result along the axes whose size is known."""
+    return spec.dtype.size * math.prod([size for size in spec.sizes or () if size is not None])
+
+
+def _most(inputs: Sequence[Any], numbers: Sequence[bool]) -> int:
+    """More bytes than any result has that is made of these inputs."""
+    most = _WIDEST
+    for value, number in zip(inputs, numbers, strict=False):
+        count = int(getattr(value, "size", 1))
+        if number and count <= known.LARGEST:
+            for each in value.ravel().tolist():
+                most *= abs(each) + 1
+        else:
+            most *= count + 1
+    return most
+
+
+def _spec(value: Any, host: bool) -> Spec:
+    if isinstance(value, bytes):
+        return Spec(string, SCALAR)
+    return known.of(value) if host else spec_of(value)
+
+
+__all__ = ["HARMLESS", "check", "guarded", "machine_memory", "needed"]

@@ -1,0 +1,212 @@
+"""Arrays of strings and other Python objects, worked on in slices.
+
+Whatever touches Python objects holds the GIL, also on a compute thread. Python hands the GIL over between two of its
+own instructions (every 5 ms, if another thread waits for it), but never inside of a call into C, and one such call over
+an array of millions of strings takes seconds, for which the event loop stands still. So no call here is given more than
+SLICE elements.
+
+What still holds the GIL in one call, because C code of others gives no way to cut it:
+
+- what is done with one string: of 100 MB `strip` takes 0.1 s, `upper` 0.4 s, `split` 0.9 s;
+- `json.loads` of one example: 12 ms for each MB;
+- freeing an array of strings when its last reference goes: 10 ms for each million, more if they lie far apart;
+- Python's collector, which goes through all lists and dicts of a process: 0.1 s for each million elements in them.
+
+On the loop itself, and so for as long as they take: strings are encoded and decoded for the network, 0.4 s for each
+million, and a client of a cluster converts its feeds, 0.1 s for each million strings in a list.
+"""
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+AnyArray = npt.NDArray[Any]
+SLICE: Final = 4096
+"""The most elements that one call into C handles: it takes less than a millisecond."""
+_SHARDS: Final = 256
+"""Parts that a table is kept in: to enlarge or free one of millions takes tens of milliseconds."""
+_DIRECT: Final = 8 * SLICE
+"""The most that are only moved in one call, which takes a few nanoseconds for each."""
+
+
+def slices(count: int) -> Iterator[slice]:
+    """Slices that make up range(count)."""
+    for begin in range(0, count, SLICE):
+        yield slice(begin, min(begin + SLICE, count))
+
+
+def listed(array: AnyArray) -> list[Any]:
+    """The elements in a list, those of the last axis after one another: `array.ravel().tolist()`."""
+    flat = raveled(array)
+    items: list[Any] = []
+    for part in slices(flat.size):
+        items += flat[part].tolist()
+    return items
+
+
+def array_of(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
+    """An array of these strings or numbers, of rank 1 if no shape is given."""
+    made = np.empty(len(items), dtype)
+    for part in slices(len(items)):
+        made[part] = items[part]
+    return made if shape is None else made.reshape(shape)
+
+
+def raveled(array: AnyArray) -> AnyArray:
+    """The elements in one axis: a view if there can be one."""
+    if array.dtype != object or array.size <= SLICE or array.flags.c_contiguous:
+        return array.reshape(-1)
+    return taken(array, np.arange(array.size))
+
+
+def taken(array: AnyArray, places: AnyArray) -> AnyArray:
+    """The elements at these places, counted as if the array had one axis."""
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    wanted = places.reshape(-1)
+    made = np.empty(wanted.size, array.dtype)
+    for part in slices(wanted.size):
+        made[part] = flat[wanted[part]]
+    return made.reshape(places.shape)
+
+
+def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
+    """The elements of all arrays, one after the other, in one axis."""
+    made = np.empty(sum([array.size for array in arrays]), object)
+    begin = 0
+    for flat in map(raveled, arrays):
+        for part in slices(flat.size):
+            made[begin + part.start : begin + part.stop] = flat[part]
+        begin += flat.size
+    return made
+
+
+def by_positions(move: Callable[..., Any], texts: Sequence[bool]) -> Callable[..., Any]:
+    """`move`, which only moves elements, for large arrays of strings by way of the positions of these.
+
+    NumPy moves positions without the GIL. `texts` says of each input whether it is strings; all outputs are then.
+    """
+    if not any(texts):
+        return move
+
+    def moved(*inputs: Any, **out: Any) -> Any:
+        given = [np.asarray(x, object) for x, text in zip(inputs, texts, strict=True) if text]
+        total = sum([array.size for array in given])
+        if total <= _DIRECT:
+            return move(*inputs, **out)
+        ends = np.cumsum([array.size for array in given]).tolist()
+        numbers = iter([
+            np.arange(end - array.size, end).reshape(array.shape) for end, array in zip(ends, given, strict=True)
+        ])  # fmt: skip
+        found = move(*[next(numbers) if text else x for x, text in zip(inputs, texts, strict=True)])
+        flat = raveled(given[0]) if len(given) == 1 else concatenated(given)
+        if isinstance(found, (list, tuple)):
+            return tuple([taken(flat, places) for places in found])
+        return taken(flat, found)
+
+    return moved
+
+
+def copied(array: AnyArray) -> AnyArray:
+    """A copy."""
+    if array.dtype != object or array.size <= SLICE:
+        return array.copy()
+    flat = raveled(array)
+    made = np.empty(array.shape, object)
+    into = made.reshape(-1)
+    for part in slices(array.size):
+        into[part] = flat[part]
+    return made
+
+
+def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
+    """`function`, a ufunc, of the arrays, which are broadcast together."""
+    given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
+    if math.prod([array.size for array in given]) <= SLICE:
+        made = function(*given)
+        return (made if isinstance(made, np.ndarray) else np.asarray(made, object)).astype(dtype, copy=False)
+    shape = np.broadcast_shapes(*[array.shape for array in given])
+    result = np.empty(math.prod(shape), dtype)
+    flat = [array.reshape(()) if array.size == 1 else raveled(np.broadcast_to(array, shape)) for array in given]
+    for part in slices(result.size):
+        result[part] = function(*[array[part] if array.ndim else array for array in flat])
+    return result.reshape(shape)
+
+
+def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
+    """`function` of the elements at each place, by `map`: `np.frompyfunc` takes twice as long.
+
+    The arrays are broadcast together.
+    """
+
+    def each(*parts: AnyArray) -> AnyArray:
+        shape = parts[0].shape if len(parts) == 1 else np.broadcast_shapes(*[part.shape for part in parts])
+        items = [(part if part.shape == shape else np.broadcast_to(part, shape)).reshape(-1).tolist() for part in parts]
+        made = np.empty(len(items[0]), object)
+        made[:] = list(map(function, *items))
+        return made.reshape(shape)
+
+    return applied(each, dtype, *arrays)
+
+
+def kinds_of(array: AnyArray) -> set[type]:
+    """The types of the elements."""
+    flat = raveled(array)
+    found: set[type] = set()
+    for part in slices(flat.size):
+        found.update(map(type, flat[part].tolist()))
+    return found
+
+
+def distinct(array: AnyArray) -> set[Any]:
+    """The elements as a set."""
+    found: set[Any] = set()
+    for part in slices(array.size):
+        found.update(array[part].tolist())
+    return found
+
+
+def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
+    """The strings, one after the other, with the separator between two."""
+    each = iter(items)
+    parts = []
+    while part := list(itertools.islice(each, SLICE)):
+        parts.append(separator.join(part))
+    return separator.join(parts)
+
+
+def rising(items: Iterable[Any]) -> list[Any]:
+    """The elements in rising order: `sorted(items)`."""
+    each = iter(items)
+    runs = []
+    while part := list(itertools.islice(each, SLICE)):
+        runs.append(sorted(part))
+    return list(heapq.merge(*runs)) if len(runs) > 1 else [item for run in runs for item in run]
+
+
+def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Where each distinct element of a vector stands first, rising; for each element which of these it is like."""
+    seen: list[dict[Any, int]] = [{} for _ in range(_SHARDS)]
+    places: list[int] = []
+    which = np.empty(array.size, np.int64)
+    for part in slices(array.size):
+        found = []
+        for place, item in enumerate(array[part].tolist(), part.start):
+            number = seen[hash(item) % _SHARDS].setdefault(item, len(places))
+            if number == len(places):
+                places.append(place)
+            found.append(number)
+        which[part] = found
+    while seen:
+        seen.pop()
+    return array_of(places, dtype=np.int64), which
+
+
+__all__ = [
+    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "firsts",
+    "joined", "kinds_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
+]  # fmt: skip

@@ -1,0 +1,151 @@
+"""Giants of small input are refused before anything of their size is allocated."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import allocation
+
+LIMIT = 64 << 20
+MANY = 1 << 40
+SOME = 1 << 26
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+def int64s(*values):
+    return np.array(values, np.int64)
+
+
+def sparse(shape):
+    return af.SparseTensor(np.array([[0]], np.int64), np.array([1.0], np.float32), shape)
+
+
+GIANTS = {
+    "fill": lambda n: af.fill([n], 1.0),
+    "fill of two sizes": lambda n: af.fill([n, n], 1.0),
+    "fill of strings": lambda n: af.fill([n], b"text"),
+    "zeros": lambda n: af.zeros([n]) + 1.0,
+    "ones": lambda n: af.ones([n, 2]) + 1.0,
+    "zeros_like": lambda n: af.zeros_like(af.fill([n], 1.0)),
+    "eye": lambda n: af.eye(n),
+    "range": lambda n: af.range(n),
+    "range of floats": lambda n: af.range(0.0, af.cast(n, af.float64), 0.5),
+    "linspace": lambda n: af.linspace(0.0, 1.0, af.cast(n, af.int64)),
+    "tile": lambda n: af.tile([1.0, 2.0], [n]),
+    "tile of a matrix": lambda n: af.tile([[1.0, 2.0]], [n, n]),
+    "repeat": lambda n: af.repeat([1.0, 2.0], n),
+    "one_hot": lambda n: af.one_hot([1, 2], af.cast(n, af.int64)),
+    "pad": lambda n: af.pad([1.0], [[n, n]]),
+    "sparse_to_dense": lambda n: af.sparse_tensor_to_dense(sparse([n])),
+    "sequence_mask": lambda n: af.sequence_mask([1, 2], af.cast(n, af.int64)),
+    "sequence_mask of lengths": lambda n: af.sequence_mask(af.stack([n, n])),
+    "bincount": lambda n: af.bincount([1], minlength=af.cast(n, af.int32)),
+    "dynamic_stitch": lambda n: af.dynamic_stitch([af.cast(af.stack([n]) - 1, af.int32)], [[1.0]]),
+    "scatter_nd": lambda n: af.scatter_nd([[0]], [1.0], [n]),
+    "unsorted_segment_sum": lambda n: af.unsorted_segment_sum([1.0], [0], n),
+    "unsorted_segment_max": lambda n: af.unsorted_segment_max([1.0], [0], n),
+    "histogram": lambda n: af.histogram_fixed_width([1.0], [0.0, 2.0], af.cast(n, af.int32)),
+    "confusion_matrix": lambda n: af.confusion_matrix([1], [1], af.cast(n, af.int32)),
+    "random_uniform": lambda n: af.random_uniform([n]),
+    "random_normal": lambda n: af.random_normal([n]),
+    "random_gamma": lambda n: af.random_gamma([n], 1.0),
+    "truncated_normal": lambda n: af.truncated_normal([n]),
+    "multinomial": lambda n: af.multinomial([[1.0, 2.0]], af.cast(n, af.int32)),
+    "resize_images": lambda n: af.image.resize_images(np.ones([1, 2, 2, 3], np.float32), [n, n]),
+    "space_to_batch": lambda n: af.space_to_batch_nd(
+        np.ones([1, 2, 1], np.float32), [2], af.reshape(n * [2, 0], [1, 2])
+    ),
+    "matrix_diag": lambda n: af.matrix_diag(af.fill([n], 1.0)),
+    "broadcast_to, then added": lambda n: af.broadcast_to([1.0], [n]) + af.fill([n], 1.0),
+    "gather_nd of a giant": lambda n: af.gather_nd(af.fill([n], 1.0), [[0]]),
+}
+NARROW = {"bincount", "dynamic_stitch", "histogram", "confusion_matrix", "multinomial"}
+"""Those whose sizes are int32."""
+
+
+async def refused(session, tensor, feeds):
+    tracemalloc.start()
+    try:
+        with pytest.raises(af.errors.OpError) as caught:
+            await session.run(tensor, feeds)
+        assert isinstance(caught.value, (af.errors.ResourceExhaustedError, af.errors.InvalidArgumentError))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", GIANTS)
+async def test_a_fed_size_beyond_the_memory_limit_allocates_nothing(name):
+    n = af.placeholder(af.int64, [])
+    made = GIANTS[name](n)
+    async with af.Session(config=af.Config(memory_limit={"CPU:0": LIMIT})) as session:
+        assert await refused(session, made, {n: SOME}) < LIMIT
+
+
+@pytest.mark.parametrize("name", GIANTS)
+async def test_a_fed_size_beyond_the_machine_allocates_nothing(name, monkeypatch):
+    monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
+    n = af.placeholder(af.int64, [])
+    made = GIANTS[name](n)
+    async with af.Session() as session:
+        assert await refused(session, made, {n: SOME}) < LIMIT
+        if name not in NARROW:
+            assert await refused(session, made, {n: MANY}) < LIMIT
+
+
+@pytest.mark.parametrize("name", GIANTS)
+async def test_a_constant_size_beyond_the_machine_is_refused_at_the_latest_in_the_run(name, monkeypatch):
+    monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
+    tracemalloc.start()
+    try:
+        made = GIANTS[name](af.constant(SOME, af.int64))
+    except (ValueError, TypeError):  # a rule that knows the size may refuse it
+        return
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < LIMIT
+    async with af.Session() as session:
+        assert await refused(session, made, {}) < LIMIT
+
+
+@pytest.mark.parametrize("name", GIANTS)
+async def test_small_sizes_pass(name):
+    n = af.placeholder(af.int64, [])
+    async with af.Session(config=af.Config(memory_limit={"CPU:0": LIMIT})) as session:
+        await session.run(GIANTS[name](n), {n: 3})
+
+
+@pytest.mark.parametrize(("attribute", "value"), [("width", 2**31 - 1), ("precision", 2**31 - 1)])
+async def test_text_of_numbers_is_not_wider_than_memory(attribute, value):
+    x = af.placeholder(af.float32, [None])
+    made = af.as_string(x, **{attribute: value})
+    async with af.Session(config=af.Config(memory_limit={"CPU:0": LIMIT})) as session:
+        assert await refused(session, made, {x: np.ones(10, np.float32)}) < LIMIT
+
+
+async def test_the_error_tells_how_much_is_needed_and_how_much_there_is(monkeypatch):
+    monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
+    n = af.placeholder(af.int64, [])
+    made = af.fill([n], 1.0, name="giant")
+    async with af.Session() as session:
+        with pytest.raises(
+            af.errors.ResourceExhaustedError, match=r"'giant' needs 4,398,046,511,104 bytes.*67,108,864"
+        ):
+            await session.run(made, {n: MANY})
+
+
+def test_ranges_of_floats_are_counted_before_they_are_made():
+    tracemalloc.start()
+    try:
+        af.range(0.0, 1e12, 1.0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
