@@ -49,7 +49,7 @@ def every_seed(test):
     """Run the test with blocks of seeds."""
     blocks = [range(FIRST + start, FIRST + min(start + BLOCK, COUNT)) for start in range(0, COUNT, BLOCK)]
     each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
-    return pytest.mark.slow(pytest.mark.timeout(120)(each(test)))
+    return pytest.mark.slow(each(test))
 
 
 def survives(seeds, program, **options):

@@ -14,7 +14,7 @@ from aioflow.net.worker_verbs import RecvTensor, RunGraph
 from aioflow.rendezvous import Key
 
 pytest_plugins = ["three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from cluster_processes import FIRST, PS, ROOT, SECOND, THREE, Processes, address
 import aioflow as af
 from aioflow import errors
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 HELD = 7.0
 """Seconds for which something is blocked: longer than the heartbeat timeout."""
 

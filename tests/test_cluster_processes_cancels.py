@@ -4,7 +4,7 @@ import pytest
 from cluster_cancelling import cancel_at_random
 from cluster_processes import FIRST, THREE, Processes, addresses
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

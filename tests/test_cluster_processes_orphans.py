@@ -14,7 +14,7 @@ import aioflow as af
 from aioflow import errors
 
 pytest_plugins = ["three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 PROMISED = 5.0
 """Seconds after which nothing is left of a client or a master that died."""
 

@@ -13,7 +13,7 @@ import aioflow as af
 from aioflow.cli.worker import loop_factory
 
 pytest_plugins = ["three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 def check_program(processes, block, order, choices):

@@ -27,7 +27,6 @@ def has_second_loopback():
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
-    pytest.mark.timeout(60),
     pytest.mark.skipif(not has_second_loopback(), reason=f"{BEFORE} is no address of this machine"),
 ]
 

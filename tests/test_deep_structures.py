@@ -187,7 +187,6 @@ def called(call, parameters, chosen, given, leaf):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shape", ["a deep list", "a deep tuple", "a deep dict", "a list in itself"])
 def test_no_public_function_ends_in_a_recursion_error(shape, tmp_path, monkeypatch):

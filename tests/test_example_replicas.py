@@ -65,7 +65,6 @@ def killed(lines, name):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", ["sync", "backup"])
 def test_replicas_in_step_go_on_without_the_one_that_is_killed_and_take_in_who_comes_in_its_place(mode):
     lines = run("--mode", mode, "--kill-one")
@@ -86,7 +85,6 @@ def test_replicas_in_step_go_on_without_the_one_that_is_killed_and_take_in_who_c
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_free_replicas_go_on_without_the_one_that_is_killed_and_none_is_staler_than_it_may_be():
     lines = run("--mode", "async", "--kill-one")
     killed(lines, "worker 2")
@@ -96,7 +94,6 @@ def test_free_replicas_go_on_without_the_one_that_is_killed_and_none_is_staler_t
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_ring_goes_on_from_the_last_checkpoint_when_another_worker_has_come_in_place_of_the_one_that_is_killed():
     lines = run("--mode", "allreduce", "--kill-one")
     step = killed(lines, "worker 2")
@@ -107,7 +104,6 @@ def test_a_ring_goes_on_from_the_last_checkpoint_when_another_worker_has_come_in
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_of_a_parameter_server_that_is_killed_all_comes_back_in_step_and_else_what_was_lost(mode):
     lines = run("--mode", mode, "--kill-ps")

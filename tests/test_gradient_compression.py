@@ -109,7 +109,6 @@ async def accuracy_of(how, codec):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("codec", FEWER)
 @pytest.mark.parametrize("how", ["server", "ring"])
 async def test_a_net_that_learns_from_lossy_gradients_reads_digits_as_well(accuracies, how, codec):

@@ -27,7 +27,7 @@ def some_seeds(test):
     """Run the test with a quarter of the seeds that others get, for each of its runs is a whole training."""
     blocks = [range(FIRST + start, FIRST + min(start + 10, COUNT)) for start in range(0, COUNT, 40)]
     each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
-    return pytest.mark.slow(pytest.mark.timeout(120)(each(test)))
+    return pytest.mark.slow(each(test))
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,6 @@ def test_the_script_for_slurm_is_valid_bash():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_the_script_for_slurm_trains_and_shows_no_token(tmp_path):
     (tmp_path / "srun").write_text(SRUN)

@@ -42,7 +42,6 @@ async def trained(folder, fails_at, steps=16):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
 async def test_a_run_with_queues_and_random_numbers_goes_on_exactly(tmp_path):
     expected, _ = await trained(tmp_path / "undisturbed", ())
     for number in range(1, 17, 2):

@@ -28,7 +28,7 @@ def some_seeds(test):
     """Run the test with a quarter of the seeds that others get, for each of its runs is a whole training."""
     blocks = [range(FIRST + start, FIRST + min(start + 10, COUNT)) for start in range(0, COUNT, 40)]
     each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
-    return pytest.mark.slow(pytest.mark.timeout(120)(each(test)))
+    return pytest.mark.slow(each(test))
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,6 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_training_whose_process_is_killed_goes_on_in_the_next(tmp_path):
     """Killed after each of some steps, and at any time while it saves, it has in the end the loss it has to have."""
     program, expected, ends = PROGRAM.format(tests=os.path.dirname(__file__), folder=str(tmp_path)), curve(), [2, 3, 4]

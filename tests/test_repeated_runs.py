@@ -203,7 +203,6 @@ def test_a_run_that_loses_no_variable_happens_once(what, restore):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("restore", ["all", "lost"])
 @pytest.mark.parametrize("what", LOSES_NONE)
 def test_a_run_that_loses_no_variable_happens_once_whenever_that_is(what, restore):
@@ -217,7 +216,6 @@ def test_a_run_that_loses_variables_happens_once_and_what_goes_back_is_told(rest
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("restore", ["all", "lost"])
 def test_a_run_that_loses_variables_happens_once_and_what_goes_back_is_told_whenever_that_is(restore):
     assert sum(check_told(restore, at) for at in moments(1))

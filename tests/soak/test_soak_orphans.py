@@ -7,7 +7,7 @@ from cluster_processes import on_one_loop
 from test_cluster_processes_orphans import check_nothing_is_left_of_a_client
 
 pytest_plugins = ["three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 @on_one_loop
