@@ -22,6 +22,8 @@ _HANDED_OVER: Final = frozenset({
     "queue_give_back", "reader_read", "reader_read_up_to", "sparse_accumulator_take_gradient", "stage", "unstage",
 })  # fmt: skip
 """Operations that register what they take and put with the `Handover` of their step."""
+_ONLY_PUT: Final = frozenset({"map_stage", "queue_enqueue", "queue_enqueue_many", "queue_give_back", "stage"})
+"""Those of them that take nothing."""
 _LOCKS: Final = frozenset({"acquire_variable_lock", "keep_variable_lock", "release_variable_lock"})
 
 
@@ -44,9 +46,14 @@ def hands_over(definition: Op[Any]) -> bool:
     return definition.name in _HANDED_OVER
 
 
+def takes(definition: Op[Any]) -> bool:
+    """Whether an operation takes something that its step can give back."""
+    return definition.name in _HANDED_OVER - _ONLY_PUT
+
+
 def changes(definition: Op[Any]) -> bool:
     """Whether an operation changes the variables that it takes, if it takes some."""
     return definition.stateful and not definition.observes and not definition.name.startswith(_OF_ITS_STEP)
 
 
-__all__ = ["changes", "hands_over", "lasts"]
+__all__ = ["changes", "hands_over", "lasts", "takes"]

@@ -86,6 +86,9 @@ class Handover:
         self.forget()
         return is_out
 
+    async def commit(self) -> None:
+        """The values may be handed over, which `forget` then says. An error means that nobody may have them."""
+
     def forget(self) -> None:
         """The values are handed over: nothing is given back any more."""
         self._takes.clear()

@@ -29,6 +29,8 @@ async def stream(run: Run, read_ahead: int) -> AsyncGenerator[Any, None]:
                 value = await under_way[0].task
             except errors.OutOfRangeError:
                 return
+            for handover in under_way[0].held:
+                await handover.commit()
             for handover in under_way.popleft().held:
                 handover.forget()
             yield value

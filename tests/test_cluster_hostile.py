@@ -23,6 +23,7 @@ from aioflow.net.identity import Identity
 from aioflow.net.kinds import ANSWERS
 from aioflow.net.master_verbs import (
     CloseSession,
+    CommitStep,
     CreateSession,
     ExtendSession,
     ListDevices,
@@ -35,6 +36,7 @@ from aioflow.net.meeting import connect
 from aioflow.net.worker_verbs import (
     CancelStep,
     CleanupGraph,
+    CommitGraph,
     CreateWorkerSession,
     DeleteWorkerSession,
     DeregisterGraph,
@@ -249,6 +251,8 @@ UNKNOWN = {
     "a graph of a session": (lambda h: RegisterGraph(NOBODY, b""), errors.AbortedError, "does not know the session"),
     "a run in a session": (lambda h: RunGraph(NOBODY, 1, 1), errors.AbortedError, "does not know the session"),
     "the end of a graph": (lambda h: DeregisterGraph(NOBODY, 1), errors.AbortedError, "does not know the session"),
+    "the commit of a step": (lambda h: CommitStep(h.session, 9), errors.AbortedError, "has given back"),
+    "the commit of a graph": (lambda h: CommitGraph(9), errors.AbortedError, "step 9 is over"),
     "a call": (lambda h: RunCallable(h.session, 1 << 63, ()), errors.AbortedError, "no callable 9223372036854775808"),
     "a graph": (lambda h: RunGraph(h.worker_session, 99, 1), errors.AbortedError, "does not know graph 99"),
     "more operations": (lambda h: ExtendSession(h.session, 0, GRAPH), errors.AbortedError, "has 6 operations, not 0"),

@@ -29,7 +29,7 @@ SESSION = "0123456789abcdef" * 2
 def registered(flow):
     """The request that registers a flow whole, on one device."""
     part = Part(DEVICE, flow, tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches))))
-    return registration(SESSION, share_of([part]), ())
+    return registration(SESSION, share_of([part]), (), takes=False)
 
 
 def sample_flow():

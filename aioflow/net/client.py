@@ -215,7 +215,7 @@ class RemoteEngine:
     async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
         """Elements of a live queue. If the caller is cancelled, they are put back."""
         found = await self.ready(self.deadline())
-        handover = found.handover()
+        handover = found.handover(self.limit())
         asked = UseQueue(found.session, handle, "take", number=count, option=fewer, token=handover.token)
         return await handover.answer_to(asked)
 
@@ -327,11 +327,16 @@ class RemoteEngine:
         check_sizes(constants, peer.limits)
         return data, constants
 
-    def deadline(self, options: RunOptions | None = None) -> float | None:
-        """When a run that begins now has to be over, on the loop's clock."""
+    def limit(self, options: RunOptions | None = None) -> float | None:
+        """How many seconds a run has."""
         limit = None if options is None else options.timeout
         limit = self._config.operation_timeout if limit is None else limit
-        return None if limit is None or limit >= _ENDLESS else asyncio.get_running_loop().time() + limit
+        return None if limit is None or limit >= _ENDLESS else limit
+
+    def deadline(self, options: RunOptions | None = None) -> float | None:
+        """When a run that begins now has to be over, on the loop's clock."""
+        limit = self.limit(options)
+        return None if limit is None else asyncio.get_running_loop().time() + limit
 
     async def close(self) -> None:
         """Close the session. A master that is lost is not waited for."""
@@ -384,12 +389,15 @@ class RemoteCall:
             found, request = await self._ready(given, options, None)
         else:
             found, request = await self._ready_in_time(given, options, deadline)
-        handover = found.handover()
+        handover = found.handover(self._engine.limit(options))
         try:
             answer = await found.peer.request(request(token=handover.token), deadline=deadline)
             if metadata is not None and options.trace:
                 unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
             built = self._built(answer.values, given)
+            handover.uncommitted = answer.uncommitted
+            if held is None:
+                await handover.commit(deadline)
         except BaseException as error:
             handover.ended(error)
             raise

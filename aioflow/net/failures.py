@@ -43,4 +43,12 @@ def _cut(text: str, most: int) -> str:
     return clean if len(clean) <= most else clean[: most - 4] + " ..."
 
 
-__all__ = ["error_of", "failure_of"]
+def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first and follows from nothing else."""
+    found: list[BaseException] = []
+    for error in several.exceptions:
+        found += [first_error(error)] if isinstance(error, BaseExceptionGroup) else [error]
+    return next((error for error in found if not isinstance(error, errors.CancelledError)), found[0])
+
+
+__all__ = ["error_of", "failure_of", "first_error"]

@@ -19,6 +19,7 @@ from aioflow.net.master_verbs import (
     Acknowledge,
     CallableMade,
     CloseSession,
+    CommitStep,
     CreateSession,
     DeviceList,
     ExtendSession,
@@ -44,7 +45,7 @@ from aioflow.net.master_verbs import (
     UseQueue,
 )
 from aioflow.net.peers import Peers
-from aioflow.net.reports import pack_placement, pack_trace
+from aioflow.net.reports import pack_placement
 from aioflow.net.serving import Call
 from aioflow.net.statuses import attributes, devices_in, earlier, statuses_when_there
 from aioflow.net.worker import Worker
@@ -133,10 +134,9 @@ class Master:
         check_options(message.options, _OPTIONS)
         metadata = RunMetadata() if message.options.get("trace") is True else None
         feeds = list(message.feeds.values())
-        values, held = await session.run(
+        return await session.run(
             signature, feeds, message.options, call.deadline, message.token, metadata, message.attempt
         )
-        return StepDone(values, b"" if metadata is None else pack_trace(metadata), held)
 
     async def partial_run_setup(self, call: Call) -> PartialRunReady:
         """Begin a partial run."""
@@ -177,10 +177,14 @@ class Master:
         if message.handle not in session.callables:
             raise errors.AbortedError(f"the session has no callable {message.handle}")
         signature = session.callables[message.handle]
-        values, held = await session.run(
-            signature, message.feeds, {}, call.deadline, message.token, None, message.attempt
-        )
-        return StepDone(values, held=held)
+        return await session.run(signature, message.feeds, {}, call.deadline, message.token, None, message.attempt)
+
+    async def commit_step(self, call: Call) -> Reply:
+        """A client is about to hand over the values of a step: what the step took is not given back by itself."""
+        message: Any = call.message
+        session = self._session(message.session)
+        await session.doubts.commit(message.token, lambda doubt: session.commit(doubt, call.deadline))
+        return Reply()
 
     def acknowledge(self, call: Call) -> None:
         """A client has the values of steps, or will never have them. Of a session that is over nothing is in doubt."""
@@ -305,6 +309,7 @@ HANDLERS: Final[Mapping[type, Any]] = {
     Reset: Master.reset,
     MakeCallable: Master.make_callable,
     RunCallable: Master.run_callable,
+    CommitStep: Master.commit_step,
     ReleaseCallable: Master.release_callable,
     TakeBackOnAll: Master.take_back,
     ListDevices: Master.list_devices,

@@ -23,18 +23,20 @@ from aioflow.fitting import check_all_fit
 from aioflow.graph import Graph
 from aioflow.net.attempt_tasks import AttemptTasks
 from aioflow.net.doubts import Doubt, Doubts
-from aioflow.net.failures import failure_of
+from aioflow.net.failures import failure_of, first_error
 from aioflow.net.graphs import extend
 from aioflow.net.master_queues import MasterQueues
+from aioflow.net.master_verbs import StepDone
 from aioflow.net.parts import Share, registration, shares_of
 from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers, request_unless_busy
 from aioflow.net.remote_rendezvous import task_of
-from aioflow.net.reports import TaskReport, joined, unpack_trace
+from aioflow.net.reports import TaskReport, joined, pack_trace, unpack_trace
 from aioflow.net.statuses import attributes, devices_in, statuses_of
 from aioflow.net.worker_verbs import (
     CancelStep,
     CleanupGraph,
+    CommitGraph,
     CreateWorkerSession,
     DeleteWorkerSession,
     DeregisterGraph,
@@ -82,10 +84,12 @@ class Shared:
     Attributes:
         plan: the plan.
         shares: by the names of tasks, the share of each, and the handle by which it knows that.
+        takes: whether one of them may take elements.
     """
 
     plan: Plan
     shares: Mapping[str, tuple[Share, int]]
+    takes: bool
 
 
 class MasterSession:
@@ -163,13 +167,14 @@ class MasterSession:
 
     async def register(self, plan: Plan, shares: Mapping[str, Share]) -> Shared:
         """Make these shares of a plan ready on their tasks."""
+        takes = any(share.takes for share in shares.values())
 
         def write() -> dict[str, RegisterGraph]:
-            return {task: registration(self.number, share, plan.counted) for task, share in shares.items()}
+            return {task: registration(self.number, share, plan.counted, takes) for task, share in shares.items()}
 
         answers = await self.ask_all(await self.work(write))
         self._holding.update(task for task, share in shares.items() if share.holds)
-        return Shared(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()})
+        return Shared(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()}, takes)
 
     async def deregister(self, shared: Shared) -> None:
         """It is not needed any more."""
@@ -266,8 +271,8 @@ class MasterSession:
     async def run(
         self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
         token: int, metadata: RunMetadata | None = None, attempt: tuple[int, ...] = (),
-    ) -> tuple[tuple[Array, ...], bool]:  # fmt: skip
-        """What a call fetches, and whether the client has to acknowledge it by the token.
+    ) -> StepDone:  # fmt: skip
+        """What a call fetches, and whether the client has to commit and acknowledge it by the token.
 
         Whatever ends it leaves nothing of it on any task that can be reached. When its time is over, the error tells
         what it waited for. With `metadata` it is traced, and teaches what its nodes and transfers take.
@@ -307,7 +312,7 @@ class MasterSession:
     async def _run(
         self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None, token: int,
         metadata: RunMetadata | None, attempt: tuple[int, ...],
-    ) -> tuple[tuple[Array, ...], bool]:  # fmt: skip
+    ) -> StepDone:  # fmt: skip
         step = secrets.randbits(64)
         self.attempts.note(attempt, {task: share for task, (share, _) in shared.shares.items()})
         requests = {
@@ -327,21 +332,28 @@ class MasterSession:
         senders = [task for task, (share, _) in shared.shares.items() if share.sends and task not in holders]
         if senders:
             self._let_go(step, senders)
+        doubt = Doubt(step, holders, shared.takes)
         if metadata is not None:
             metadata.step_id = number
-            await self._unless_cancelled(Doubt(step, holders), self._learn(shared, answers, metadata))
+            await self._unless_cancelled(doubt, self._learn(shared, answers, metadata))
         if holders:
-            self.in_doubt(token, Doubt(step, holders))
+            self.in_doubt(token, doubt)
         fetched: list[Any] = [None] * len(shared.plan.signature.fetches)
         for task, (share, _) in shared.shares.items():
             for place, index in enumerate(share.fetches):
                 fetched[index] = answers[task].values[str(place)]
-        return tuple(fetched), bool(holders and token)
+        held = bool(holders and token)
+        traced = b"" if metadata is None else pack_trace(metadata)
+        return StepDone(tuple(fetched), traced, held, held and shared.takes)
 
     def in_doubt(self, token: int, doubt: Doubt) -> None:
         """The client is sent the values of a step. CancelledError if it does not want them any more."""
         if not self.doubts.begin(token, doubt):
             raise errors.CancelledError("the client does not wait for the step any more")
+
+    async def commit(self, doubt: Doubt, deadline: float | None) -> None:
+        """The tasks of a step give nothing back by themselves any more."""
+        await self.ask_all(dict.fromkeys(doubt.tasks, CommitGraph(doubt.step)), deadline)
 
     async def _unless_cancelled(self, doubt: Doubt, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -478,18 +490,10 @@ class MasterSession:
         await self.tell(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
 
 
-def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first and follows from nothing else."""
-    found: list[BaseException] = []
-    for error in several.exceptions:
-        found += [first_error(error)] if isinstance(error, BaseExceptionGroup) else [error]
-    return next((error for error in found if not isinstance(error, errors.CancelledError)), found[0])
-
-
 def _told_in_time(deadline: float) -> float:
     """When a step with that deadline has to be over, so that it can be said in time what it waited for."""
     left = max(0.0, deadline - asyncio.get_running_loop().time())
     return deadline - min(left * _TOLD, _LONGEST_TOLD)
 
 
-__all__ = ["MasterSession", "Shared", "first_error"]
+__all__ = ["MasterSession", "Shared"]

@@ -15,7 +15,8 @@ from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit
 from aioflow.local import Local
-from aioflow.net.master_session import MasterSession, Shared, first_error
+from aioflow.net.failures import first_error
+from aioflow.net.master_session import MasterSession, Shared
 from aioflow.net.parts import senders_to, shares_of
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.net.worker import Worker

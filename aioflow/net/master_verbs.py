@@ -92,11 +92,28 @@ class StepDone(Answer):
         values: what was fetched, in the order it was asked for.
         metadata: what was written down of the step, if that was asked for.
         held: whether the step keeps what it has taken until the client acknowledges it.
+        uncommitted: whether the client has to commit the step before it hands the values over.
     """
 
     values: Values = ()
     metadata: Data = b""
     held: Switch = False
+    uncommitted: Switch = False
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
+class CommitStep(Request[Reply]):
+    """The client is about to hand over the values of a step: no task is to give back any more what the step took.
+
+    An error means that nobody may have the values. Until `Acknowledge` the client may still refuse them.
+
+    Attributes:
+        token: that of the step.
+    """
+
+    session: SessionId
+    token: Number
 
 
 @verb

@@ -21,10 +21,11 @@ from aioflow.net.outbox import Outbox
 from aioflow.net.peers import Peers
 from aioflow.net.remote_rendezvous import RemoteRendezvous
 from aioflow.net.serving import Call
-from aioflow.net.worker_state import Meeting, is_lost
+from aioflow.net.worker_state import Meeting, is_lost, is_same
 from aioflow.net.worker_verbs import (
     CancelStep,
     CleanupGraph,
+    CommitGraph,
     GetStatus,
     PushTensors,
     RecvTensor,
@@ -90,8 +91,7 @@ class Meetings:
 
     def _line_to(self, step: int, task: str) -> Outbox:
         """How a step sends values to a task unasked."""
-        end = functools.partial(self.end, step)
-        return Outbox(step, task, self._peers, self._device, end)
+        return Outbox(step, task, self._peers, self._device, functools.partial(self.broken, step))
 
     def end(self, step: int, error: errors.OpError | None) -> None:
         """Nothing of a step is kept; what still runs of it ends.
@@ -117,6 +117,17 @@ class Meetings:
             meeting.handover.ended(error)
         if meeting.step is not None:
             meeting.step.abort(error or errors.CancelledError("the step is over"))
+
+    def broken(self, step: int, error: errors.OpError) -> None:
+        """The step cannot go on here: it ends with that error, unless it has run and taken something.
+
+        Then it ends as its master says, which may have the values of the step. The tasks that it sends to are told.
+        """
+        meeting = self.open.get(step)
+        if meeting is None or not meeting.handover:
+            self.end(step, error)
+        elif meeting.rendezvous.told:
+            self._begin(self._end_there(step, meeting.rendezvous.told, error))
 
     def _sweep(self, step: int, meeting: Meeting) -> None:
         """Forget a step that never began, when nobody asks for anything of it any more."""
@@ -210,7 +221,18 @@ class Meetings:
     async def cancel(self, call: Call) -> Reply:
         """End a step, here with the error that ended it elsewhere."""
         message: Any = call.message
-        self.end(message.step, error_of(message.cause))
+        meeting = self.open.get(message.step)
+        if meeting is None or not meeting.handover or is_same(meeting.owner, call.peer):
+            self.end(message.step, error_of(message.cause))  # else it ends as its master says
+        return Reply()
+
+    async def commit(self, call: Call) -> Reply:
+        """The client may have the values of a step from here on. AbortedError if it is over, or has not run."""
+        message: Any = call.message
+        meeting = self.open.get(message.step)
+        if meeting is None or not meeting.handover:
+            raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has what it took again")
+        meeting.committed = True
         return Reply()
 
     # Those who are gone
@@ -238,7 +260,7 @@ class Meetings:
         for number, meeting in list(self.open.items()):
             expected = meeting.senders.get(task, {})
             if any(now.get(device) != incarnation for device, incarnation in expected.items()):
-                self.end(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
+                self.broken(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
 
     def lost(self, task: str, error: errors.OpError) -> None:
         """A task is lost: the steps end that wait, or may wait, for what it sends unasked, or send to it so."""
@@ -250,7 +272,8 @@ class Meetings:
         """The steps end of masters that are lost, and of tasks that are lost and may send to them."""
         for number, meeting in list(self.open.items()):
             if is_lost(meeting.owner):
-                self.end(number, errors.UnavailableError("the master that began the step is lost"))
+                error = errors.UnavailableError("the master that began the step is lost")
+                self.end(number, None if meeting.handover and meeting.committed else error)
             elif not meeting.handover and (lost := next(filter(is_lost, meeting.pushers), None)):
                 task = lost.it.task
                 self.end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))
@@ -281,6 +304,7 @@ def _up_to(most: int) -> Callable[[Parcel], bool]:
 HANDLERS: Final[Mapping[type, Any]] = {
     RecvTensor: Meetings.send,
     CancelStep: Meetings.cancel,
+    CommitGraph: Meetings.commit,
 }
 """What answers each request."""
 NOTES: Final[Mapping[type, Any]] = {PushTensors: Meetings.arrive, CleanupGraph: Meetings.cleanup}

@@ -34,9 +34,9 @@ class OpenSession:
     handles: weakref.WeakKeyDictionary[Any, asyncio.Future[int]]
     tokens: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))
 
-    def handover(self) -> RemoteHandover:
-        """What one more step will have taken."""
-        return RemoteHandover(self.peer, self.session, next(self.tokens))
+    def handover(self, limit: float | None) -> RemoteHandover:
+        """What one more step will have taken, which has so many seconds to be committed."""
+        return RemoteHandover(self.peer, self.session, next(self.tokens), limit)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

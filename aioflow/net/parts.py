@@ -8,13 +8,14 @@ import msgpack
 
 from aioflow import errors
 from aioflow.dtypes import Array
-from aioflow.effects import hands_over, lasts
+from aioflow.effects import hands_over, lasts, takes
 from aioflow.flowdef import flow_from_plain, flow_to_plain
 from aioflow.graphdef import unpack
 from aioflow.net.graphs import MOST
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.worker_verbs import RegisterGraph
 from aioflow.partition import Part
+from aioflow.passes.flow import Node
 from aioflow.plain import brief
 from aioflow.rendezvous import PUSHED
 
@@ -44,20 +45,27 @@ class Share:
     @property
     def holds(self) -> bool:
         """Whether it has to do with what outlives a step, such as variables and queues."""
-        nodes = [each for part in self.parts for node in part.flow.nodes for each in node.everything()]
-        return any(node.definition.handle for node in nodes)
+        return any(node.definition.handle for node in _nodes(self.parts))
+
+    @property
+    def takes(self) -> bool:
+        """Whether it may take elements that have to go back if nobody gets the values of the step."""
+        return any(takes(node.definition) for node in _nodes(self.parts))
+
+
+def _nodes(parts: Iterable[Part]) -> list[Node]:
+    """The nodes of these parts, also those inside of branches and loops."""
+    return [each for part in parts for node in part.flow.nodes for each in node.everything()]
 
 
 def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
     """The names of the operations in these parts whose effects outlive a step and cannot be taken back."""
-    nodes = [each for part in parts for node in part.flow.nodes for each in node.everything()]
-    return tuple([node.name for node in nodes if lasts(node.definition, node.input_specs)])
+    return tuple([node.name for node in _nodes(parts) if lasts(node.definition, node.input_specs)])
 
 
 def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
     """The names of the operations in these parts that take or put what a step can give back."""
-    nodes = [each for part in parts for node in part.flow.nodes for each in node.everything()]
-    return tuple([node.name for node in nodes if hands_over(node.definition)])
+    return tuple([node.name for node in _nodes(parts) if hands_over(node.definition)])
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
@@ -97,8 +105,8 @@ def share_of(parts: Sequence[Part]) -> Share:
     return Share(tuple(numbered), feeds, fetches)
 
 
-def registration(session: str, share: Share, counted: Sequence[str]) -> RegisterGraph:
-    """The request that registers a share.
+def registration(session: str, share: Share, counted: Sequence[str], takes: bool) -> RegisterGraph:
+    """The request that registers a share of a plan, which takes elements on some task or does not.
 
     InvalidArgumentError if something in it cannot leave the process.
     """
@@ -114,7 +122,7 @@ def registration(session: str, share: Share, counted: Sequence[str]) -> Register
         )
         arrays += beside
     graph = msgpack.packb({"parts": parts, "counted": list(counted)})
-    return RegisterGraph(session, graph, {str(index): array for index, array in enumerate(arrays)})
+    return RegisterGraph(session, graph, {str(index): array for index, array in enumerate(arrays)}, takes)
 
 
 def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:

@@ -168,7 +168,7 @@ class Worker:
                 raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-        made = Registered(self._local, parts, counted)
+        made = Registered(self._local, parts, counted, message.takes)
         made.programs(self._local.plans.form(DEFAULT))
         return made
 
@@ -238,6 +238,7 @@ class Worker:
                 journal.end(message.step)
         meeting.undo, meeting.handover = step.common(Undo), step.handover
         held = bool(meeting.handover)
+        meeting.committed = not graph.takes
         if journal is not None and held:
             journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
         if not (graph.sends or held):

@@ -20,9 +20,11 @@ from aioflow.step import Step
 class Registered:
     """A graph that can be run."""
 
-    def __init__(self, local: Local, parts: Sequence[Part], counted: Sequence[str]) -> None:
+    def __init__(self, local: Local, parts: Sequence[Part], counted: Sequence[str], takes: bool) -> None:
         self._local: Final = local
         self._parts: Final = parts
+        self.takes: Final = takes
+        """Whether a part of its plan takes elements, here or on another task."""
         self._programs: Final[dict[Form, tuple[int, Programs]]] = {}
         self.counted: Final = counted
         self.feeds: Final = _specs(parts)
@@ -74,6 +76,8 @@ class Meeting:
         """What takes back what it has changed here, once it has run."""
         self.handover = Handover()
         """What it has taken here, once it has run: the master says when that is handed over."""
+        self.committed = False
+        """Whether the client may have the values of the step, so that the loss of the master undoes nothing."""
         self.senders: Senders = {}
         self.pushers: Final[set[Peer]] = set()
         """Who sends unasked."""
@@ -94,4 +98,11 @@ def is_lost(peer: Peer | None) -> bool:
     return peer is not None and peer.end is not None
 
 
-__all__ = ["Meeting", "Registered", "WorkerSession", "is_lost"]
+def is_same(peer: Peer | None, other: Peer | None) -> bool:
+    """Whether both are connections to one process; None is this one."""
+    if peer is None or other is None:
+        return peer is other
+    return peer.it == other.it
+
+
+__all__ = ["Meeting", "Registered", "WorkerSession", "is_lost", "is_same"]

@@ -94,11 +94,14 @@ class RegisterGraph(Request[GraphRegistered]):
     Attributes:
         graph: the part, in msgpack.
         constants: arrays of it that are sent as values.
+        takes: whether a part of the plan takes elements, on this task or another: what a step of it has changed is
+            undone if the master is lost before `CommitGraph`. Otherwise it stays, for the client may have the values.
     """
 
     session: SessionId
     graph: Data
     constants: NamedValues = dataclasses.field(default_factory=dict)
+    takes: Switch = False
 
 
 @verb
@@ -210,11 +213,23 @@ class PushTensors(Note):
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
+class CommitGraph(Request[Reply]):
+    """Give back nothing of a step any more, unless `CleanupGraph` or `CancelStep` demands it.
+
+    AbortedError if the worker has given back already what the step took.
+    """
+
+    step: StepId
+
+
+@verb
+@dataclasses.dataclass(frozen=True, slots=True)
 class CleanupGraph(Note):
     """Steps are over: nothing of them is kept.
 
     Attributes:
-        received: whether the client has their values. If not, they end, and what they took is put back.
+        received: whether the client has their values, or may have them. If not, they end, and what they took is put
+            back.
     """
 
     steps: Steps

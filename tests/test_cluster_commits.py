@@ -1,0 +1,155 @@
+"""Elements that a step takes on another task, whatever is lost at whatever moment: given once, or back in the queue.
+
+Each case loses something at one moment after the other of a step, half a message's way apart. By then the step has not
+begun, or the element is on its way to the client, or the queue is being told that the client has it.
+"""
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+from cluster_runs import new_graph
+
+import aioflow as af
+from aioflow import errors
+from aioflow.net.control_verbs import Failure
+from aioflow.net.identity import Identity
+from aioflow.net.meeting import connect
+from aioflow.net.worker_verbs import CancelStep
+from aioflow.testing import cluster
+from aioflow.testing.chaos import verb_of
+
+LATENCY = 0.01
+MOMENTS = [LATENCY * (number + 0.5) / 2 for number in range(22)]
+IN_DOUBT = 6
+"""Of so many moments at most an element is neither given nor back: while the answer to a commit is on its way."""
+PS = "/job:ps/task:0"
+CUTS = {
+    "half of the client's connection": lambda network: network.part("client", "worker0", one_way=True),
+    "half of the master's connection to the client": lambda network: network.part("worker0", "client", one_way=True),
+    "the client's connection": lambda network: network.part("client", "worker0"),
+    "half of the master's connection to the queue": lambda network: network.part("worker0", "ps0", one_way=True),
+    "half of the queue's connection to the master": lambda network: network.part("ps0", "worker0", one_way=True),
+    "the master's connection to the queue": lambda network: network.part("worker0", "ps0"),
+    "the master": lambda network: network.crash("worker0"),
+    "the client": lambda network: network.crash("client", silent=True),
+}
+
+
+def line():
+    """A queue on the parameter server."""
+    with new_graph() as graph, af.device(PS):
+        queue = af.FIFOQueue(4, af.int32, shapes=[[]], shared_name="line")
+        put, size = queue.enqueue_many([[1, 2]]), queue.size()
+        with af.device("/job:worker/task:0"):
+            element = queue.dequeue() * 1
+    return SimpleNamespace(graph=graph, queue=queue, put=put, size=size, element=element)
+
+
+async def by_step(session, model):
+    return int(await session.run(model.element))
+
+
+async def by_hand(session, model):
+    return int((await session.queue(model.queue).take())[0])
+
+
+async def by_stream(session, model):
+    async with contextlib.aclosing(session.stream(model.element, read_ahead=0)) as values:
+        return int(await anext(values))
+
+
+TAKES = {"a step": by_step, "a live queue": by_hand, "a stream": by_stream}
+
+
+async def outcome(take, lose, moment):
+    """What a client was given that lost something at that moment, and what the queue has in the end."""
+    model, given = line(), []
+    async with cluster({"ps": 1, "worker": 2}, latency=LATENCY) as simulated:
+        config = af.Config(operation_timeout=3.0)
+        async with af.Session(simulated.target("worker", 0), graph=model.graph, config=config) as session:
+            await session.run(model.put)
+            given.append(await take(session, model))  # the plan is made, and connections are there
+            await asyncio.sleep(1)
+            running = asyncio.create_task(take(session, model))
+            await asyncio.sleep(moment)
+            lose(simulated.network)
+            (found,) = await asyncio.gather(running, return_exceptions=True)
+            assert isinstance(found, int | errors.OpError), found
+            given += [found] if isinstance(found, int) else []
+        for hosts in (("client", "worker0"), ("worker0", "ps0")):
+            simulated.network.heal(*hosts)
+        await asyncio.sleep(12)  # by now the loss is noticed everywhere
+        rest = af.Config(device_filters=["/job:ps", "/job:worker/task:1"])
+        async with af.Session(simulated.target("worker", 1, "other"), graph=model.graph, config=rest) as other:
+            left = int(await other.run(model.size))
+    return given, left
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+@pytest.mark.parametrize("lose", CUTS.values(), ids=CUTS)
+async def test_an_element_that_was_given_is_not_given_back_whatever_is_lost(take, lose):
+    lost = 0
+    for moment in MOMENTS:
+        given, left = await outcome(take, lose, moment)
+        assert given == [1, 2][: len(given)]
+        assert len(given) + left <= 2, f"{given} were given, and {left} are left: {moment:.4f} s"
+        lost += len(given) + left < 2
+    assert lost <= IN_DOUBT, f"at {lost} of {len(MOMENTS)} moments the element is lost"
+
+
+async def test_only_the_master_ends_a_step_that_has_run_and_taken_something():
+    """A task that has sent something to the step may have lost the connection since."""
+    model, failure = line(), Failure("unavailable", "the queue is gone")
+    async with (
+        cluster({"ps": 1, "worker": 2}, latency=LATENCY) as simulated,
+        af.Session(simulated.target("worker", 0), graph=model.graph) as session,
+    ):
+        await session.run(model.put)
+        async with contextlib.aclosing(session.stream(model.element, read_ahead=1)) as values:
+            given = [int(await anext(values))]
+            await asyncio.sleep(1)
+            (step,) = simulated.servers["ps0"].worker.meetings.open
+            other = await connect(simulated.network.at("worker1"), "ps0", Identity())
+            await other.request(CancelStep(step, failure))
+            assert await session.run(model.size) == 0
+            given.append(int(await anext(values)))
+        await other.close()
+        assert given == [1, 2]
+        assert await session.run(model.size) == 0
+
+
+async def test_what_a_step_has_put_stays_if_the_word_is_lost_that_the_client_knows():
+    model = line()
+    async with cluster({"ps": 1, "worker": 2}, latency=LATENCY) as simulated:
+        async with af.Session(simulated.target("worker", 0), graph=model.graph) as session:
+            await session.run(model.size)
+            simulated.network.path("worker0", "ps0").lost = lambda: acknowledged
+            acknowledged = False
+            await session.run(model.put)
+            acknowledged = True
+            await asyncio.sleep(30)
+            acknowledged = False
+        async with af.Session(simulated.target("worker", 1, "other"), graph=model.graph) as other:
+            assert await other.run(model.size) == 2
+
+
+async def test_a_step_that_only_puts_or_takes_nothing_is_not_committed():
+    model, sent = line(), []
+    async with (
+        cluster({"ps": 1, "worker": 2}, latency=LATENCY) as simulated,
+        af.Session(simulated.target("worker", 0), graph=model.graph) as session,
+    ):
+        simulated.network.path("client", "worker0").sent = lambda frame: sent.append(verb_of(bytes(frame)))
+        await session.run(model.put)
+        await session.run(model.size)
+        assert not commits(sent)
+        await session.run(model.element)
+        assert len(commits(sent)) == 1
+
+
+def commits(sent):
+    """The verbs with which a client commits a step."""
+    return [verb for verb in sent if verb.startswith("CommitStep")]
