@@ -81,7 +81,7 @@ class StepView(Protocol):
         """What kernels of this step share on this task: one object of each kind, made for the first who asks."""
 
     def check(self) -> None:
-        """CancelledError if the step has ended: what a kernel on a thread asks before it commits a change."""
+        """CancelledError if the step has ended or is being ended: kernels ask before they commit a change."""
 
     @property
     def rendezvous(self) -> Rendezvous:

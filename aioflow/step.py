@@ -134,9 +134,12 @@ class Step:
         return found
 
     def check(self) -> None:
-        """CancelledError if the step has ended."""
-        if self.ended:
+        """CancelledError if the step has ended, or ends as soon as its task runs again."""
+        if self.ended or self.error is not None or self._is_cancelled():
             raise errors.CancelledError("the step has ended; its state changes are not committed")
+
+    def _is_cancelled(self) -> bool:
+        return self._task is not None and self._task.cancelling() > self._cancelling
 
     @property
     def rendezvous(self) -> Rendezvous:

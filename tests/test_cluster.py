@@ -298,6 +298,51 @@ async def test_what_a_task_held_is_said_to_be_gone_once_if_it_was_started_anew_b
         assert await session.run(size) == 1
 
 
+def sent_unasked():
+    """What the parameter server gets of the second worker, and has after ten seconds; and what begins these."""
+    with af.device(SECOND):
+        sent = af.placeholder(af.float32, []) * 2.0
+    with af.device(PS):
+        queue = af.FIFOQueue(1, af.float32, [[]])
+        received = sent + queue.dequeue()
+        put = queue.enqueue(1.0)
+    return received, sent.op.inputs[0], put
+
+
+async def after_ten_seconds(session, received, x, put):
+    """The value of a step that lasts so long."""
+    task = asyncio.create_task(session.run(received, {x: 1.0}))
+    await asyncio.sleep(10.0)
+    await session.run(put)
+    return await task
+
+
+async def test_the_end_of_a_process_that_died_without_a_word_ends_no_step_of_the_one_in_its_place(graph, cluster):
+    """The parameter server had dialled the process that died, and would find it silent during the step."""
+    received, x, put = sent_unasked()
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run(put)
+        assert await session.run(received, {x: 1.0}) == 3.0
+    await cluster.crash("worker", 1, silent=True)
+    await cluster.start("worker", 1)
+    async with af.Session(cluster.target("worker", 1), graph=graph) as session:
+        assert await after_ten_seconds(session, received, x, put) == 3.0
+
+
+async def test_a_step_goes_on_in_which_a_task_hears_of_a_process_that_was_started_anew(graph, cluster):
+    """Another master begins the step, so that the new process dials the parameter server only in it."""
+    received, x, put = sent_unasked()
+    workers = af.Config(device_filters=["/job:worker"])
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run(put)
+        assert await session.run(received, {x: 1.0}) == 3.0
+        await cluster.crash("worker", 1, silent=True)
+        await cluster.start("worker", 1)
+        async with af.Session(cluster.target("worker", 1), graph=graph, config=workers) as other:
+            assert await other.run(af.constant(1.0)) == 1.0
+        assert await after_ten_seconds(session, received, x, put) == 3.0
+
+
 async def test_a_client_that_dies_leaves_no_step_on_any_task(graph, cluster):
     with af.device(PS):
         never = af.FIFOQueue(1, af.float32).dequeue()

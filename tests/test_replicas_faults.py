@@ -151,12 +151,17 @@ class History:
 
 
 class Job:
-    """Replicas that train until each has taken some steps after all was well again."""
+    """Replicas that train until each has taken some steps after all was well again.
+
+    The first replica of those that still train is the chief. A task that died may be noticed seconds later, when the
+    chief before has left, and training still needs a chief that restores the variables.
+    """
 
     def __init__(self, run, required):
         self.run = run
         self.history = History()
         self.replicas = [replica_in_step(index, required) for index in range(REPLICAS)]
+        self.training = list(self.replicas)
         self.accepted, self.refused, self.tried = set(), set(), 0
         self.begun = asyncio.Event()
         self.damaged = False
@@ -169,18 +174,20 @@ class Job:
             except errors.OpError as error:
                 self.damaged |= "restore the variables" in str(error)
                 await asyncio.sleep(PAUSE)
+        self.training.remove(replica)
 
     async def session(self, replica, taken):
         """One session, as long as nobody is lost."""
+        is_chief = replica is self.training[0]
         limit = af.RunOptions(timeout=20.0)
         async with (
             self.run.session(replica.graph, "worker", replica.index, CLIENTS[replica.index]) as session,
             af.train.Coordinator() as coord,
         ):
-            if replica.index == 0 and (self.damaged or not self.begun.is_set()):
+            if is_chief and (self.damaged or not self.begun.is_set()):
                 await session.run(replica.init, options=limit)
                 self.damaged = False
-            await replica.opt.start(session, coord, is_chief=replica.index == 0)
+            await replica.opt.start(session, coord, is_chief=is_chief)
             self.begun.set()
             while taken < STEPS and not coord.should_stop():
                 was_over = asyncio.get_running_loop().time() > self.run.over

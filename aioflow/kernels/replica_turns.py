@@ -49,7 +49,7 @@ def replica_read_turn(handle: Spec, replica: int) -> Spec:
 
 @replica_read_turn.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: LiveTurns, *, replica: int, node: NodeView) -> Any:
-    return np.int64(await live.read(replica, node))
+    return np.int64(await live.read(replica, node, ctx.step.check))
 
 
 @op(stateful=True)
@@ -78,7 +78,7 @@ def replica_apply_turn(handle: Spec, ticket: Steps, replica: int) -> Spec:
 
 @replica_apply_turn.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: LiveTurns, ticket: Array, *, replica: int, node: NodeView) -> Any:
-    return np.int64(await live.apply(replica, int(ticket), node))
+    return np.int64(await live.apply(replica, int(ticket), node, ctx.step.check))
 
 
 @op(stateful=True)

@@ -142,7 +142,7 @@ def replica_admit(handle: Spec, replica: int) -> Spec:
 
 @replica_admit.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: LiveQuorum, *, replica: int, node: NodeView) -> Any:
-    return np.int64(await live.admit(replica, node))
+    return np.int64(await live.admit(replica, node, ctx.step.check))
 
 
 @op(stateful=True)
@@ -186,7 +186,7 @@ def replica_settle(handle: Spec, ticket: Spec) -> tuple[Spec, Spec]:
 
 @replica_settle.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: LiveQuorum, ticket: Array, *, node: NodeView) -> Any:
-    step, accepted = await live.settle(ticket_of(ticket), node)
+    step, accepted = await live.settle(ticket_of(ticket), node, ctx.step.check)
     return np.int64(step), np.bool_(accepted)
 
 
@@ -222,7 +222,7 @@ def replica_lead(handle: Spec, replica: int) -> tuple[Spec, Spec]:
 
 @replica_lead.kernel(CPU, fresh=True)
 async def _(ctx: Context, live: LiveQuorum, *, replica: int, node: NodeView) -> Any:
-    decision = await live.lead(replica, node)
+    decision = await live.lead(replica, node, ctx.step.check)
     rows = [[ticket.replica, ticket.step, ticket.serial] for ticket in decision.tickets]
     return np.int64(decision.step), np.array(rows, np.int64)
 

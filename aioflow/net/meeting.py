@@ -39,6 +39,8 @@ from aioflow.net.timeouts import listening_timeout
 M = TypeVar("M", bound=Message)
 Seek = Callable[[Identity], Awaitable[bool]]
 """Whether the process of that identity is known to have ended."""
+Begins = Callable[[Identity], None]
+"""Is told that the process of that identity has begun."""
 _PLACES: Final = {"control": 0, "client": 0, "bulk": 1}
 """Which of a peer's links a channel of that role is for."""
 _ATTEMPTS: Final = 3
@@ -195,7 +197,7 @@ class Acceptor:
 
     def __init__(
         self, me: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None, *,
-        network: Network | None = None,
+        network: Network | None = None, begins: Begins | None = None,
     ) -> None:  # fmt: skip
         """Nobody has dialled yet.
 
@@ -205,6 +207,7 @@ class Acceptor:
             settings: how the task treats its peers.
             has_ended: finds out whether a task that had dialled has ended; asked when its connection is lost.
             network: tells of the monitors of those who dial; None for none.
+            begins: is told of each task that dials, before anything that the task asks for.
         """
         self.peers: Final[dict[str, Peer]] = {}
         self._me: Final = me
@@ -213,6 +216,7 @@ class Acceptor:
         self._recent: Final = Recent(settings.remembered)
         self._network: Final = network
         self._has_ended: Final = has_ended
+        self._begins: Final = begins
 
     async def accept(self, channel: Channel) -> None:
         """Serve a channel until its peer is lost."""
@@ -337,6 +341,8 @@ class Acceptor:
         for peer in list(self.peers.values()):
             if it.task and peer.it.task == it.task and peer.it.incarnation != it.incarnation:
                 peer.lose(Loss.ENDED, "it was started anew")
+        if it.task and self._begins is not None:
+            self._begins(it)
 
     async def close(self, text: str = "") -> None:
         """Say goodbye to all."""

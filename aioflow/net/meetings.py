@@ -16,8 +16,10 @@ from aioflow.devices.moving import Parcel, receive
 from aioflow.kernels.control_flow import DEAD
 from aioflow.local import Local
 from aioflow.net.control_verbs import Reply
+from aioflow.net.ending import Loss
 from aioflow.net.failures import error_of, failure_of
 from aioflow.net.outbox import Outbox
+from aioflow.net.peer import Peer
 from aioflow.net.peers import Peers
 from aioflow.net.remote_rendezvous import RemoteRendezvous
 from aioflow.net.serving import Call
@@ -247,14 +249,23 @@ class Meetings:
     async def _dial(self, task: str) -> None:
         """Be connected to that task; if it was started anew, what it should have sent will never come."""
         try:
-            peer = await self._peers.of(task)
-            status = await peer.request(GetStatus())
-            now = {device.name: device.incarnation for device in status.devices}
-            self._check_incarnations(task, now)
+            self._check_incarnations(task, await self._devices_of(task))
         except errors.OpError as error:
-            self.lost(task, error)
+            self._end_all(lambda meeting: task in meeting.senders, error)
         finally:
             self._dialling.discard(task)
+
+    async def _devices_of(self, task: str) -> dict[str, int]:
+        """The incarnations of the devices of a task, of the process that lives now."""
+        while True:
+            peer = await self._peers.of(task)
+            try:
+                status = await peer.request(GetStatus())
+            except errors.OpError:
+                if not _has_ended(peer):
+                    raise
+            else:
+                return {device.name: device.incarnation for device in status.devices}
 
     def _check_incarnations(self, task: str, now: Mapping[str, int]) -> None:
         for number, meeting in list(self.open.items()):
@@ -262,11 +273,24 @@ class Meetings:
             if any(now.get(device) != incarnation for device, incarnation in expected.items()):
                 self.broken(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
 
-    def lost(self, task: str, error: errors.OpError) -> None:
-        """A task is lost: the steps end that wait, or may wait, for what it sends unasked, or send to it so."""
+    def lost(self, peer: Peer, error: errors.OpError) -> None:
+        """A connection that this task dialled is lost: the steps end that have sent something over it unasked.
+
+        Steps that wait for what the other task sends unasked end, too. If a process of that task has ended, another one
+        may have taken its place, and steps that wait for the new process go on: this task dials it to find these steps.
+        """
+        task, has_ended = peer.it.task, _has_ended(peer)
+        self._end_all(lambda meeting: meeting.rendezvous.has_told(peer), error)
+        if not has_ended:
+            self._end_all(lambda meeting: task in meeting.senders, error)
+        elif any(task in meeting.senders for meeting in self.open.values()):
+            self.listen_to([task])
+
+    def _end_all(self, concerns: Callable[[Meeting], bool], error: errors.OpError) -> None:
+        """End these steps, but for those that have run and taken something: they end as their masters say."""
         for number, meeting in list(self.open.items()):
-            if not meeting.handover and (task in meeting.senders or task in meeting.rendezvous.told):
-                self.end(number, error)  # one that has run and taken something ends as its master says
+            if not meeting.handover and concerns(meeting):
+                self.end(number, error)
 
     def forget_lost(self) -> None:
         """The steps end of masters that are lost, and of tasks that are lost and may send to them."""
@@ -286,6 +310,11 @@ class Meetings:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
+
+
+def _has_ended(peer: object) -> bool:
+    """Whether it is another task of which a process has ended."""
+    return isinstance(peer, Peer) and peer.end is not None and peer.end.loss is Loss.ENDED
 
 
 def _up_to(most: int) -> Callable[[Parcel], bool]:

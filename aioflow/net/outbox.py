@@ -47,6 +47,8 @@ class Outbox:
         self._failed: Final = failed
         self._items: list[tuple[str, Array]] = []
         self._asked = False
+        self._used: Final[set[Peer]] = set()
+        """The connections over which it has sent something."""
         self._working: Final[set[asyncio.Task[None]]] = set()
 
     def put(self, key: Key, parcel: Parcel) -> None:
@@ -90,12 +92,17 @@ class Outbox:
     def _send(self, peer: Peer) -> None:
         self._asked = False
         items, self._items = self._items, []
+        self._used.add(peer)
         try:
             for start in range(0, len(items), MOST_KEYS):
                 keys, values = zip(*items[start : start + MOST_KEYS], strict=True)
                 peer.note(PushTensors(self._step, keys, values))
         except errors.OpError as error:
             self._failed(error)
+
+    def has_used(self, peer: object) -> bool:
+        """Whether it has sent something over the connection to that peer."""
+        return peer in self._used
 
     def cancel(self) -> None:
         """Nothing of it is wanted any more."""

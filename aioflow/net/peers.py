@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from aioflow import errors
 from aioflow.net.channel import Network, NobodyListensError
+from aioflow.net.ending import Loss
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Answer, Note, Request
 from aioflow.net.meeting import connect
@@ -82,7 +83,7 @@ class Peers:
         self._dialling: Final[dict[str, asyncio.Task[Peer]]] = {}
         self._telling: Final[dict[asyncio.Task[Any], None]] = {}
         self._closed = False
-        self.on_loss: Callable[[str, errors.OpError], None] | None = None
+        self.on_loss: Callable[[Peer, errors.OpError], None] | None = None
         """What is told when a task that was dialled is lost."""
 
     async def of(self, task: str) -> Asked:
@@ -172,8 +173,14 @@ class Peers:
             raise errors.UnavailableError(text, task=task) from None
         self._peers[task] = peer
         if self.on_loss is not None:
-            peer.on_end = functools.partial(self.on_loss, task)
+            peer.on_end = functools.partial(self.on_loss, peer)
         return peer
+
+    def lose_before(self, it: Identity) -> None:
+        """That process of a task has begun, so the process before it has ended: the connection to that one is lost."""
+        peer = self._peers.get(it.task)
+        if peer is not None and peer.it.incarnation != it.incarnation:
+            peer.lose(Loss.ENDED, "it was started anew")
 
     async def has_ended(self, it: Identity) -> bool:
         """Whether that process of a task has ended: nobody listens, or another process has taken its place.

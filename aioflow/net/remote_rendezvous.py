@@ -27,6 +27,9 @@ class Line(Protocol):
     def put(self, key: Key, value: Any) -> None:
         """One more value."""
 
+    def has_used(self, peer: object) -> bool:
+        """Whether it has sent something over the connection to that peer."""
+
     def cancel(self) -> None:
         """Nothing of it is wanted any more."""
 
@@ -77,6 +80,10 @@ class RemoteRendezvous:
     def told(self) -> list[str]:
         """The tasks that something was sent to unasked."""
         return list(self._lines)
+
+    def has_told(self, peer: object) -> bool:
+        """Whether something was sent unasked over the connection to that peer."""
+        return any(line.has_used(peer) for line in self._lines.values())
 
     def arrive(self, key: Key, value: Any) -> None:
         """A value has come unasked. If the step has failed, nothing is wanted any more."""

@@ -125,7 +125,9 @@ class Server:
             **_bound(masters.HANDLERS, self._master),
         }
         peers.on_loss = self._worker.meetings.lost
-        self._acceptor = Acceptor(identity, service, self._settings, peers.has_ended, network=self._network)
+        self._acceptor = Acceptor(
+            identity, service, self._settings, peers.has_ended, network=self._network, begins=peers.lose_before
+        )
         stack.push_async_callback(peers.close, "it stops")
         self._listener = await self._network.listen(self._listening, self._accept)
         stack.push_async_callback(self._listener.close)

@@ -5,6 +5,10 @@ Of several who wait to lead the one of the lowest number does, which is the chie
 Whoever is present says so by waiting: `present` lasts as long as the replica is there, and when it is cancelled, for
 whatever reason its run has ended, the replica is gone. So a replica that dies is noticed as its run is, and a step that
 needs it goes on without it.
+
+A step that is being ended is given nothing. When a task is lost, all steps of its session are ended at once, and its
+replica is gone when the first of them has ended. The line may still hold another step of that replica then. If this
+step led, nobody would notice that it is gone, and all other replicas would wait for it.
 """
 
 import contextlib
@@ -16,6 +20,13 @@ from aioflow import errors
 from aioflow.replication.quorum import Decision, Quorum, Ticket
 from aioflow.replication.turns import Turns
 from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
+
+Check = Callable[[], None]
+"""Raises an OpError if the step that waits has ended, or is being ended."""
+
+
+def _lives() -> None:
+    """Check a caller that is no step: it waits as long as its task does."""
 
 
 class Members(Protocol):
@@ -93,10 +104,10 @@ class Together(Waitable):
         with self.changing():
             self._members.leave(replica)
 
-    async def _wait(self, what: str, replica: int, ask: Callable[[], Any], who: Any) -> Any:
-        """What `ask` gives, once that is not None; its error, if it raises one."""
-        line = self._line(what, replica)
-        return await self.attempt(line, Attempt(f"{what} replica {replica} of", functools.partial(_asked, ask), who))
+    async def _wait(self, what: str, replica: int, ask: Callable[[], Any], who: Any, check: Check = _lives) -> Any:
+        """What `ask` gives, once that is not None; its error, if it raises one. It is asked only if `check` passes."""
+        serve = functools.partial(_asked, check, ask)
+        return await self.attempt(self._line(what, replica), Attempt(f"{what} replica {replica} of", serve, who))
 
     def _line(self, what: str, replica: int) -> Line:
         with self._lock:
@@ -110,8 +121,9 @@ class Together(Waitable):
         return errors.CancelledError(f"{self.name!r} is gone: its container was reset or its session closed")
 
 
-def _asked(ask: Callable[[], Any]) -> Outcome | None:
+def _asked(check: Check, ask: Callable[[], Any]) -> Outcome | None:
     try:
+        check()
         found = ask()
     except errors.OpError as error:
         return None, error
@@ -134,27 +146,27 @@ class LiveQuorum(Together):
     def _join(self, replica: int) -> None:
         self.quorum.join(replica)
 
-    async def admit(self, replica: int, who: Any = None) -> int:
+    async def admit(self, replica: int, who: Any = None, check: Check = _lives) -> int:
         """The step that the replica may begin, once training is open and no step is being applied."""
-        step: int = await self._wait("admit", replica, functools.partial(self.quorum.admit, replica), who)
+        step: int = await self._wait("admit", replica, functools.partial(self.quorum.admit, replica), who, check)
         return step
 
-    async def settle(self, ticket: Ticket, who: Any = None) -> tuple[int, bool]:
+    async def settle(self, ticket: Ticket, who: Any = None, check: Check = _lives) -> tuple[int, bool]:
         """The step that the replica may begin next, once there is one, and whether the gradient was in its own."""
 
         def ask() -> tuple[int, bool] | None:
             accepted = self.quorum.settle(ticket)
             return None if accepted is None or self.quorum.step is None else (self.quorum.step, accepted)
 
-        found: tuple[int, bool] = await self._wait("settle", ticket.replica, ask, who)
+        found: tuple[int, bool] = await self._wait("settle", ticket.replica, ask, who, check)
         return found
 
-    async def lead(self, replica: int, who: Any = None) -> Decision:
+    async def lead(self, replica: int, who: Any = None, check: Check = _lives) -> Decision:
         """The gradients of a step for the replica to apply, once they are decided and no other replica leads.
 
         OutOfRangeError when the replica has left.
         """
-        found: Decision = await self._wait("lead as", replica, functools.partial(self.quorum.lead, replica), who)
+        found: Decision = await self._wait("lead as", replica, functools.partial(self.quorum.lead, replica), who, check)
         return found
 
     def fail(self, replica: int, why: str) -> None:
@@ -195,18 +207,19 @@ class LiveTurns(Together):
         super().__init__(name, turns, signature)
         self.turns: Final = turns
 
-    async def read(self, replica: int, who: Any = None) -> int:
+    async def read(self, replica: int, who: Any = None, check: Check = _lives) -> int:
         """The replica may read the variables: so many updates it sees."""
-        seen: int = await self._wait("read as", replica, functools.partial(self.turns.read, replica), who)
+        seen: int = await self._wait("read as", replica, functools.partial(self.turns.read, replica), who, check)
         return seen
 
-    async def apply(self, replica: int, ticket: int, who: Any = None) -> int:
+    async def apply(self, replica: int, ticket: int, who: Any = None, check: Check = _lives) -> int:
         """The replica may update the variables: the number of its update."""
-        number: int = await self._wait("apply as", replica, functools.partial(self.turns.apply, replica, ticket), who)
+        ask = functools.partial(self.turns.apply, replica, ticket)
+        number: int = await self._wait("apply as", replica, ask, who, check)
         return number
 
     def __repr__(self) -> str:
         return f"<LiveTurns {self.name!r} {self.turns!r}>"
 
 
-__all__ = ["LiveQuorum", "LiveTurns"]
+__all__ = ["Check", "LiveQuorum", "LiveTurns"]
