@@ -10,6 +10,7 @@ from typing import Final
 from aioflow import errors
 from aioflow.blame import clear_frames, reraise
 from aioflow.dtypes import Array
+from aioflow.effects import hands_over
 from aioflow.kernels.control_flow import DEAD
 from aioflow.lane import Lane
 from aioflow.levels import ROOT
@@ -85,6 +86,10 @@ class Streamed(Step):
         if self.failure is not None:
             reraise(_again(self.failure))
 
+    def returned(self) -> None:
+        """A call returns values for which the step has taken something: nothing taken so far is given back any more."""
+        self.handover.forget()
+
     @property
     def has_feeds(self) -> bool:
         """Whether all were given."""
@@ -134,7 +139,7 @@ class PartialRun:
                 needs a feed that was not given yet. Then nothing is fed.
         """
         self.step.check_failure()
-        if self._used_up and self.runner.done():
+        if self.used_up and self.runner.done():
             raise errors.InvalidArgumentError("the partial run is over: must run partial_run_setup again")
         self._check_feeds(feeds)
         tensors = self._checked(fetches, feeds)
@@ -156,7 +161,7 @@ class PartialRun:
         """The values. The call that leaves nothing to do waits for the end of the step, and raises its error."""
         try:
             values = [await self.step.value(tensor) for tensor in tensors]
-            if self._used_up and self._calls == 1:
+            if self.used_up and self._calls == 1:
                 await asyncio.wait([self.runner])
                 self.step.check_failure()
         except asyncio.CancelledError as cancelled:
@@ -164,8 +169,13 @@ class PartialRun:
             for note in getattr(self.step.failure, "__notes__", ()):
                 cancelled.add_note(note)
             raise
-        self.step.handover.forget()
+        if self.hands_over(tensors):
+            self.step.returned()
         return values
+
+    def hands_over(self, tensors: Iterable[Tensor]) -> bool:
+        """Whether one of these fetches depends on an operation that takes or puts something."""
+        return any(self._needs[tensor] >> len(self.step.given) & 1 for tensor in tensors)
 
     def _check_feeds(self, feeds: Iterable[Tensor]) -> None:
         for tensor in feeds:
@@ -196,12 +206,15 @@ class PartialRun:
         return [tensor for place, tensor in enumerate(self.step.given) if self._needs[fetch] >> place & 1]
 
     @property
-    def _used_up(self) -> bool:
+    def used_up(self) -> bool:
         """Whether every feed was given and every fetch asked for."""
         return len(self._fetched) == len(self.step.made) and self.step.has_feeds
 
     async def stop(self) -> None:
-        """End it if it still runs, and wait until nothing of it is left. What no call has returned is given back."""
+        """End it if it still runs, and wait until nothing of it is left.
+
+        It gives back what it has taken since a call has returned a fetch that depends on something taken.
+        """
         await self.step.stop()
         self.step.handover.give_back()
 
@@ -239,14 +252,15 @@ def _again(failure: errors.OpError) -> errors.OpError:
 
 
 def _needs(flow: Flow) -> list[int]:
-    """For each fetch, a bit for every feed that it depends on."""
+    """For each fetch, a bit for every feed that it depends on, and one if it depends on an op that takes or puts."""
     feeds = {node: 1 << place for place, node in enumerate(flow.feeds)}
+    own = {node: 1 << len(feeds) for node in flow.nodes if any(hands_over(n.definition) for n in node.everything())}
     bits = dict(feeds)
     changed = True
     while changed:  # a loop leads back
         changed = False
         for node in flow.nodes:
-            found = feeds.get(node, 0) or _all_of(node, bits)
+            found = feeds.get(node, 0) or _all_of(node, bits) | own.get(node, 0)
             changed |= found != bits.get(node)
             bits[node] = found
     return [bits[value.node] for value in flow.fetches]

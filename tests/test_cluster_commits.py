@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from cluster_runs import new_graph
 
@@ -44,7 +45,8 @@ def line():
         put, size = queue.enqueue_many([[1, 2]]), queue.size()
         with af.device("/job:worker/task:0"):
             element = queue.dequeue() * 1
-    return SimpleNamespace(graph=graph, queue=queue, put=put, size=size, element=element)
+            x = af.placeholder(af.int32, [])
+    return SimpleNamespace(graph=graph, queue=queue, put=put, size=size, element=element, x=x, doubled=x * 2)
 
 
 async def by_step(session, model):
@@ -60,7 +62,12 @@ async def by_stream(session, model):
         return int(await anext(values))
 
 
-TAKES = {"a step": by_step, "a live queue": by_hand, "a stream": by_stream}
+async def by_parts(session, model):
+    handle = await session.partial_run_setup([model.element, model.doubled], [model.x])
+    return int(await session.partial_run(handle, model.element))
+
+
+TAKES = {"a step": by_step, "a live queue": by_hand, "a stream": by_stream, "a partial run": by_parts}
 
 
 async def outcome(take, lose, moment):
@@ -153,3 +160,51 @@ async def test_a_step_that_only_puts_or_takes_nothing_is_not_committed():
 def commits(sent):
     """The verbs with which a client commits a step."""
     return [verb for verb in sent if verb.startswith("CommitStep")]
+
+
+@contextlib.asynccontextmanager
+async def filled():
+    """A session of a cluster whose queue has two elements, and its model."""
+    model = line()
+    async with (
+        cluster({"ps": 1, "worker": 2}, latency=LATENCY) as simulated,
+        af.Session(simulated.target("worker", 0), graph=model.graph) as session,
+    ):
+        await session.run(model.put)
+        yield session, model
+
+
+@pytest.mark.parametrize(("fetched", "left"), [((), 2), (("element",), 1), (("element", "doubled"), 1)])
+async def test_a_partial_run_that_is_given_up_gives_back_only_what_no_call_returned(fetched, left):
+    async with filled() as (session, model):
+        handle = await session.partial_run_setup([model.element, model.doubled], [model.x])
+        for name in fetched:
+            await session.partial_run(handle, getattr(model, name), {model.x: 1} if name == "doubled" else {})
+        await asyncio.sleep(1)
+        await handle.stop()
+        assert await session.run(model.size) == left
+
+
+async def test_a_partial_run_of_which_all_is_fed_keeps_what_it_took_for_the_call_that_fetches_it():
+    async with filled() as (session, model):
+        for number, element in ((1, None), (2, 1)):
+            handle = await session.partial_run_setup([model.element, model.doubled], [model.x])
+            assert await session.partial_run(handle, model.doubled, {model.x: number}) == 2 * number
+            await asyncio.sleep(1)
+            if element is not None:
+                assert await session.partial_run(handle, model.element) == element
+            await handle.stop()
+            assert await session.run(model.size) == (2 if element is None else 1)
+
+
+@pytest.mark.slow
+async def test_a_call_of_a_partial_run_that_is_cancelled_at_any_moment_gives_back():
+    for moment in MOMENTS:
+        async with filled() as (session, model):
+            handle = await session.partial_run_setup([model.element, model.doubled], [model.x])
+            call = asyncio.create_task(session.partial_run(handle, model.element))
+            await asyncio.sleep(moment)
+            call.cancel()
+            (found,) = await asyncio.gather(call, return_exceptions=True)
+            await asyncio.sleep(1)
+            assert await session.run(model.size) == (1 if isinstance(found, np.generic) else 2), moment

@@ -474,3 +474,17 @@ async def test_a_kernel_that_cleans_up_is_waited_for(session, graph):
     with pytest.raises(asyncio.CancelledError):
         await call
     assert cleaned == [True]
+
+
+@pytest.mark.parametrize(("fetched", "left"), [("other", 1), ("element", 0)])
+async def test_a_run_that_is_given_up_gives_back_only_what_no_call_has_returned(graph, fetched, left):
+    queue = af.FIFOQueue(1, [af.int32], [[]])
+    put, size, x = queue.enqueue(3), queue.size(), af.placeholder(af.int32, [])
+    tensors = {"element": queue.dequeue(), "other": af.constant(2) * 2}
+    async with af.Session(graph=graph) as session:
+        await session.run(put)
+        handle = await session.partial_run_setup([*tensors.values(), x + 1], [x])
+        await session.partial_run(handle, tensors[fetched])
+        await asyncio.sleep(1)
+        await handle.stop()
+        assert await session.run(size) == left

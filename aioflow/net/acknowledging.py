@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from aioflow import errors
 from aioflow.handover import Handover
 from aioflow.net.kinds import Answer, Request
-from aioflow.net.master_verbs import Acknowledge, CommitStep
+from aioflow.net.master_verbs import Acknowledge, CommitStep, StepDone
 from aioflow.net.peer import Peer
 
 A = TypeVar("A", bound=Answer)
@@ -38,14 +38,17 @@ class RemoteHandover(Handover):
         self.uncommitted = True
 
     async def answer_to(self, request: Request[A]) -> A:
-        """The answer to a request that takes something, which is handed over by returning it."""
+        """The answer to a request that may take something, which is handed over by returning it."""
         try:
             answer = await self._peer.request(request)
+            self.uncommitted = not isinstance(answer, StepDone) or answer.uncommitted
+            is_held = self.uncommitted
             await self.commit()
         except BaseException as error:
             self.ended(error)
             raise
-        self.forget()
+        if is_held:
+            self.forget()
         return answer
 
     async def commit(self, deadline: float | None = None) -> None:

@@ -117,12 +117,13 @@ class RemoteEngine:
         """Begin a partial run. `limit` is for each call of it."""
         note_run(signature)
         found = await self.ready(self.deadline())
-        options = {} if limit is None or limit >= _ENDLESS else {"timeout": float(limit)}
+        limit = None if limit is None or limit >= _ENDLESS else float(limit)
+        options = {} if limit is None else {"timeout": limit}
         request = PartialRunSetup(found.session, *signature.names(), options)
         made = await found.peer.request(request, deadline=self.deadline())
-        handle = RemotePartialRun(found.peer, found.session, made.handle)
+        handle = RemotePartialRun(found, made.handle, limit)
         self._handles.add(handle)
-        self.give_up_with(handle, found, handle.request({}, ()))
+        self.give_up_with(handle, found, handle.giving_up())
         return handle
 
     def give_up_with(self, handle: object, found: OpenSession, request: Request[Any]) -> None:

@@ -27,11 +27,19 @@ REMEMBERED: Final = 1_000
 
 
 class Doubt(NamedTuple):
-    """A step in doubt: its number, the tasks that keep something of it, whether the client has to commit it."""
+    """A step in doubt, or the values of one call of a partial run.
+
+    Attributes:
+        step: its number.
+        tasks: the tasks that keep something of it.
+        uncommitted: whether the client has to commit it.
+        settled: of a partial run, is told whether the client has the values, or may have them; None for other steps.
+    """
 
     step: int
     tasks: Sequence[str]
     uncommitted: bool = True
+    settled: Callable[[bool], None] | None = None
 
 
 Settle = Callable[[Doubt, bool], None]

@@ -159,7 +159,7 @@ class Master:
         if not message.feeds and not message.fetches:
             await stream.stop()
             return StepDone()
-        return StepDone(await stream.call(message.fetches, message.feeds))
+        return await stream.call(message.fetches, message.feeds, message.token)
 
     async def make_callable(self, call: Call) -> CallableMade:
         """Plan a call, and register its parts."""

@@ -5,7 +5,6 @@ ends the step everywhere and is what the client gets.
 """
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -33,9 +32,9 @@ from aioflow.net.peers import Peers, request_unless_busy
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.reports import TaskReport, joined, pack_trace, unpack_trace
 from aioflow.net.statuses import attributes, devices_in, statuses_of
+from aioflow.net.step_cleanup import StepCleanup
 from aioflow.net.worker_verbs import (
     CancelStep,
-    CleanupGraph,
     CommitGraph,
     CreateWorkerSession,
     DeleteWorkerSession,
@@ -53,8 +52,6 @@ from aioflow.plan_cache import LONG_PLAN
 from aioflow.tracing import RunMetadata
 
 T = TypeVar("T")
-_TOGETHER: Final = 0.002
-"""Seconds in which steps are gathered that are over."""
 _TOLD: Final = 0.1
 """Of a step's time limit, the share that is left to find out what it waits for when it is over."""
 _LONGEST_TOLD: Final = 0.5
@@ -70,7 +67,7 @@ _LONG_GRAPH: Final = 1 << 18
 class Stream(Protocol):
     """A partial run."""
 
-    async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array]) -> tuple[Array, ...]:
+    async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array], token: int) -> StepDone:
         """Give feeds, and return fetches as soon as they are there."""
 
     async def stop(self) -> None:
@@ -125,9 +122,7 @@ class MasterSession:
         """The steps, by how all tasks know them: their numbers in this session."""
         self._shared: Final[OrderedDict[Signature, asyncio.Task[Shared]]] = OrderedDict()
         self._steps: Final[set[asyncio.Task[Any]]] = set()
-        self._ended: dict[str, list[int]] = {}
-        """The steps that tasks do not know yet to be over."""
-        self._cleaning: asyncio.TimerHandle | None = None
+        self.cleanup: Final = StepCleanup(peers)
         self.stale = False
         """Whether a task was lost, and may have been started anew since."""
         self._holding: Final[set[str]] = set()
@@ -331,7 +326,7 @@ class MasterSession:
         holders = tuple([task for task, answer in answers.items() if answer.held])
         senders = [task for task, (share, _) in shared.shares.items() if share.sends and task not in holders]
         if senders:
-            self._let_go(step, senders)
+            self.cleanup.over_soon(step, senders)
         doubt = Doubt(step, holders, shared.takes)
         if metadata is not None:
             metadata.step_id = number
@@ -353,7 +348,7 @@ class MasterSession:
 
     async def commit(self, doubt: Doubt, deadline: float | None) -> None:
         """The tasks of a step give nothing back by themselves any more."""
-        await self.ask_all(dict.fromkeys(doubt.tasks, CommitGraph(doubt.step)), deadline)
+        await self.ask_all(dict.fromkeys(doubt.tasks, CommitGraph(doubt.step, doubt.settled is not None)), deadline)
 
     async def _unless_cancelled(self, doubt: Doubt, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -363,11 +358,13 @@ class MasterSession:
             raise
 
     def settle(self, doubt: Doubt, received: bool) -> None:
-        """Tell the tasks of a step that it is over: the client has its values, or nobody will have them."""
-        if received:
-            self._let_go(doubt.step, doubt.tasks)
+        """Tell the tasks of a step that the client has its values, or that nobody will have them."""
+        if doubt.settled is not None:
+            doubt.settled(received)
+        elif received:
+            self.cleanup.over_soon(doubt.step, doubt.tasks)
         else:
-            self._note(dict.fromkeys(doubt.tasks, (doubt.step,)), received=False)
+            self.cleanup.refused(doubt.step, doubt.tasks)
 
     def begins(self, step: int) -> int:
         """The step is under way until it `is_over`. Its number in this session."""
@@ -448,31 +445,11 @@ class MasterSession:
     async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
         """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
         if error is None:
-            self._note(dict.fromkeys(tasks, (step,)))
+            self.cleanup.over(step, tasks)
             return
         if isinstance(error, asyncio.CancelledError):
             error = errors.CancelledError("the run was cancelled")
         await self.tell(dict.fromkeys(tasks, CancelStep(step, failure_of(error, ""))))
-
-    def _let_go(self, step: int, tasks: Iterable[str]) -> None:
-        """A step is over, and these tasks may keep something of it: they are told, of several steps at a time."""
-        for task in tasks:
-            self._ended.setdefault(task, []).append(step)
-        if self._cleaning is None:
-            self._cleaning = asyncio.get_running_loop().call_later(_TOGETHER, self._clean)
-
-    def _clean(self) -> None:
-        self._cleaning = None
-        ended, self._ended = self._ended, {}
-        self._note(ended)
-
-    def _note(self, ended: Mapping[str, Sequence[int]], received: bool = True) -> None:
-        """Tasks that are connected know that these steps are over; those that are not forget them by themselves."""
-        for task, steps in ended.items():
-            peer = self.peers.there(task)
-            if peer is not None:
-                with contextlib.suppress(errors.OpError):
-                    peer.note(CleanupGraph(tuple(steps), received))
 
     async def tell(self, requests: Mapping[str, Any]) -> None:
         """Tell the tasks that are connected, each something. A busy one is told, and not waited for."""
@@ -482,9 +459,7 @@ class MasterSession:
         """Forget the plans, here and on all tasks that can be reached."""
         await asyncio.gather(*[stream.stop() for stream in list(self.streams.values())])
         self.doubts.close()
-        if self._cleaning is not None:
-            self._cleaning.cancel()
-            self._clean()
+        self.cleanup.close()
         while self._steps:
             await asyncio.wait(self._steps)
         await self.tell(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))

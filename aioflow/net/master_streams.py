@@ -15,8 +15,10 @@ from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.fitting import check_all_fit
 from aioflow.local import Local
+from aioflow.net.doubts import Doubt
 from aioflow.net.failures import first_error
 from aioflow.net.master_session import MasterSession, Shared
+from aioflow.net.master_verbs import StepDone
 from aioflow.net.parts import senders_to, shares_of
 from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.net.worker import Worker
@@ -52,6 +54,9 @@ class _Streamed(Streamed):
     async def _with_others(self) -> None:
         await self._others()
 
+    def returned(self) -> None:
+        """The client says when it has the values of a call."""
+
 
 class PartialOverTasks:
     """A partial run of a session of this master.
@@ -67,8 +72,13 @@ class PartialOverTasks:
         self._worker: Final = worker
         self._shared: Final = shared
         self._step: Final = secrets.randbits(64)
-        shares = shared.shares.items()
-        self._requests: Final = {task: RunGraph(session.number, handle, self._step) for task, (_, handle) in shares}
+        others = shared.shares.items()
+        self._requests: Final = {task: RunGraph(session.number, handle, self._step) for task, (_, handle) in others}
+        shares = shares_of(shared.plan.parts)
+        self._tasks: Final = tuple(shares)
+        self._takes: Final = any(share.takes for share in shares.values())
+        self._is_kept = False
+        """Whether it has ended by itself, and the tasks keep what it took for calls that are to come."""
         self._run: Final = PartialRun(self._begun(), shared.plan, limit)
 
     @classmethod
@@ -100,16 +110,20 @@ class PartialOverTasks:
         return _Streamed(local, self._shared.plan, programs, joint, ask)
 
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
-        """Nothing of it is left anywhere."""
+        """Nothing of it is left anywhere, but for what it took without a failure: the client may not have it yet."""
         self.session.is_over(self._step)
         self.session.ended_by(step.failure)
-        self._worker.meetings.end(self._step, step.failure)
-        tasks = shares_of(self._shared.plan.parts)
-        self.session.later(self.session.end(self._step, tasks, step.failure))
+        self._is_kept = self._takes and step.failure is None
+        if not self._is_kept:
+            self._end(step.failure)
         self.session.later(self.session.deregister(self._shared))
 
-    async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array]) -> tuple[Array, ...]:
-        """Give feeds, and return fetches as soon as they are there."""
+    def _end(self, failure: errors.OpError | None) -> None:
+        self._worker.meetings.end(self._step, failure)
+        self.session.later(self.session.end(self._step, dict.fromkeys(self._tasks), failure))
+
+    async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array], token: int) -> StepDone:
+        """Give feeds, and return fetches as soon as they are there. The client commits and acknowledges them."""
         find: Any = functools.partial(self.session.graph.as_graph_element, allow_operation=False)
         try:
             given: dict[Tensor, Array] = {find(name): value for name, value in feeds.items()}
@@ -117,13 +131,38 @@ class PartialOverTasks:
         except (TypeError, ValueError, KeyError) as error:
             raise errors.InvalidArgumentError(str(error)) from None
         check_all_fit([(tensor.name, tensor.spec) for tensor in given], list(given.values()))
-        return tuple(await self._run.call(wanted, given))
+        values = tuple(await self._run.call(wanted, given))
+        if self._takes and self._run.hands_over(wanted):
+            self.session.in_doubt(token, Doubt(self._step, self._tasks, settled=self._settled))
+            return StepDone(values, held=bool(token), uncommitted=bool(token))
+        if self._run.hands_over(wanted):
+            self.session.cleanup.handed_over(self._step, self._tasks)
+        self._end_if_used_up()
+        return StepDone(values)
+
+    def _settled(self, received: bool) -> None:
+        """The client has the values of a call, and with them all that was taken so far; or it has given the run up."""
+        if received:
+            self.session.cleanup.handed_over(self._step, self._tasks)
+            self._end_if_used_up()
+        else:
+            self.session.cleanup.refused(self._step, self._tasks)
+            self.session.later(self.stop())
+
+    def _end_if_used_up(self) -> None:
+        """Nothing of it is left anywhere once the client has all of its values."""
+        if self._is_kept and self._run.used_up:
+            self._is_kept = False
+            self._end(None)
 
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left. It is forgotten."""
         self.session.streams.pop(self.handle, None)
         with contextlib.suppress(errors.OpError):
             await self._run.stop()
+        if self._is_kept:
+            self._is_kept = False
+            self.session.cleanup.refused(self._step, self._tasks)
 
 
 async def _registered(session: MasterSession, worker: Worker, signature: Signature) -> Shared:

@@ -177,12 +177,17 @@ class PartialRunSetup(Request[PartialRunReady]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartialRun(Request[StepDone]):
-    """Go on with a run in several calls. Without fetches and feeds, the run is given up."""
+    """Go on with a run in several calls. Without fetches and feeds, the run is given up.
+
+    Attributes:
+        token: by which the client commits and acknowledges the values of this call; 0 if it does neither.
+    """
 
     session: SessionId
     handle: Name
     feeds: NamedValues = dataclasses.field(default_factory=dict)
     fetches: Names = ()
+    token: Number = 0
 
 
 @verb

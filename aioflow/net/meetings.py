@@ -58,7 +58,8 @@ class Meetings:
         self._device: Final = local.devices[0]
         self._sources: Final = {device.name: device.incarnation for device in local.devices}
         self._peers: Final = peers
-        self._over: Final[OrderedDict[int, None]] = OrderedDict()
+        self._over: Final[OrderedDict[int, bool]] = OrderedDict()
+        """The steps that are over, and whether an error has ended them."""
         self._dialling: Final[set[str]] = set()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._early = 0
@@ -102,7 +103,7 @@ class Meetings:
             step: its number.
             error: what ends it; None if it has ended everywhere, or nothing of it is elsewhere.
         """
-        self._over[step] = None
+        self._over[step] = error is not None
         if len(self._over) > _REMEMBERED:
             self._over.popitem(last=False)
         meeting = self.open.pop(step, None)
@@ -214,11 +215,18 @@ class Meetings:
         meeting.begun = True
 
     def cleanup(self, call: Call) -> None:
-        """Steps are over."""
+        """Steps are over, or what they have taken so far belongs to the client, or nobody waits for their values."""
         message: Any = call.message
-        error = None if message.received else errors.CancelledError("nobody waits for the values of the step")
         for step in message.steps:
-            self.end(step, error)
+            meeting = self.open.get(step)
+            if not message.received:
+                if meeting is not None:
+                    meeting.held.refuse()
+                self.end(step, errors.CancelledError("nobody waits for the values of the step"))
+            elif message.over:
+                self.end(step, None)
+            elif meeting is not None:
+                meeting.held.forget()
 
     async def cancel(self, call: Call) -> Reply:
         """End a step, here with the error that ended it elsewhere."""
@@ -229,12 +237,13 @@ class Meetings:
         return Reply()
 
     async def commit(self, call: Call) -> Reply:
-        """The client may have the values of a step from here on. AbortedError if it is over, or has not run."""
+        """The client may have the values of a step from here on. AbortedError if what it took was given back."""
         message: Any = call.message
         meeting = self.open.get(message.step)
-        if meeting is None or not meeting.handover:
+        if meeting is not None and (meeting.handover or message.partial):
+            meeting.held.set_committed()
+        elif not message.partial or self._over.get(message.step, False):
             raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has what it took again")
-        meeting.committed = True
         return Reply()
 
     # Those who are gone
@@ -297,7 +306,7 @@ class Meetings:
         for number, meeting in list(self.open.items()):
             if is_lost(meeting.owner):
                 error = errors.UnavailableError("the master that began the step is lost")
-                self.end(number, None if meeting.handover and meeting.committed else error)
+                self.end(number, None if meeting.stays else error)
             elif not meeting.handover and (lost := next(filter(is_lost, meeting.pushers), None)):
                 task = lost.it.task
                 self.end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))

@@ -7,7 +7,7 @@ from typing import Final
 from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.net.master_verbs import PartialRun
-from aioflow.net.peer import Peer
+from aioflow.net.open_session import OpenSession
 from aioflow.node import Operation, Tensor
 from aioflow.partial import only_tensors
 
@@ -15,14 +15,15 @@ from aioflow.partial import only_tensors
 class RemotePartialRun:
     """The handle of a partial run over the tasks of a cluster; see `aioflow.partial.PartialRun`."""
 
-    def __init__(self, peer: Peer, session: str, handle: str) -> None:
-        self._peer: Final = peer
-        self._session: Final = session
+    def __init__(self, found: OpenSession, handle: str, limit: float | None) -> None:
+        """The partial run of that handle. Each call has so many seconds to be committed."""
+        self._found: Final = found
         self._handle: Final = handle
+        self._limit: Final = limit
 
-    def request(self, feeds: Mapping[str, Array], fetches: tuple[str, ...]) -> PartialRun:
-        """What goes on with it; what gives it up, if nothing is fed or fetched."""
-        return PartialRun(self._session, self._handle, feeds, fetches)
+    def giving_up(self) -> PartialRun:
+        """The request that gives it up."""
+        return PartialRun(self._found.session, self._handle)
 
     async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> Sequence[Array]:
         """Give feeds, and return fetches as soon as they are there. Cancelling ends the whole partial run."""
@@ -33,14 +34,16 @@ class RemotePartialRun:
             names.append(element.name)
         if not names and not feeds:
             return ()
-        asked = self.request({tensor.name: value for tensor, value in feeds.items()}, tuple(names))
-        values: Sequence[Array] = (await self._peer.request(asked)).values
+        handover = self._found.handover(self._limit)
+        given = {tensor.name: value for tensor, value in feeds.items()}
+        asked = PartialRun(self._found.session, self._handle, given, tuple(names), handover.token)
+        values: Sequence[Array] = (await handover.answer_to(asked)).values
         return values
 
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left. If the master is lost, that is so."""
         with contextlib.suppress(errors.UnavailableError):
-            await self._peer.request(self.request({}, ()))
+            await self._found.peer.request(self.giving_up())
 
 
 __all__ = ["RemotePartialRun"]

@@ -238,7 +238,7 @@ class Worker:
                 journal.end(message.step)
         meeting.undo, meeting.handover = step.common(Undo), step.handover
         held = bool(meeting.handover)
-        meeting.committed = not graph.takes
+        meeting.only_puts = not graph.takes
         if journal is not None and held:
             journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
         if not (graph.sends or held):
@@ -325,7 +325,7 @@ class Worker:
 
 def _give_back(journal: Journal, handover: Handover, names: Sequence[str]) -> None:
     """What a step took and put is where it was; if that cannot be, these operations may happen twice."""
-    if not handover.give_back():
+    if not handover.refuse():
         journal.leaves(names)
 
 

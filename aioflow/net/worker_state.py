@@ -76,8 +76,8 @@ class Meeting:
         """What takes back what it has changed here, once it has run."""
         self.handover = Handover()
         """What it has taken here, once it has run: the master says when that is handed over."""
-        self.committed = False
-        """Whether the client may have the values of the step, so that the loss of the master undoes nothing."""
+        self.only_puts = False
+        """Whether it takes nothing on any task, so that the loss of the master undoes nothing once it has run."""
         self.senders: Senders = {}
         self.pushers: Final[set[Peer]] = set()
         """Who sends unasked."""
@@ -86,6 +86,16 @@ class Meeting:
         self.early = 0
         """Bytes that came unasked before it began here."""
         self.asking = 0
+
+    @property
+    def held(self) -> Handover:
+        """What it has taken and put here so far."""
+        return self.handover if self.step is None else self.step.handover
+
+    @property
+    def stays(self) -> bool:
+        """Whether it has run and taken or put something, which stays if the master is lost."""
+        return bool(self.handover) and (self.only_puts or self.handover.is_committed)
 
 
 def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:

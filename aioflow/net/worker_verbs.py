@@ -214,12 +214,16 @@ class PushTensors(Note):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CommitGraph(Request[Reply]):
-    """Give back nothing of a step any more, unless `CleanupGraph` or `CancelStep` demands it.
+    """Give back nothing that a step has taken so far, unless `CleanupGraph` demands it.
 
     AbortedError if the worker has given back already what the step took.
+
+    Attributes:
+        partial: whether the step is a partial run, which goes on, and may have taken nothing on the worker.
     """
 
     step: StepId
+    partial: Switch = False
 
 
 @verb
@@ -230,10 +234,12 @@ class CleanupGraph(Note):
     Attributes:
         received: whether the client has their values, or may have them. If not, they end, and what they took is put
             back.
+        over: false if the steps are partial runs that go on: only what they have taken so far is not kept.
     """
 
     steps: Steps
     received: Switch = True
+    over: Switch = True
 
 
 @verb
