@@ -157,6 +157,36 @@ async def test_sizes_and_attributes_that_multiply_beyond_memory_allocate_nothing
         assert await refused(session, made, {x: np.ones(1 << 14, np.float32)}) < LIMIT
 
 
+LONG_VECTORS = {
+    "reshape": lambda x, sizes: af.reshape(x, sizes),
+    "slice": lambda x, sizes: af.slice(x, sizes, sizes),
+    "broadcast_to": lambda x, sizes: af.broadcast_to(x, sizes),
+    "fill": lambda x, sizes: af.fill(sizes, 1.0),
+    "unravel_index": lambda x, sizes: af.unravel_index(af.constant(3), sizes),
+    "scatter": lambda x, sizes: af.TensorArray(af.float32, 3).scatter(sizes, x).flow,
+    "split": lambda x, sizes: af.TensorArray(af.float32, 3).split(x, sizes).flow,
+    "random_normal": lambda x, sizes: af.random_normal(sizes),
+}
+
+
+@pytest.mark.parametrize("name", LONG_VECTORS)
+def test_rules_make_nothing_as_long_as_the_vectors_they_are_given(name):
+    x, sizes = af.placeholder(af.float32, None), af.placeholder(af.int32, [SOME])
+    tracemalloc.start()
+    try:
+        LONG_VECTORS[name](x, sizes)
+        assert tracemalloc.get_traced_memory()[1] < SMALL
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_loop_over_more_elements_than_fit_is_refused_without_a_list_of_them():
+    n = af.placeholder(af.int32, [])
+    mapped = af.map_fn(lambda x: x, af.fill([n], 1.0))
+    async with af.Session(config=af.Config(memory_limit={"CPU:0": LIMIT})) as session:
+        assert await refused(session, mapped, {n: SOME}) < LIMIT
+
+
 @pytest.mark.parametrize(
     "join",
     [lambda x: af.string_join([x] * 128), lambda x: af.reduce_join(af.tile([b"a"], [128]), 0, separator="s" * SMALL)],

@@ -180,9 +180,10 @@ def _split_even(value: Spec, num: int, axis: int = 0) -> tuple[Spec, ...]:
 @op(name="split_v")
 def _split_sizes(value: Spec, size_splits: Ints, axis: int, num: int) -> tuple[Spec, ...]:
     """Pieces of `value` of the given sizes along an axis; one may be -1: it is what the others leave."""
+    count = known.length(size_splits, "sizes")
+    if count not in (None, num):
+        raise ValueError(f"{count} sizes are given for {num} pieces")
     wanted = known.vector(size_splits, "sizes") or (None,) * num
-    if len(wanted) != num:
-        raise ValueError(f"{len(wanted)} sizes are given for {num} pieces")
     if value.sizes is None:
         return tuple([Spec(value.dtype) for _ in range(num)])
     place = value.axis(axis)

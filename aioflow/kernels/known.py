@@ -48,14 +48,19 @@ def scalar(spec: Spec, what: str) -> int | None:
     return spec.known if isinstance(spec.known, int) else None
 
 
-def vector(spec: Spec, what: str) -> Sizes | None:
-    """What is known of a vector of integers: numbers with gaps, or None if not even its length."""
+def length(spec: Spec, what: str) -> int | None:
+    """How many elements a vector of integers has. TypeError or ValueError if it is none."""
     if integers(spec, what).rank not in (None, 1):
         raise ValueError(f"{what} must be a vector, its shape is {spec.shape}")
+    return None if spec.sizes is None else spec.sizes[0]
+
+
+def vector(spec: Spec, what: str) -> Sizes | None:
+    """What is known of a vector of integers: numbers with gaps, or None if not even its length, or it is long."""
+    count = length(spec, what)
     if isinstance(spec.known, tuple):
         return spec.known
-    length = None if spec.sizes is None else spec.sizes[0]
-    return None if length is None else (None,) * length
+    return None if count is None or count > LARGEST else (None,) * count
 
 
 def shape(spec: Spec, what: str = "shape") -> TensorShape:
