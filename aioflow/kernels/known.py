@@ -13,6 +13,8 @@ from aioflow.op import NodeView, Op
 
 LARGEST: Final = 64
 """Longer vectors are not worth knowing."""
+MOST_PIECES: Final = 1 << 16
+"""The most outputs of an operation whose number is not that of its inputs or of a list."""
 
 
 def of(value: Array) -> Spec:
@@ -61,6 +63,13 @@ def vector(spec: Spec, what: str) -> Sizes | None:
     if isinstance(spec.known, tuple):
         return spec.known
     return None if count is None or count > LARGEST else (None,) * count
+
+
+def pieces(count: int) -> int:
+    """`count`, a number of outputs that an attribute or a size gives. ValueError if there would be too many."""
+    if count > MOST_PIECES:
+        raise ValueError(f"an operation has at most {MOST_PIECES} outputs, not {count}")
+    return count
 
 
 def shape(spec: Spec, what: str = "shape") -> TensorShape:
