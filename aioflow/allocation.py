@@ -6,15 +6,16 @@ values of its inputs, how large a result will be; ops whose results depend on mo
 """
 
 import functools
+import itertools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.memory import Ledger
-from aioflow.dtypes import SCALAR, Spec, spec_of, string
+from aioflow.dtypes import SCALAR, Spec, resource, spec_of, string
 from aioflow.kernels import known
 from aioflow.op import Kernel, NodeView, Op
 
@@ -22,6 +23,8 @@ HARMLESS: Final = 1 << 28
 """Bytes: less is not checked before it is allocated."""
 _WIDEST: Final = 16
 """Bytes of the widest element."""
+_USUAL: Final = 1 << 10
+"""What the attributes of an op multiply to at the most that makes no giants: strides, windows, numbers of axes."""
 _GROUPS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much a container may have."""
 
@@ -40,10 +43,11 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
     sizes = [spec.bytes for spec in node.output_specs]
     numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
     ruled = node.definition.bytes_rule is not None
+    factor = _factor(node)
     settled = not ruled and None not in sizes
     if settled and sum(sizes) <= least:  # type: ignore[arg-type]
         return call
-    grows = ruled or any(numbers) or any(_known_bytes(s) > least for s in _open(node))
+    grows = ruled or any(numbers) or factor > _USUAL or any(_known_bytes(s) > least for s in _open(node))
     if not settled and not grows and (ledger is None or ledger.limit is None):
         return call
     if not kernel.fresh and not ruled:  # a view allocates nothing
@@ -52,33 +56,35 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
 
     def checked(*inputs: Any, **out: Any) -> Any:
         given = inputs[skip:]
-        if always or _most(given, numbers) > least:
-            check(needed(node.definition, node.attrs, given), node.name, ledger)
+        if always or _most(given, numbers) * factor > least:
+            check(needed(node.definition, node.attrs, given, node.input_specs), f"the result of {node.name!r}", ledger)
         return call(*inputs, **out)
 
     return checked
 
 
-def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any]) -> int:
-    """The bytes of the results for these inputs; 0 if that cannot be told, or the inputs do not fit the op."""
+def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any], specs: Sequence[Spec] = ()) -> int:
+    """The bytes of the results for these inputs; 0 if that cannot be told, or the inputs do not fit the op.
+
+    `specs` is what is known of the inputs: of a list of tensors, all that is known of those not written.
+    """
     try:
         if definition.bytes_rule is not None:
             return int(definition.bytes_rule(inputs, attrs))
         hosts = definition.host_inputs(len(inputs))
-        outputs = definition.infer([_spec(*pair) for pair in zip(inputs, hosts, strict=True)], attrs)
+        given = [_spec(*each) for each in itertools.zip_longest(inputs, hosts, specs)]
+        outputs = definition.infer(given, attrs)
     except (TypeError, ValueError, ArithmeticError):  # the kernel will say so
         return 0
     return sum([spec.bytes or 0 for spec in outputs])
 
 
-def check(nbytes: int, name: str, ledger: Ledger | None) -> None:
-    """ResourceExhaustedError if there is no room for so many bytes that the operation of that name would make."""
+def check(nbytes: int, what: str, ledger: Ledger | None) -> None:
+    """ResourceExhaustedError if there is no room for so many bytes, which `what` would take."""
     if ledger is not None and ledger.limit is not None:
-        ledger.check(nbytes, f"the result of {name!r}")
+        ledger.check(nbytes, what)
     elif nbytes > machine_memory():
-        raise errors.ResourceExhaustedError(
-            f"the result of {name!r} needs {nbytes:,} bytes, and this machine has {machine_memory():,}"
-        )
+        raise errors.ResourceExhaustedError(f"{what} needs {nbytes:,} bytes, and this machine has {machine_memory():,}")
 
 
 @functools.cache
@@ -118,6 +124,25 @@ def _known_bytes(spec: Spec) -> int:
     return spec.dtype.size * math.prod([size for size in spec.sizes or () if size is not None])
 
 
+def _factor(node: Node) -> int:
+    """How many times larger than its inputs allow the numbers among its attributes may make a result.
+
+    A list of tensors has slots that are not written, which are read as zeros of the shape that its elements have.
+    """
+    numbers = [abs(n) or 1 for name, value in node.attrs.items() if "seed" not in name for n in _integers(value)]
+    if any(spec.dtype is resource for spec in node.input_specs):
+        numbers += [_known_bytes(spec) or 1 for spec in node.output_specs]
+    return math.prod(numbers)
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if type(value) is int:
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _integers(each)
+
+
 def _most(inputs: Sequence[Any], numbers: Sequence[bool]) -> int:
     """More bytes than any result has that is made of these inputs."""
     most = _WIDEST
@@ -131,7 +156,9 @@ def _most(inputs: Sequence[Any], numbers: Sequence[bool]) -> int:
     return most
 
 
-def _spec(value: Any, host: bool) -> Spec:
+def _spec(value: Any, host: bool, spec: Spec | None) -> Spec:
+    if spec is not None and spec.dtype is resource:
+        return spec
     if isinstance(value, bytes):
         return Spec(string, SCALAR)
     return known.of(value) if host else spec_of(value)

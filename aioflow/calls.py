@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors, object_arrays
+from aioflow.allocation import HARMLESS, check
 from aioflow.attempts import going, note_run
 from aioflow.config import RunOptions
 from aioflow.dtypes import Array, DeviceKind, string
@@ -198,7 +199,9 @@ def scalar(value: Array) -> Any:
 
 
 def copied(value: Array) -> Any:
-    """A copy of an array, a scalar as it is."""
+    """A copy of an array, a scalar as it is. ResourceExhaustedError if it is a view larger than the memory there is."""
+    if isinstance(value, np.ndarray) and value.nbytes > HARMLESS:
+        check(value.nbytes, "a copy of a fetched value", None)
     return (object_arrays.copied(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
 
 

@@ -74,6 +74,10 @@ def _mapped(graph: Graph, key: str, value: Any) -> Tensor | Operation:
         return graph.adopt(convert_to_tensor(value))
 
 
+_MOST_OUTPUTS: Final = 1 << 18
+"""A number among the attributes of an operation makes as many outputs of it: few bytes could take all memory."""
+
+
 class _Import:
     def __init__(self, graph: Graph, scope: str, graph_def: GraphDef, mapped: dict[Source, Tensor | Operation]) -> None:
         self._graph = graph
@@ -86,6 +90,8 @@ class _Import:
         self._origins: list[tuple[Operation, str]] = []
         self._arguments: dict[str, Spec] = {}
         """What the arguments of a body are given."""
+        self._more_outputs = [_MOST_OUTPUTS]
+        """How many outputs there may yet be besides the first of each operation, here and in bodies."""
         self._around: frozenset[str] = frozenset()
         """The names of what the graph_def has around a body."""
         for node in graph_def.node:
@@ -210,6 +216,11 @@ class _Import:
         except Exception as error:  # a rule meets what no caller would have passed it
             given = ", ".join(str(tensor.spec) for tensor in inputs)
             raise _wrong(node, f"{error}" + (f"\n  inputs: {given}" if given else "")) from error
+        self._more_outputs[0] -= max(0, len(specs) - 1)
+        if self._more_outputs[0] < 0:
+            raise _wrong(
+                node, f"the operations of a graph_def have more than {_MOST_OUTPUTS} outputs besides the first"
+            )
         operation = self._graph.add(definition, inputs, attrs, specs, f"{self._scope}{node.name}/")
         if operation.name != self._scope + node.name:
             raise _wrong(
@@ -227,6 +238,7 @@ class _Import:
         for name, place in zip(body.arguments, body.takes, strict=True):
             inside._arguments[name] = _given(node.attr, place, inputs[place].spec, inside._nodes[name])
         inside._everywhere, inside._origins = self._everywhere, self._origins
+        inside._more_outputs = self._more_outputs
         inside._around = self._around.union(self._nodes)
         inside.build()
         arguments = tuple([inside._made[name].outputs[0] for name in body.arguments])

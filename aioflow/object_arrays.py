@@ -49,6 +49,14 @@ def listed(array: AnyArray) -> list[Any]:
     return items
 
 
+def length_of(value: Any) -> int:
+    """The bytes of all strings of an array, or of one string."""
+    if isinstance(value, bytes):
+        return len(value)
+    flat = raveled(value)
+    return sum([sum(map(len, flat[part].tolist())) for part in slices(flat.size)])
+
+
 def array_of(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
     """An array of these strings or numbers, of rank 1 if no shape is given."""
     made = np.empty(len(items), dtype)
@@ -208,5 +216,5 @@ def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 __all__ = [
     "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "firsts",
-    "joined", "kinds_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
+    "joined", "kinds_of", "length_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
 ]  # fmt: skip

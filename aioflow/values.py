@@ -202,13 +202,14 @@ def _strings(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
 def _complaint(array: AnyArray, dtype: DType | None) -> str:
     """Which element of mixed ones is wrong, and where it stands."""
     place = next((p for p in np.ndindex(array.shape) if not _may_hold(dtype, array[p])), None)
+    wanted = "has no dtype; text is str or bytes" if dtype is None else f"is not a value of dtype {dtype.name}"
     if place is None and dtype is None:  # numbers and text: which of them is wrong is the caller's to say
         first = isinstance(array.flat[0], _NUMBERS)
         place = next((p for p in np.ndindex(array.shape) if isinstance(array[p], _NUMBERS) is not first), None)
+        wanted = f"stands among {'numbers' if first else 'text'}; a tensor holds either"
     if place is None:
         return f"{_short(max(array.flat, key=abs))} does not fit any integer dtype"
     item, where = array[place], f" at {list(place)}" if array.ndim else ""
-    wanted = "has no dtype; text is str or bytes" if dtype is None else f"is not a value of dtype {dtype.name}"
     return f"{_short(item)} of type {type(item).__name__}{where} {wanted}"
 
 

@@ -11,6 +11,7 @@ from aioflow import allocation
 LIMIT = 64 << 20
 MANY = 1 << 40
 SOME = 1 << 26
+SMALL = 1 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +52,10 @@ GIANTS = {
     "scatter_nd": lambda n: af.scatter_nd([[0]], [1.0], [n]),
     "unsorted_segment_sum": lambda n: af.unsorted_segment_sum([1.0], [0], n),
     "unsorted_segment_max": lambda n: af.unsorted_segment_max([1.0], [0], n),
+    "segment_sum": lambda n: af.segment_sum([1.0], af.stack([n - 1])),
+    "segment_max": lambda n: af.segment_max([[1.0]], af.stack([n - 1])),
+    "sparse_segment_sum": lambda n: af.sparse_segment_sum([[1.0]], [0], af.stack([n - 1])),
+    "sparse_segment_mean": lambda n: af.sparse_segment_mean([[1.0]], [0], [0], num_segments=n),
     "histogram": lambda n: af.histogram_fixed_width([1.0], [0.0, 2.0], af.cast(n, af.int32)),
     "confusion_matrix": lambda n: af.confusion_matrix([1], [1], af.cast(n, af.int32)),
     "random_uniform": lambda n: af.random_uniform([n]),
@@ -121,6 +126,83 @@ async def test_small_sizes_pass(name):
     n = af.placeholder(af.int64, [])
     async with af.Session(config=af.Config(memory_limit={"CPU:0": LIMIT})) as session:
         await session.run(GIANTS[name](n), {n: 3})
+
+
+OF_VECTORS = {
+    "diag": af.diag,
+    "matrix_diag": af.matrix_diag,
+    "matrix_diag far off": lambda x: af.matrix_diag(x[:1], k=SOME),
+    "qr": lambda x: af.qr(af.expand_dims(x, 1), full_matrices=True)[0],
+    "svd": lambda x: af.svd(af.expand_dims(x, 1), full_matrices=True)[1],
+    "conv2d with padding": lambda x: af.nn.conv2d(
+        af.reshape(x, [1, 1, -1, 1]), np.ones([1, 1, 1, 1], np.float32), strides=[1, 1, 1, 1],
+        padding=[[0, 0], [1 << 12, 1 << 12], [0, 0], [0, 0]],
+    ),
+    "extract_image_patches": lambda x: af.extract_image_patches(
+        af.reshape(x, [1, 128, 128, 1]), [1, 64, 64, 1], [1, 1, 1, 1], [1, 1, 1, 1], "SAME"
+    ),
+    "candidate sampler": lambda x: af.nn.uniform_candidate_sampler(
+        af.cast(af.expand_dims(x, 1), af.int64), 1, SOME, False, SOME
+    )[0],
+    "slots that are not written": lambda x: af.TensorArray(af.float32, af.size(x), element_shape=[1 << 20]).stack(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_VECTORS)
+async def test_sizes_and_attributes_that_multiply_beyond_memory_allocate_nothing(name, monkeypatch):
+    monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
+    x = af.placeholder(af.float32, None)
+    made = OF_VECTORS[name](x)
+    async with af.Session() as session:
+        assert await refused(session, made, {x: np.ones(1 << 14, np.float32)}) < LIMIT
+
+
+LONG_VECTORS = {
+    "reshape": lambda x, sizes: af.reshape(x, sizes),
+    "slice": lambda x, sizes: af.slice(x, sizes, sizes),
+    "broadcast_to": lambda x, sizes: af.broadcast_to(x, sizes),
+    "fill": lambda x, sizes: af.fill(sizes, 1.0),
+    "unravel_index": lambda x, sizes: af.unravel_index(af.constant(3), sizes),
+    "scatter": lambda x, sizes: af.TensorArray(af.float32, 3).scatter(sizes, x).flow,
+    "split": lambda x, sizes: af.TensorArray(af.float32, 3).split(x, sizes).flow,
+    "random_normal": lambda x, sizes: af.random_normal(sizes),
+}
+
+
+@pytest.mark.parametrize("name", LONG_VECTORS)
+def test_rules_make_nothing_as_long_as_the_vectors_they_are_given(name):
+    x, sizes = af.placeholder(af.float32, None), af.placeholder(af.int32, [SOME])
+    tracemalloc.start()
+    try:
+        LONG_VECTORS[name](x, sizes)
+        assert tracemalloc.get_traced_memory()[1] < SMALL
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_loop_over_more_elements_than_fit_is_refused_without_a_list_of_them():
+    n = af.placeholder(af.int32, [])
+    mapped = af.map_fn(lambda x: x, af.fill([n], 1.0))
+    async with af.Session(config=af.Config(memory_limit={"CPU:0": LIMIT})) as session:
+        assert await refused(session, mapped, {n: SOME}) < LIMIT
+
+
+@pytest.mark.parametrize(
+    "join",
+    [lambda x: af.string_join([x] * 128), lambda x: af.reduce_join(af.tile([b"a"], [128]), 0, separator="s" * SMALL)],
+)
+async def test_strings_that_would_be_longer_than_memory_are_not_joined(join, monkeypatch):
+    monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
+    x = af.placeholder(af.string, [])
+    async with af.Session() as session:
+        assert await refused(session, join(x), {x: b"a" * SMALL}) < LIMIT
+
+
+async def test_a_view_that_is_fetched_is_not_copied_beyond_memory():
+    x = af.placeholder(af.float32, [1])
+    giant = af.broadcast_to(x, [1 << 20, 1 << 20])
+    async with af.Session() as session:
+        assert await refused(session, giant, {x: [1.0]}) < LIMIT
 
 
 @pytest.mark.parametrize(("attribute", "value"), [("width", 2**31 - 1), ("precision", 2**31 - 1)])

@@ -188,6 +188,25 @@ async def test_a_cycle_over_hosts_is_told_with_the_numbers_of_the_session(graph)
             await session.run(put_one, options=af.RunOptions(timeout=3))
 
 
+async def test_a_time_limit_on_a_cluster_names_the_other_steps_of_its_session(graph):
+    with af.device("/job:worker/task:1"):
+        one, two = queue("one"), queue("two")
+        put_two = two.enqueue(one.dequeue(name="take_one"))
+        put_one = one.enqueue(two.dequeue(name="take_two"))
+    async with (
+        cluster({"worker": 2}) as simulated,
+        af.Session(simulated.target("worker", 0), graph=graph) as session,
+    ):
+        other = asyncio.create_task(session.run(put_two))
+        await asyncio.sleep(1)
+        with pytest.raises(af.errors.DeadlineExceededError) as caught:
+            await session.run(put_one, options=af.RunOptions(timeout=3))
+        await ended(other)
+    told = str(caught.value)
+    assert told.index("step 2, ") < told.index("a cycle of 2 operations") < told.index("step 1: 'take_one'")
+    assert "another session" not in told
+
+
 # No cycle
 
 

@@ -218,6 +218,24 @@ def test_bessel_functions_have_their_gradient_at_0():
     assert slope(bessel.bessel_i1e, [0.0]) == pytest.approx([0.5])
 
 
+def test_a_gradient_of_0_stays_0_where_bessel_functions_overflow():
+    at, arriving = placeholder("float64", [3]), placeholder("float64", [3])
+    for function in (bessel.bessel_i0, bessel.bessel_i1):
+        (slopes,) = gradients(function(at), at, arriving)
+        assert evaluate(slopes, {at: np.array([1e3, -1e4, 1e300]), arriving: np.zeros(3)}).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-7), ("float32", 3e-5)])
+def test_bessel_functions_have_their_gradients_near_0(dtype, rtol):
+    x = np.array([0, 1e-310, 1e-45, 1e-20, 1e-6, 1e-4, 2e-4, 0.01, 0.02, 0.3], dtype)
+    at = placeholder(dtype, x.shape)
+    (first,) = gradients(bessel.bessel_i1(at), at)
+    (second,) = gradients(first, at)
+    i0, i1, i2, i3 = (scipy.special.iv(order, np.maximum(x, 1e-100).astype(float)) for order in range(4))
+    np.testing.assert_allclose(evaluate(first, {at: x}), (i0 + i2) / 2, rtol)
+    np.testing.assert_allclose(evaluate(second, {at: x}), (3 * i1 + i3) / 4, rtol, rtol)
+
+
 def test_incomplete_gamma_functions_have_gradients_of_any_order_by_both_arguments():
     a, x = placeholder("float64", []), placeholder("float64", [])
     y = incomplete_gamma.igamma(a, x)

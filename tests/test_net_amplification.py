@@ -1,11 +1,13 @@
 """A message takes memory in proportion to its bytes, whatever it says that it holds."""
 
+import dataclasses
 import struct
 import tracemalloc
 
 import msgpack
 import pytest
 
+import aioflow as af
 from aioflow.graphdef import GraphDef, unpack
 from aioflow.net import parts
 from aioflow.net.arriving import _FREE as FREE
@@ -129,3 +131,35 @@ def test_plain_data_takes_memory_in_proportion_to_its_bytes(reader, name):
 def test_plain_data_that_is_no_attack_is_read():
     data = {"nodes": [{"name": str(n), "in": [[n, 0]], "attr": {"shape": {"tuple": []}}} for n in range(5_000)]}
     assert unpack(msgpack.packb(data)) == data
+
+
+SPLITS = {
+    "split": lambda count: af.split(af.placeholder(af.float32, None), count),
+    "split of sizes": lambda count: af.split(af.placeholder(af.float32, None), af.ones([count], af.int32), num=count),
+    "unstack": lambda count: af.unstack(af.placeholder(af.float32, None), count),
+    "unstack of a size": lambda count: af.unstack(af.fill([count], 1.0)),
+    "dynamic_partition": lambda count: af.dynamic_partition(af.placeholder(af.float32, None), [0], count),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_an_operation_has_no_more_outputs_than_its_attributes_may_ask_for(name):
+    with af.Graph().as_default():
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match="an operation has at most 65536 outputs, not 1073741824"):
+                SPLITS[name](1 << 30)
+            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_the_operations_of_a_graph_have_no_more_outputs_than_memory_takes():
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, None)
+        for _ in range(6):
+            af.split(x, 7)
+    told = graph.as_graph_def()
+    nodes = [dataclasses.replace(n, attr={**n.attr, "num": 1 << 16}) if n.op == "split" else n for n in told.node]
+    with af.Graph().as_default(), pytest.raises(ValueError, match="more than 262144 outputs"):
+        af.import_graph_def(GraphDef(nodes))

@@ -8,7 +8,7 @@ from aioflow import dtypes
 from aioflow.dtypes import Array, Namespace, Spec, TensorShape
 from aioflow.graph import transactional
 from aioflow.kernels import known
-from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.kernels.joining import stack
 from aioflow.kernels.shapes import broadcast_to, free, reshape, shape, size
 from aioflow.node import OPERATORS, Operation, Tensor
@@ -171,6 +171,9 @@ def diag_part(input: Spec) -> Spec:
         raise ValueError(f"an even rank of 2 or more is needed, the shape is {input.shape}")
     first, second = TensorShape(input.sizes[:half]), TensorShape(input.sizes[half:])
     return Spec(input.dtype, first.merge_with(second))
+
+
+from_sizes(diag)
 
 
 @diag.gradient

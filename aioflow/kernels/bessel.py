@@ -6,15 +6,16 @@ series of 16 / |x| - 1. The coefficients were computed with fifty digits.
 
 from typing import Final
 
+import ml_dtypes
 import numpy as np
 
 from aioflow.convert import TensorLike, convert_to_tensor
 from aioflow.dtypes import FLOAT, Array
 from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import multiply
-from aioflow.kernels.comparison import equal
+from aioflow.kernels.comparison import less
 from aioflow.kernels.families import elementwise
-from aioflow.kernels.math import abs, exp, reciprocal, sign
+from aioflow.kernels.math import abs, exp, sign, square
+from aioflow.kernels.no_nan import multiply_no_nan
 from aioflow.kernels.select import select
 from aioflow.kernels.special import chebyshev, pieces, special
 from aioflow.node import Tensor
@@ -63,9 +64,10 @@ _I1_FAR: Final = (
 
 
 def _i1e_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
-    """At 0, where y / x is none, its limit 1/2 is what is taken off; of the second order that limit is 0 too."""
-    at_zero = equal(x, 0)
-    ratio = select(at_zero, 0.5, y * reciprocal(select(at_zero, 1, x)))
+    """Near 0, where y / x would be 0 / 0, the quotient is the first terms of its series."""
+    size = abs(x)
+    near = less(size, float(ml_dtypes.finfo(x.dtype.np).eps) ** 0.25)  # type: ignore[no-untyped-call]
+    ratio = select(near, exp(-size) * (0.5 + square(x) / 16), y / select(near, 1, x))
     return dy * (bessel_i0e(x) - y * sign(x) - ratio)
 
 
@@ -108,14 +110,14 @@ def _(x: Array) -> Array:
 def bessel_i0(x: TensorLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
     value = convert_to_tensor(x)
-    return multiply(exp(abs(value)), bessel_i0e(value), name=name or "bessel_i0")
+    return multiply_no_nan(bessel_i0e(value), exp(abs(value)), name=name or "bessel_i0")
 
 
 @transactional
 def bessel_i1(x: TensorLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1."""
     value = convert_to_tensor(x)
-    return multiply(exp(abs(value)), bessel_i1e(value), name=name or "bessel_i1")
+    return multiply_no_nan(bessel_i1e(value), exp(abs(value)), name=name or "bessel_i1")
 
 
 __all__ = ["bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"]

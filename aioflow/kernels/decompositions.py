@@ -9,7 +9,7 @@ from typing import Any
 
 from aioflow.dtypes import Namespace, Spec, TensorShape
 from aioflow.kernels.diagonals import lower_half
-from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.kernels.matrices import (
     adjoint,
     cubic,
@@ -73,6 +73,9 @@ def qr(input: Spec, full_matrices: bool = False) -> tuple[Spec, Spec]:
     least = rows if full_matrices else lesser(rows, columns)
     q, r = TensorShape((*batch, rows, least)), TensorShape((*batch, least, columns))
     return Spec(input.dtype, q), Spec(input.dtype, r)
+
+
+from_sizes(qr)
 
 
 @qr.gradient

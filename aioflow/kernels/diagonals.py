@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from aioflow import errors
 from aioflow.dtypes import BOOL, NUMERIC, Array, Namespace, Sizes, Spec, TensorShape
 from aioflow.kernels import known
-from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.kernels.matrices import LINEAR
 from aioflow.node import OPERATORS, Operation, Tensor
 from aioflow.op import Ints, NodeView, T, op
@@ -131,6 +131,9 @@ def _sizes(length: int | None, ends: tuple[int, int], rows: int, columns: int) -
     if _longest(*found, ends) != length:
         raise ValueError(f"diagonals of length {length} do not fit a matrix of {found[0]} rows and {found[1]} columns")
     return found
+
+
+from_sizes(matrix_diag)
 
 
 @matrix_diag.gradient

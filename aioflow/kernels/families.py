@@ -15,6 +15,7 @@ from aioflow.dtypes import (
     Spec,
     TensorShape,
     bool_,
+    spec_of,
     string,
 )
 from aioflow.node import OPERATORS, Operation, Tensor
@@ -78,6 +79,14 @@ def costs(made: Op[Any], per_element: float) -> None:
         return each * max(elements(inputs[0]), elements(outputs[0]))
 
     made.cost(cost)
+
+
+def from_sizes(made: Op[Any]) -> None:
+    """Declare that a result may have more elements than all inputs multiplied, as the square of a size."""
+
+    @made.makes
+    def _(inputs: Sequence[Array], attrs: Any) -> int:
+        return sum([spec.bytes or 0 for spec in made.infer([spec_of(value) for value in inputs], attrs)])
 
 
 def elementwise(
@@ -282,5 +291,5 @@ def shaped_like(operand: Tensor, result: Tensor) -> Tensor:
 
 
 __all__ = ["CPU", "GPU", "NARROW", "SLOW", "TEXT", "Binary", "Namespace", "NodeView", "Unary", "binary",
-           "broadcast_gradient", "costs", "elements", "elementwise", "fitting", "shape_vector",
+           "broadcast_gradient", "costs", "elements", "elementwise", "fitting", "from_sizes", "shape_vector",
            "shaped_like", "stays", "sum_along", "sum_to_operand", "summed_axes", "ufunc"]  # fmt: skip

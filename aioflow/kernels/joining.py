@@ -134,7 +134,7 @@ def _count(num: int | None, size: int | None) -> int:
         raise ValueError("num is needed: the size of the axis is not known")
     count = dtypes.merge_sizes(size, num)
     assert count is not None
-    return count
+    return known.pieces(count)
 
 
 @_unstack.gradient
@@ -168,21 +168,22 @@ def _split_even(value: Spec, num: int, axis: int = 0) -> tuple[Spec, ...]:
     if num < 1:
         raise ValueError(f"at least one piece is needed, not {num}")
     if value.sizes is None:
-        return tuple([Spec(value.dtype) for _ in range(num)])
+        return tuple([Spec(value.dtype) for _ in range(known.pieces(num))])
     place = value.axis(axis)
     size = value.sizes[place]
     if size is not None and size % num:
         raise ValueError(f"axis {axis} of size {size} cannot be split into {num} equal pieces")
     each = TensorShape(known.replaced(value.sizes, place, None if size is None else size // num))
-    return tuple([Spec(value.dtype, each) for _ in range(num)])
+    return tuple([Spec(value.dtype, each) for _ in range(known.pieces(num))])
 
 
 @op(name="split_v")
 def _split_sizes(value: Spec, size_splits: Ints, axis: int, num: int) -> tuple[Spec, ...]:
     """Pieces of `value` of the given sizes along an axis; one may be -1: it is what the others leave."""
-    wanted = known.vector(size_splits, "sizes") or (None,) * num
-    if len(wanted) != num:
-        raise ValueError(f"{len(wanted)} sizes are given for {num} pieces")
+    count = known.length(size_splits, "sizes")
+    if count not in (None, num):
+        raise ValueError(f"{count} sizes are given for {num} pieces")
+    wanted = known.vector(size_splits, "sizes") or (None,) * known.pieces(num)
     if value.sizes is None:
         return tuple([Spec(value.dtype) for _ in range(num)])
     place = value.axis(axis)

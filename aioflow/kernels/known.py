@@ -13,6 +13,8 @@ from aioflow.op import NodeView, Op
 
 LARGEST: Final = 64
 """Longer vectors are not worth knowing."""
+MOST_PIECES: Final = 1 << 16
+"""The most outputs of an operation whose number is not that of its inputs or of a list."""
 
 
 def of(value: Array) -> Spec:
@@ -48,14 +50,26 @@ def scalar(spec: Spec, what: str) -> int | None:
     return spec.known if isinstance(spec.known, int) else None
 
 
-def vector(spec: Spec, what: str) -> Sizes | None:
-    """What is known of a vector of integers: numbers with gaps, or None if not even its length."""
+def length(spec: Spec, what: str) -> int | None:
+    """How many elements a vector of integers has. TypeError or ValueError if it is none."""
     if integers(spec, what).rank not in (None, 1):
         raise ValueError(f"{what} must be a vector, its shape is {spec.shape}")
+    return None if spec.sizes is None else spec.sizes[0]
+
+
+def vector(spec: Spec, what: str) -> Sizes | None:
+    """What is known of a vector of integers: numbers with gaps, or None if not even its length, or it is long."""
+    count = length(spec, what)
     if isinstance(spec.known, tuple):
         return spec.known
-    length = None if spec.sizes is None else spec.sizes[0]
-    return None if length is None else (None,) * length
+    return None if count is None or count > LARGEST else (None,) * count
+
+
+def pieces(count: int) -> int:
+    """`count`, a number of outputs that an attribute or a size gives. ValueError if there would be too many."""
+    if count > MOST_PIECES:
+        raise ValueError(f"an operation has at most {MOST_PIECES} outputs, not {count}")
+    return count
 
 
 def shape(spec: Spec, what: str = "shape") -> TensorShape:

@@ -34,7 +34,9 @@ def dynamic_partition(data: Spec, partitions: Indices, num_partitions: int) -> t
     if num_partitions < 1:
         raise ValueError(f"at least one partition is needed, not {num_partitions}")
     row = _row(data, partitions)
-    return tuple([Spec(data.dtype, TensorShape.vector(None).concatenate(row)) for _ in range(num_partitions)])
+    return tuple(
+        [Spec(data.dtype, TensorShape.vector(None).concatenate(row)) for _ in range(known.pieces(num_partitions))]
+    )
 
 
 def _row(data: Spec, numbers: Spec) -> TensorShape:

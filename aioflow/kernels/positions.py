@@ -16,8 +16,8 @@ def unravel_index(indices: Indices, dims: Ints) -> Spec:
 
     The shape is [len(dims), *indices.shape]. InvalidArgumentError if there is no element of that number.
     """
-    axes = None if (sizes := known.vector(dims, "dims")) is None else len(sizes)
-    return Spec(known.integers(indices, "indices").dtype, TensorShape.vector(axes).concatenate(indices.shape))
+    axes = TensorShape.vector(known.length(dims, "dims"))
+    return Spec(known.integers(indices, "indices").dtype, axes.concatenate(indices.shape))
 
 
 unravel_index.no_gradient("positions do not vary smoothly")

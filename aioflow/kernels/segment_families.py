@@ -17,7 +17,13 @@ from aioflow.kernels.complex import conj
 from aioflow.kernels.cumulative import recurrence
 from aioflow.kernels.families import CPU, NARROW, NodeView, costs
 from aioflow.kernels.filling import ones_like
-from aioflow.kernels.segments import check_constant_order, check_sorted, gather_segments, unsorted_segment_sum
+from aioflow.kernels.segments import (
+    bytes_to_highest,
+    check_constant_order,
+    check_sorted,
+    gather_segments,
+    unsorted_segment_sum,
+)
 from aioflow.kernels.select import masked
 from aioflow.kernels.shapes import shape
 from aioflow.node import Operation, Tensor
@@ -98,6 +104,8 @@ def reduced_rows(
 
 
 def _kernel(made: Op[Tensor], ufunc: str, empty: float, mean: bool = False) -> None:
+    made.makes(lambda inputs, attrs: bytes_to_highest(*inputs))
+
     @made.kernel(CPU, fresh=True, binds=True)
     def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
         dtype, function = node.output_specs[0].dtype, getattr(np, ufunc)

@@ -76,6 +76,12 @@ def check_sorted(ids: Array, rows: int) -> None:
         raise ValueError(f"segment ids must be in rising order: {ids[place + 1]} follows {ids[place]}")
 
 
+def bytes_to_highest(data: Array, ids: Array) -> int:
+    """Bytes of a row for each segment up to the highest, the last of the ids."""
+    rows = int(ids[-1]) + 1 if ids.size else 0
+    return rows * int(math.prod(data.shape[1:])) * int(data.dtype.itemsize)
+
+
 def check_constant_order(data: Spec | Array, ids: Spec | Array) -> None:
     """The same when a node is built, for ids that are a constant."""
     if not isinstance(ids, Spec):
@@ -176,6 +182,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 
 
 segment_sum.check(check_constant_order)
+segment_sum.makes(lambda inputs, attrs: bytes_to_highest(*inputs))
 
 
 @segment_sum.kernel(CPU, fresh=True, binds=True)  # how many segments there are depends on values
@@ -194,6 +201,6 @@ for _op in (unsorted_segment_sum, segment_sum):
 OPERATORS["unsorted_segment_sum"] = unsorted_segment_sum
 
 __all__ = [
-    "add_rows", "check_constant_ids", "check_constant_order", "check_constants", "check_ids", "check_range",
-    "check_sorted", "gather_segments", "segment_sum", "unsorted_segment_sum",
+    "add_rows", "bytes_to_highest", "check_constant_ids", "check_constant_order", "check_constants", "check_ids",
+    "check_range", "check_sorted", "gather_segments", "segment_sum", "unsorted_segment_sum",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Rows looked up by index and brought together by segment: sums and means, as of the words of a text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +11,14 @@ from aioflow.kernels import known
 from aioflow.kernels.families import CPU, NodeView, costs
 from aioflow.kernels.math import sqrt
 from aioflow.kernels.segment_families import divided, reduced_rows, segment_sizes, wide_for
-from aioflow.kernels.segments import check_constants, check_ids, check_range, check_sorted, gather_segments
+from aioflow.kernels.segments import (
+    bytes_to_highest,
+    check_constants,
+    check_ids,
+    check_range,
+    check_sorted,
+    gather_segments,
+)
 from aioflow.kernels.shapes import shape_of
 from aioflow.node import Operation, Tensor
 from aioflow.op import Indices, Ints, Op, op
@@ -78,6 +85,11 @@ def _declare(made: Op[Tensor], kind: str) -> None:
             return result.astype(dtype.np, copy=False)
 
         return sums
+
+    @made.makes
+    def _(inputs: Sequence[Array], attrs: Any) -> int:
+        data, _, ids, count = inputs
+        return bytes_to_highest(data, ids if count < 0 else np.array([count - 1]))
 
     @made.check
     def _(data: Spec | Array, indices: Spec | Array, ids: Spec | Array, num_segments: Spec | Array) -> None:

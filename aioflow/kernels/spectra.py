@@ -15,7 +15,7 @@ from aioflow.kernels.casting import cast
 from aioflow.kernels.comparison import equal, not_equal
 from aioflow.kernels.complex import complex, imag, real
 from aioflow.kernels.diagonals import matrix_diag, matrix_diag_part
-from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.kernels.matrices import (
     adjoint,
     cubic,
@@ -78,6 +78,9 @@ def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True
 def _(op: Operation, ds: Tensor) -> Tensor:
     _, u, v = _svd(op.inputs[0])
     return _spanned(u, ds, v)
+
+
+from_sizes(_svd)
 
 
 @_svd.gradient

@@ -17,7 +17,7 @@ from aioflow.kernels.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.regex import compiled, rewriting
 from aioflow.node import Tensor
-from aioflow.object_arrays import copied, joined, listed, mapped
+from aioflow.object_arrays import copied, joined, length_of, listed, mapped
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
@@ -249,6 +249,13 @@ def string_join(inputs: Sequence[Spec], separator: str = "") -> Spec:
     return whole
 
 
+@string_join.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    count = max([int(np.size(each)) for each in inputs])
+    lengths = [length_of(each) * (1 if np.ndim(each) else count) for each in inputs]
+    return sum(lengths) + len(attrs["separator"].encode()) * (len(inputs) - 1) * count
+
+
 @string_join.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
     separator = node.attrs["separator"].encode()
@@ -266,6 +273,11 @@ def _(xp: Namespace, node: NodeView) -> Function:
 def _reduce_join(inputs: Spec, axis: Axis, keep_dims: bool = False, separator: str = "") -> Spec:
     """The strings joined along one axis after the other, all axes from the last to the first if None."""
     return inputs.only(STRING).with_shape(reduced(inputs, axis, keep_dims))
+
+
+@_reduce_join.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    return length_of(inputs[0]) + len(attrs["separator"].encode()) * int(np.size(inputs[0]))
 
 
 @_reduce_join.kernel(CPU, fresh=True, binds=True)

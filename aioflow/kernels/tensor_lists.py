@@ -28,8 +28,7 @@ def element_of(flow: Spec) -> Spec:
 
 def count_of(indices: Spec) -> int | None:
     """How many indices a vector has. TypeError or ValueError if it is no vector of integers."""
-    places = known.vector(indices, "indices")
-    return None if places is None else len(places)
+    return known.length(indices, "indices")
 
 
 def rows_of(spec: Spec, count: int | None) -> TensorShape:

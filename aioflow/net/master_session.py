@@ -401,9 +401,12 @@ class MasterSession:
     async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
         """The error of a step whose time is over: it says what still runs, and what waits for it."""
         limit = asyncio.get_running_loop().time() + _LONGEST_TOLD / 2
-        waits = (await self.inspected(tasks, limit, {step: self.under_way[step]})).report
-        stuck = sorted(waits.waits, key=lambda wait: (bool(wait.what), wait.op_type == "recv", -wait.seconds))
-        told = [*map(str, stuck[:_MOST_TOLD]), *waits.absent, *map(str, waits.cycles)]
+        number = self.under_way[step]
+        report = (await self.inspected(tasks, limit, self.under_way)).report
+        waits = [wait for wait in report.waits if wait.step == number]
+        stuck = sorted(waits, key=lambda wait: (bool(wait.what), wait.op_type == "recv", -wait.seconds))
+        cycles = [cycle for cycle in report.cycles if any(edge.step == number for edge in cycle.edges)]
+        told = [*map(str, stuck[:_MOST_TOLD]), *report.absent, *map(str, cycles)]
         text = "; ".join([each.replace("\n    at ", ", at ") for each in told])
         task = stuck[0].task if stuck else None
         return errors.DeadlineExceededError(f"the time of the step is over: {text or 'it was about to end'}", task=task)
