@@ -4,9 +4,10 @@ import dataclasses
 import logging
 import math
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
+from aioflow import errors
 from aioflow.config import Config
 from aioflow.cost_model import CostModel
 from aioflow.costs import Site
@@ -137,20 +138,42 @@ class Placer:
     def _place_with_room(self, flow: Flow) -> Arrangement:
         """A placement for which the devices have memory; of some that were tried, else, the one that lacks least.
 
-        What a device will hold is known when it is known what it will run, and in which order: each placement is
-        split and scheduled as it would run. A device that would hold too much is given less in the next one.
+        Each placement is split and scheduled as it would run, to find out what its devices will hold. A device that
+        would hold too much is given less in the next one. If that does not help, each device is tried alone. After a
+        step that ran out of memory that comes first, for what devices hold that wait for each other is less certain.
         """
-        sites = rooms = self._with_room(flow)
+        rooms = self._with_room(flow)
         found: list[tuple[float, int, Arrangement, dict[str, float]]] = []
-        for number in range(_TRIES):
-            placed = self._place(flow, sites)
+        for number, placed in enumerate(self._tries(flow, rooms, found)):
             peaks = self._peaks(flow, placed, rooms)
             found.append((sum(_over(site, peaks) for site in rooms), number, placed, peaks))
             if not found[-1][0]:
                 break
-            sites = [_tighter(site, room, peaks) for site, room in zip(sites, rooms, strict=True)]
         *_, placed, self._expected = min(found)
         return placed
+
+    def _tries(
+        self, flow: Flow, rooms: Sequence[Site], found: Sequence[tuple[float, int, Arrangement, dict[str, float]]]
+    ) -> Iterator[Arrangement]:
+        """Placements to try; `found` tells of those before."""
+        alone = (placed for site in rooms if (placed := self._place_alone(flow, site)) is not None)
+        if self._share_usable:
+            yield from alone
+        sites = rooms
+        for _ in range(_TRIES):
+            yield self._place(flow, sites)
+            sites = [_tighter(site, room, found[-1][-1]) for site, room in zip(sites, rooms, strict=True)]
+        yield from alone
+
+    def _place_alone(self, flow: Flow, site: Site) -> Arrangement | None:
+        """The placement of everything on one device; None if something has to be elsewhere."""
+        keys = [state_key(node) for node in flow.nodes if node.definition.handle]
+        if any(self._homes.get(key, site.name) != site.name for key in keys):
+            return None
+        try:
+            return place(flow, [site], self.model, homes=self._homes)
+        except errors.InvalidArgumentError:
+            return None
 
     def _peaks(self, flow: Flow, placed: Arrangement, sites: Sequence[Site]) -> dict[str, float]:
         """The most bytes that each device holds at a time, state and all."""

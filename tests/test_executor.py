@@ -175,7 +175,6 @@ async def test_the_first_run_over_many_or_long_strings_is_on_a_compute_thread(gr
         cost = session._call(y, (x,)).planned.lone.cost
         fed = np.asarray(value, object)
         assert cost.heavy(cost.bucket([fed]), [fed])
-        assert cost.light(cost.bucket([small]), [small])
 
 
 def test_many_tiny_kernels_never_go_to_a_thread():

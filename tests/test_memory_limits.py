@@ -75,6 +75,35 @@ async def test_with_room_on_another_device_the_first_run_succeeds(build, limits,
         assert use[f"/job:localhost/replica:0/task:0/device:{device}"].peak <= limit
 
 
+def summed(rows):
+    x = af.placeholder(af.float32, [rows, 1000])
+    return af.reduce_sum(af.add_n([af.sin(x * float(number) + 1.0) for number in range(6)])), x
+
+
+def summed_backwards(rows):
+    x = af.placeholder(af.float32, [rows, 1000])
+    kept, y = [af.exp(x * number * 1e-3) for number in range(6)], x
+    for each in reversed(kept):
+        y = y + each
+    return af.gradients(af.reduce_sum(y), x)[0], x
+
+
+@pytest.mark.parametrize("limits", [(30, None), (30, 150), (50, 150)])
+@pytest.mark.parametrize(("build", "failures"), [(summed, 0), (summed_backwards, 1)])
+async def test_devices_that_send_each_other_much_keep_to_their_limits_too(build, failures, limits, graph):
+    fetch, x = build(ROWS)
+    limits = {f"CPU:{number}": size * MB for number, size in enumerate(limits) if size is not None}
+    config = af.Config(device_count={"CPU": 2}, memory_limit=limits)
+    failed = 0
+    async with af.Session(graph=graph, config=config) as session:
+        for _ in range(5):
+            try:
+                await session.run(fetch, {x: np.ones((ROWS, 1000), np.float32)})
+            except errors.ResourceExhaustedError:
+                failed += 1
+    assert failed <= failures
+
+
 async def test_larger_feeds_are_planned_anew(graph):
     fetch, x = chain(None)
     config = af.Config(device_count={"CPU": 2}, memory_limit={"CPU:0": 20 * MB})

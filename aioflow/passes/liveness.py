@@ -209,14 +209,20 @@ def peak(flow: Flow, kind: DeviceKind = DeviceKind.CPU, guess: int = GUESS) -> i
 
 
 def peak_of_part(flow: Flow, kind: DeviceKind = DeviceKind.CPU) -> int:
-    """The most bytes that one device's part of a step takes at a time, whenever the other parts send what it receives.
+    """The most bytes that one device's part of a step takes at a time, whatever the other parts do meanwhile.
 
-    Values that nothing delays are taken to be received before anything runs.
+    Values that nothing delays are taken to be received before anything runs, and sent values to be kept to the end: the
+    other part decides when it reads them.
     """
     early = {node for node in flow.nodes if node.definition.name == "recv" and not node.controls}
     number = {node: index for index, node in enumerate(flow.nodes)}
     order = [number[node] for node in in_place(flow.nodes, first=early)]
-    return constant_bytes(flow) + peak_of(Liveness(flow, kind), order)
+    liveness = Liveness(flow, kind)
+    for node in flow.nodes:
+        if node.definition.name == "send":
+            for owner in liveness.owners[node.inputs[0]]:
+                liveness.readers[owner] += 1
+    return constant_bytes(flow) + peak_of(liveness, order)
 
 
 def constant_bytes(flow: Flow) -> int:
