@@ -1,7 +1,8 @@
 r"""Regular expressions, whose matching takes time linear in the text: those of RE2, as in TensorFlow.
 
 RE2 (the package google-re2) never backtracks, and releases the GIL while it searches. It takes text as UTF-8: a dot is
-a whole letter, and no byte that is not UTF-8.
+a whole letter, and no byte that is not UTF-8. A replacement searches again behind each match, so it is quadratic if each
+search reads to the end of the text, as that for `a[^b]*b|c` in `acacac`.
 
 Python's own engine backtracks: `a*a*a*b` takes seconds on 100 bytes, during which no other thread runs. Without
 google-re2 only expressions are taken of which `_is_linear` shows that each attempt to match looks at a bounded number
