@@ -1,8 +1,8 @@
-"""What a kernel is about to allocate, checked before it does: a few numbers can ask for more than there is.
+"""Checks the size of a kernel's results before the kernel allocates them.
 
-`fill`, `range`, `tile`, `one_hot` and others make large tensors of small ones. The shape rule of an op tells, from the
-values of its inputs, how large a result will be; ops whose results depend on more have a rule of their own, declared by
-`Op.makes`. A result must fit the memory limit of its device, or without one the memory of the machine.
+`fill`, `range`, `tile`, `one_hot` and others make large tensors from small ones. The shape rule of an op gives the size
+of a result from the values of the inputs. If the size depends on more than that, `Op.makes` declares a rule of its own.
+A result must fit the memory limit of its device; without a limit, the memory of the machine.
 """
 
 import functools
@@ -19,11 +19,11 @@ from aioflow.kernels import known
 from aioflow.op import Kernel, NodeView, Op
 
 HARMLESS: Final = 1 << 28
-"""Bytes: less is not checked before it is allocated."""
+"""Results of fewer bytes are not checked."""
 _WIDEST: Final = 16
-"""Bytes of the widest element."""
+"""The size in bytes of the widest element."""
 _GROUPS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says how much a container may have."""
+"""The files in which Linux states the memory limit of a container."""
 
 
 class Node(NodeView, Protocol):
@@ -35,7 +35,7 @@ class Node(NodeView, Protocol):
 
 
 def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger | None) -> Callable[..., Any]:
-    """`call`, the node's bound kernel, which raises ResourceExhaustedError instead of allocating too much."""
+    """`call`, the node's bound kernel; it raises ResourceExhaustedError instead of allocating too much."""
     least = min(HARMLESS, _room(ledger))
     sizes = [spec.bytes for spec in node.output_specs]
     numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
@@ -60,19 +60,19 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
 
 
 def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any]) -> int:
-    """The bytes of the results for these inputs; 0 if that cannot be told, or the inputs do not fit the op."""
+    """The bytes of the results for these inputs; 0 if the size is unknown or the inputs do not fit the op."""
     try:
         if definition.bytes_rule is not None:
             return int(definition.bytes_rule(inputs, attrs))
         hosts = definition.host_inputs(len(inputs))
         outputs = definition.infer([_spec(*pair) for pair in zip(inputs, hosts, strict=True)], attrs)
-    except (TypeError, ValueError, ArithmeticError):  # the kernel will say so
+    except (TypeError, ValueError, ArithmeticError):  # the kernel raises the error
         return 0
     return sum([spec.bytes or 0 for spec in outputs])
 
 
 def check(nbytes: int, name: str, ledger: Ledger | None) -> None:
-    """ResourceExhaustedError if there is no room for so many bytes that the operation of that name would make."""
+    """Raise ResourceExhaustedError if the operation `name` would make more bytes than there is room for."""
     if ledger is not None and ledger.limit is not None:
         ledger.check(nbytes, f"the result of {name!r}")
     elif nbytes > machine_memory():
@@ -83,7 +83,7 @@ def check(nbytes: int, name: str, ledger: Ledger | None) -> None:
 
 @functools.cache
 def machine_memory() -> int:
-    """The bytes of memory that this process can have at the most."""
+    """The most bytes of memory that this process can have."""
     try:
         found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows
@@ -104,7 +104,7 @@ def _room(ledger: Ledger | None) -> int:
 
 
 def _hosts(node: Node) -> list[tuple[Spec, bool]]:
-    """The Specs of the inputs, and whether they are sizes, indices and such."""
+    """The Specs of the inputs, each with whether its value is used on the host, like a size or an index."""
     specs = node.input_specs
     return list(zip(specs, node.definition.host_inputs(len(specs)), strict=True))
 
@@ -114,12 +114,12 @@ def _open(node: Node) -> list[Spec]:
 
 
 def _known_bytes(spec: Spec) -> int:
-    """Bytes of a result along the axes whose size is known."""
+    """The bytes of a result, counting only the axes whose size is known."""
     return spec.dtype.size * math.prod([size for size in spec.sizes or () if size is not None])
 
 
 def _most(inputs: Sequence[Any], numbers: Sequence[bool]) -> int:
-    """More bytes than any result has that is made of these inputs."""
+    """An upper bound on the bytes of a result made from these inputs."""
     most = _WIDEST
     for value, number in zip(inputs, numbers, strict=False):
         count = int(getattr(value, "size", 1))

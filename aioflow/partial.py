@@ -201,7 +201,7 @@ class PartialRun:
         return len(self._fetched) == len(self.step.made) and self.step.has_feeds
 
     async def stop(self) -> None:
-        """End it if it still runs, and wait until nothing of it is left. What no call has returned is given back."""
+        """Cancel the step if it still runs, and wait for its end. Give back elements whose values no call returned."""
         await self.step.stop()
         self.step.handover.give_back()
 

@@ -32,7 +32,7 @@ class Store(Protocol):
         """Elements that were taken are there again, as if they had never been."""
 
     def take_out(self, items: Sequence[Item]) -> bool:
-        """These very objects are there no more. False, and nothing is changed, if one of them is not there."""
+        """Remove these very objects. Returns False, and changes nothing, if one of them is not there."""
 
     def in_order(self) -> list[Item]:
         """The elements, so that adding them one after the other to an empty store makes another such."""

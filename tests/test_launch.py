@@ -206,7 +206,7 @@ async def test_a_task_that_dies_is_started_again_and_the_others_are_told_where(c
         assert repr(cluster) == "<af.launch.Cluster of 3 tasks, 0 lost, 1 restarts>"
     assert engine.left == []
     assert [record.message for record in caplog.records] == [
-        f"{WORKER} died: it ended, on host 1; it is started again in 0.5 s",
+        f"{WORKER} died: it ended, on host 1; it restarts in 0.5 s",
         f"{WORKER} is back at 127.0.0.1:1101",
     ]
 

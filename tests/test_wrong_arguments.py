@@ -90,7 +90,7 @@ WRONG = {
     "np.mean": (lambda w: np.mean(w.x), "np.mean takes arrays.* use af.reduce_mean in the graph, or the value that"),
     "np.concatenate": (lambda w: np.concatenate([w.x, [1.0]]), "np.concatenate takes arrays.* use af.concat"),
     "np.add.reduce": (lambda w: np.add.reduce(w.x), "np.add.reduce takes arrays.* no value yet: use the value"),
-    "np.hypot": (lambda w: np.hypot(w.x, 1.0), "np.hypot takes arrays.* no value yet: use the value that a run gives"),
+    "np.hypot": (lambda w: np.hypot(w.x, 1.0), "np.hypot takes arrays.* no value yet: use the value from a run"),
 }  # fmt: skip
 
 
