@@ -1,10 +1,11 @@
-"""What a step has taken and put on one task, as long as its values are not handed over to the caller.
+"""The takes and puts of a step on one task, kept until the caller has the values of the step.
 
-An element that a step has taken belongs to the caller only when the caller has the values of the step. A cancel, a time
-limit or a lost client may come between the two. Then the step gives back what it took, and takes out again what it put.
+A taken element belongs to the caller only when the caller has the values of the step. A cancellation, a time limit or a
+lost client may come in between. Then the step puts the taken elements back, and removes the elements that it put.
 
-A kernel registers each such effect when it has happened. Whoever hands the values over keeps the object until then, and
-calls `give_back` if that never happens. Nothing has to be called when it does.
+A kernel registers each take and put when it has happened. The code that hands the values over keeps the object until
+then. It calls `give_back` if the caller will never have the values. If the caller has them, a local handover needs no
+call.
 """
 
 import asyncio
@@ -15,11 +16,11 @@ from typing import Final
 from aioflow import errors
 
 GiveBack = Callable[[], object]
-"""Puts what was taken back to where it was."""
+"""Puts taken elements back at their place."""
 TakeOut = Callable[[], GiveBack | None]
-"""Takes out what was put, and returns what puts it in again; None if another step has taken some of it already."""
+"""Removes elements that were put. Returns a function that puts them in again; None if another step has taken one."""
 KEPT_OF_LOOPS: Final = 256
-"""A step keeps so many of the last effects that happened inside of loops: a loop may take elements without end."""
+"""The most takes, and the most puts, that a step keeps of those inside loops: a loop may take elements without end."""
 _OUTSIDE: Final = (
     asyncio.CancelledError,
     errors.CancelledError,
@@ -42,7 +43,7 @@ class Handover:
         self._given_back = False
 
     def took(self, give_back: GiveBack, looped: bool = False) -> None:
-        """The step has taken something. If its values are lost already, it is given back at once."""
+        """Register taken elements. If the step has already given back, they are put back at once."""
         if self._given_back:
             give_back()
         elif not looped:
@@ -52,7 +53,7 @@ class Handover:
             self._looped_takes.append(give_back)
 
     def put(self, take_out: TakeOut, looped: bool = False) -> None:
-        """The step has put something. If its values are lost already, it is taken out at once."""
+        """Register elements that were put. If the step has already given back, they are removed at once."""
         if self._given_back:
             take_out()
         elif not looped:
@@ -62,21 +63,21 @@ class Handover:
             self._looped_puts.append(take_out)
 
     def __bool__(self) -> bool:
-        """Whether the step has taken or put anything."""
+        """Whether the step has takes or puts that it can still give back."""
         return bool(self._takes or self._puts or self._looped_takes or self._looped_puts)
 
     def ended(self, error: BaseException) -> None:
-        """The step has ended with that error: it gives back, unless a kernel of its own failed.
+        """Give back after the step has ended with that error, unless one of its kernels failed.
 
-        An element on which a kernel fails is used up: given back, it would fail the next step, too.
+        An element on which a kernel fails is not put back, because it would make the next step fail, too.
         """
         if isinstance(error, _OUTSIDE):
             self.give_back()
 
     def give_back(self) -> bool:
-        """Nobody gets the values of the step: it has taken nothing and put nothing.
+        """Undo all takes and puts, because the values of the step are lost.
 
-        False if another step has taken something that this one put. Then all stays as it is: the elements have gone on.
+        Returns False, and undoes nothing, if another step has taken an element that this one put.
         """
         self._given_back = True
         is_out = self._take_out_all()
@@ -87,16 +88,16 @@ class Handover:
         return is_out
 
     async def commit(self) -> None:
-        """The values may be handed over, which `forget` then says. An error means that nobody may have them."""
+        """Return when the values may be handed over. After an error they must not be handed over."""
 
     def forget(self) -> None:
-        """The values are handed over: nothing is given back any more."""
+        """Drop the takes and puts, because the values are handed over."""
         self._takes.clear()
         self._puts.clear()
         self._looped_takes = self._looped_puts = None
 
     def _take_out_all(self) -> bool:
-        """All that was put is out again: True; or all of it is in, as some of it cannot be taken out."""
+        """Remove all elements that were put. If one of them is gone, put all others in again, and return False."""
         put_again: list[GiveBack] = []
         for take_out in (*self._puts, *(self._looped_puts or ())):
             undone = take_out()
@@ -109,6 +110,6 @@ class Handover:
 
 
 Held = list[Handover]
-"""What a run adds its handover to, if its values are kept for a while before they are handed over."""
+"""The list to which a run adds its handover if its caller hands the values over later."""
 
 __all__ = ["GiveBack", "Handover", "Held", "TakeOut"]

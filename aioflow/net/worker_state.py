@@ -36,12 +36,12 @@ class Registered:
 
     @functools.cached_property
     def lasting(self) -> Sequence[str]:
-        """The names of its operations whose effects cannot be taken back."""
+        """The names of its operations whose effects cannot be undone."""
         return lasting(self._parts)
 
     @functools.cached_property
     def handed_over(self) -> Sequence[str]:
-        """The names of its operations that take or put what a step can give back."""
+        """The names of its operations with takes and puts that a step can give back."""
         return handed_over(self._parts)
 
     def programs(self, form: Form) -> Programs:
@@ -59,7 +59,7 @@ class WorkerSession:
     def __init__(self, owner: Peer | None, counts: str) -> None:
         self.owner: Final = owner
         self.counts: Final = counts
-        """The name under which it is counted how often operations run."""
+        """The name under which the runs of operations are counted."""
         self.graphs: Final[dict[int, Registered]] = {}
         self.light: Step | None = None
         """The step that all of its light runs are, one after the other."""
@@ -75,7 +75,7 @@ class Meeting:
         self.undo = Undo()
         """What takes back what it has changed here, once it has run."""
         self.handover = Handover()
-        """What it has taken here, once it has run: the master says when that is handed over."""
+        """The handover of its takes and puts, once it has run; the master reports when to settle it."""
         self.committed = False
         """Whether the client may have the values of the step, so that the loss of the master undoes nothing."""
         self.senders: Senders = {}

@@ -138,7 +138,7 @@ class Block:
     every block of a nest takes no longer than one that visits every node.
 
     Attributes:
-        flow: what runs.
+        flow: the nodes of the block.
         takes: for each feed of the flow, the input of the structured node.
         waits: whether a node may suspend, or is a primitive of control flow.
         handmade: whether the user's graph has primitives of control flow in it.
