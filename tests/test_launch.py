@@ -286,7 +286,7 @@ def test_a_book_of_addresses_takes_newer_versions_of_the_same_tasks_alone():
     assert not book.update({"a": "z:1", "b": "x:2"}, 1)
     assert not book.update({"a": "z:1", "b": "x:2"}, 2)
     assert (dict(book), book.version) == ({"a": "y:1", "b": "x:2"}, 2)
-    with pytest.raises(ValueError, match="it differs in b, c"):
+    with pytest.raises(ValueError, match="they differ in b, c"):
         book.update({"a": "y:1", "c": "x:2"}, 3)
     with pytest.raises(errors.InvalidArgumentError, match="is no address"):
         book.update({"a": "y:1", "b": "nohost"}, 3)
