@@ -1,8 +1,8 @@
-"""What a kernel is about to allocate, checked before it does: a few numbers can ask for more than there is.
+"""Checks the size of a kernel's results before the kernel allocates them.
 
-`fill`, `range`, `tile`, `one_hot` and others make large tensors of small ones. The shape rule of an op tells, from the
-values of its inputs, how large a result will be; ops whose results depend on more have a rule of their own, declared by
-`Op.makes`. A result must fit the memory limit of its device, or without one the memory of the machine.
+`fill`, `range`, `tile`, `one_hot` and others make large tensors from small ones. The shape rule of an op gives the size
+of a result from the values of the inputs. If the size depends on more than that, `Op.makes` declares a rule of its own.
+A result must fit the memory limit of its device; without a limit, the memory of the machine.
 """
 
 import functools
@@ -20,13 +20,13 @@ from aioflow.kernels import known
 from aioflow.op import Kernel, NodeView, Op
 
 HARMLESS: Final = 1 << 28
-"""Bytes: less is not checked before it is allocated."""
+"""Results of fewer bytes are not checked."""
 _WIDEST: Final = 16
-"""Bytes of the widest element."""
+"""The size in bytes of the widest element."""
 _USUAL: Final = 1 << 10
-"""What the attributes of an op multiply to at the most that makes no giants: strides, windows, numbers of axes."""
+"""The largest product of attributes, such as strides and windows, for which results are not checked."""
 _GROUPS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says how much a container may have."""
+"""The files in which Linux states the memory limit of a container."""
 
 
 class Node(NodeView, Protocol):
@@ -38,7 +38,7 @@ class Node(NodeView, Protocol):
 
 
 def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger | None) -> Callable[..., Any]:
-    """`call`, the node's bound kernel, which raises ResourceExhaustedError instead of allocating too much."""
+    """`call`, the node's bound kernel; it raises ResourceExhaustedError instead of allocating too much."""
     least = min(HARMLESS, _room(ledger))
     sizes = [spec.bytes for spec in node.output_specs]
     numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
@@ -64,9 +64,9 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
 
 
 def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any], specs: Sequence[Spec] = ()) -> int:
-    """The bytes of the results for these inputs; 0 if that cannot be told, or the inputs do not fit the op.
+    """The bytes of the results for these inputs; 0 if the size is unknown or the inputs do not fit the op.
 
-    `specs` is what is known of the inputs: of a list of tensors, all that is known of those not written.
+    `specs` are the specs of the inputs. For a list of tensors they give the shape of elements that are not written.
     """
     try:
         if definition.bytes_rule is not None:
@@ -74,13 +74,13 @@ def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any], specs: Sequen
         hosts = definition.host_inputs(len(inputs))
         given = [_spec(*each) for each in itertools.zip_longest(inputs, hosts, specs)]
         outputs = definition.infer(given, attrs)
-    except (TypeError, ValueError, ArithmeticError):  # the kernel will say so
+    except (TypeError, ValueError, ArithmeticError):  # the kernel raises the error
         return 0
     return sum([spec.bytes or 0 for spec in outputs])
 
 
 def check(nbytes: int, what: str, ledger: Ledger | None) -> None:
-    """ResourceExhaustedError if there is no room for so many bytes, which `what` would take."""
+    """Raise ResourceExhaustedError, naming `what`, if there is no room for that many bytes."""
     if ledger is not None and ledger.limit is not None:
         ledger.check(nbytes, what)
     elif nbytes > machine_memory():
@@ -89,7 +89,7 @@ def check(nbytes: int, what: str, ledger: Ledger | None) -> None:
 
 @functools.cache
 def machine_memory() -> int:
-    """The bytes of memory that this process can have at the most."""
+    """The most bytes of memory that this process can have."""
     try:
         found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows
@@ -110,7 +110,7 @@ def _room(ledger: Ledger | None) -> int:
 
 
 def _hosts(node: Node) -> list[tuple[Spec, bool]]:
-    """The Specs of the inputs, and whether they are sizes, indices and such."""
+    """The Specs of the inputs, each with whether its value is used on the host, like a size or an index."""
     specs = node.input_specs
     return list(zip(specs, node.definition.host_inputs(len(specs)), strict=True))
 
@@ -120,14 +120,14 @@ def _open(node: Node) -> list[Spec]:
 
 
 def _known_bytes(spec: Spec) -> int:
-    """Bytes of a result along the axes whose size is known."""
+    """The bytes of a result, counting only the axes whose size is known."""
     return spec.dtype.size * math.prod([size for size in spec.sizes or () if size is not None])
 
 
 def _factor(node: Node) -> int:
-    """How many times larger than its inputs allow the numbers among its attributes may make a result.
+    """The factor by which integer attributes may enlarge a result beyond the bound by its inputs.
 
-    A list of tensors has slots that are not written, which are read as zeros of the shape that its elements have.
+    A list of tensors may have slots that are not written; a read of them gives zeros with the shape of its elements.
     """
     numbers = [abs(n) or 1 for name, value in node.attrs.items() if "seed" not in name for n in _integers(value)]
     if any(spec.dtype is resource for spec in node.input_specs):
@@ -144,7 +144,7 @@ def _integers(value: Any) -> Iterator[int]:
 
 
 def _most(inputs: Sequence[Any], numbers: Sequence[bool]) -> int:
-    """More bytes than any result has that is made of these inputs."""
+    """An upper bound on the bytes of a result made from these inputs."""
     most = _WIDEST
     for value, number in zip(inputs, numbers, strict=False):
         count = int(getattr(value, "size", 1))

@@ -222,9 +222,9 @@ def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
 
 
 class _OnThread:
-    """A region for compute threads, which can be stopped between two kernels; compiled when it is first begun.
+    """A region for compute threads, compiled on its first use. A stop ends it between two kernels.
 
-    With `blocks` its element-wise kernels are in chains.
+    With `blocks`, its element-wise kernels are in chains.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class _OnThread:
         return self.compiled().begin(ctx, *inputs)
 
     def compiled(self) -> Region:
-        """The region, compiled now if nobody has begun it before."""
+        """The region, compiled now if this is its first use."""
         if self._region is None:
             bound, arguments, outputs, literals = self._parts
             statements = chained(bound, outputs) if self._blocks else bound
@@ -258,7 +258,7 @@ class _OnThread:
         return self._region.find(error) if found is None and self._region is not None else found
 
     def computes(self, coroutine: Any) -> Place | None:
-        """Which node a coroutine of either form of the region computes now."""
+        """The node that a coroutine of either form of the region computes now."""
         found = self._otherwise.computes(coroutine)
         return self._region.computes(coroutine) if found is None and self._region is not None else found
 

@@ -1,7 +1,7 @@
-"""Attempts of runs that may be repeated, as whoever repeats them counts them.
+"""Attempts of repeatable runs, numbered by the client that repeats them.
 
-An attempt is the current one of the asyncio tasks that begin its runs; sessions send its ticket with every run. What
-the tasks of a cluster do with it is told in `journal`.
+A context variable holds the current attempt of an asyncio task. Sessions send its ticket with every run that the task
+begins. `journal` describes how the tasks of a cluster use the ticket.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ class Attempt:
     """One attempt.
 
     Attributes:
-        of: the attempts that it is one of.
-        number: its number among them.
-        open: whether runs may belong to it: not any more once it has ended, well or not.
-        untracked: the call signatures of its runs that no task takes back.
+        of: the collection that it belongs to.
+        number: its number in that collection.
+        open: whether runs may join it; False once it has succeeded or failed.
+        untracked: the call signatures of its runs that no task can take back.
     """
 
     of: "Attempts"
@@ -33,19 +33,19 @@ class Attempt:
 
     @property
     def ticket(self) -> Ticket:
-        """What its runs tell the tasks."""
+        """The data that its runs send to the tasks."""
         return Ticket(self.of.owner, self.number, self.of.settled)
 
 
 going: Final[set[Attempt]] = set()
-"""The attempts that go on in this process: if there are none, no run has to look for its own."""
+"""The attempts under way in this process. While there is none, runs skip the search for theirs."""
 
 
 class Attempts:
-    """The attempts of one who repeats runs.
+    """The attempts of one owner: a monitored session that repeats runs.
 
     Attributes:
-        owner: a random number that tells them from those of others.
+        owner: a random number that identifies the owner.
     """
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class Attempts:
 
     @property
     def settled(self) -> int:
-        """All attempts before this one are over."""
+        """The number of the oldest attempt that is not over, or of the next one."""
         return next(iter(self._left), self._next)
 
     @contextlib.contextmanager
     def one(self) -> Iterator[Attempt]:
-        """Inside the block a new attempt is the current one. It has to be settled later."""
+        """Make a new attempt the current one inside the block. The caller settles it later."""
         made = self._left[self._next] = Attempt(self, self._next)
         self._next += 1
         going.add(made)
@@ -77,7 +77,7 @@ class Attempts:
         return attempt.number not in self._left
 
     def settle(self, attempt: Attempt) -> None:
-        """The attempt is over: it has succeeded, or was taken back, or nobody repeats it."""
+        """Record that the attempt is over: it has succeeded, was taken back, or will not be repeated."""
         self._left.pop(attempt.number, None)
 
 
@@ -85,13 +85,13 @@ _current: Final[ContextVar[Attempt | None]] = ContextVar("aioflow_attempt", defa
 
 
 def current_attempt() -> Attempt | None:
-    """The attempt that runs of this task belong to now; None if they are not repeated."""
+    """The current attempt of this asyncio task; None if its runs are not repeated."""
     found = _current.get()
     return found if found is not None and found.open else None
 
 
 def note_run(signature: Signature) -> None:
-    """A run begins that no task will take back. If an attempt goes on, it remembers the run."""
+    """Record in the current attempt, if there is one, a run that no task can take back."""
     attempt = current_attempt()
     if attempt is not None:
         attempt.untracked.add(signature)

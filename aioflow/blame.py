@@ -18,10 +18,11 @@ Found = tuple[Node, Sequence[Array], str]
 Finder = Callable[[BaseException], Found | None]
 """Which node of several raised; None if it was none of them."""
 Place = tuple[Node, str]
-"""The node that a coroutine computes, and in which iterations of which loops; empty outside of loops."""
+"""The node that a coroutine computes, and a text with the iterations of the loops around it; empty outside of loops."""
 Placer = Callable[[Any], Place | None]
-"""Which node a coroutine computes now, read from its frame, which costs the coroutine nothing and may be done while it
-runs on another thread. None if it has not begun, or has ended."""
+"""Finds the node that a coroutine computes now by reading its frame. This costs the coroutine nothing, and is safe
+while it runs on another thread. None if the coroutine has not begun or has ended.
+"""
 _YIELD: Final = opcode.opmap["YIELD_VALUE"]
 
 

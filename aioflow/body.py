@@ -43,7 +43,7 @@ class BodyGraph(Graph):
         starts: for each loop variable, the tensor that is its first value.
         exposed: for each tensor of this graph that a gradient uses, the output by which its operation hands it out.
         waits_for: operations outside that operations here were told to run after; the whole body does.
-        forward: for the body of a gradient, the body that it is the gradient of, whose tensors can be used in it.
+        forward: for the body of a gradient, the body that is differentiated; the gradient may use its tensors.
     """
 
     forward: "BodyGraph | None" = None
@@ -189,7 +189,7 @@ def bodies_of(operation: Operation) -> list[Body]:
 
 
 def outermost(tensor: Tensor) -> Tensor:
-    """The tensor outside all bodies that a captured one stands for; any other itself."""
+    """The tensor outside all bodies that a captured tensor stands for; any other tensor unchanged."""
     while isinstance(tensor.graph, BodyGraph):
         outside = next((source for source, made in tensor.graph.captures.items() if made is tensor), None)
         if outside is None:

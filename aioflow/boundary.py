@@ -34,7 +34,7 @@ def changed_by(targets: Iterable[Operation], feeds: Sequence[Tensor]) -> Handles
 
 
 def effects_of(signature: Signature) -> set[str]:
-    """The names of the variables that such a run changes, and of its operations with other effects that outlive it."""
+    """The names of the variables that such a run changes, and of its operations with other lasting effects."""
     fed, seen = set(signature.feeds), set[Operation]()
     waiting = [*signature.targets, *[tensor.op for tensor in signature.fetches]]
     while waiting:

@@ -71,7 +71,10 @@ class Call:
     async def _run_with_limits(
         self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None
     ) -> Any:
-        """The same where devices may run out of memory: the plan is made for the sizes fed, and learns from failing."""
+        """Run on devices with memory limits, by a plan for the fed sizes.
+
+        After running out of memory the next run has a new plan.
+        """
         plans = self.local.plans
         plans.fed(self.signature, [np.shape(value) for value in given])
         try:
@@ -92,7 +95,7 @@ class Call:
         lone = planned.lone if options is DEFAULT and metadata is None else None
         outputs = None
         if lone is not None:
-            await local.pause()  # before the run, for nothing is awaited after its last effect
+            await local.pause()  # before the run: no await may follow its last effect
         if lone is not None and not lone.waits:
             step = _light_step(local)
             outputs = run_light(local, step, planned.plan.counted, lone, given)
@@ -122,7 +125,7 @@ class Call:
 
 
 def must_convert(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """Whether converting these feeds to these dtypes, None for strings, would hold the loop too long."""
+    """Whether converting these feeds to these dtypes (None: strings) would block the loop too long."""
     for value, dtype in zip(values, wanted, strict=True):
         if type(value) is np.ndarray:
             if value.dtype is not dtype and (value.nbytes > _LARGE or (dtype is None and value.size > SLICE)):
@@ -149,9 +152,9 @@ _MANY: Final = 200
 async def _learn(
     local: Local, planned: Planned, options: RunOptions, metadata: RunMetadata, stats_before: int, transfers_before: int
 ) -> None:
-    """Teach the session's cost model what the nodes and transfers of a traced run took.
+    """Add the measured times of a traced run's nodes and transfers to the session's cost model.
 
-    Not what goes to or from a GPU: the copy is enqueued, and comes after whatever that has to do before.
+    Transfers to or from a GPU are left out: the copy is enqueued, and waits for earlier work of the stream.
     """
     stats = metadata.step_stats[stats_before:]
     awaited = {device.name for device in local.devices if device.kind is DeviceKind.CPU}

@@ -179,13 +179,13 @@ def to_top_k(xp: Namespace, x: Array, keep: float, carried: Array | None) -> tup
 
 
 def from_top_k(xp: Namespace, wire: Array, dtype: np.dtype[Any], shape: TensorShape, keep: float) -> Array:
-    """Zeros, but for the elements that were sent. ValueError, before it takes memory, if these are too few."""
+    """A tensor of zeros and the elements that were sent. ValueError, before it allocates, if these are too few."""
     sizes, body = _unpacked(wire, shape)
     size = math.prod(sizes)
     place_type = np.dtype(_place_type(size))
     count = body.size // (dtype.itemsize + place_type.itemsize)
     if count < math.floor(keep * size):
-        raise ValueError(f"{count} elements were sent of {size}, of which {keep:g} are to be")
+        raise ValueError(f"{count} of {size} elements were sent; the share to send is {keep:g}")
     values = xp.zeros(size, dtype)
     split = count * dtype.itemsize
     values[body[split:].view(place_type)] = body[:split].view(dtype)
@@ -212,7 +212,7 @@ def _unpacked(wire: Array, shape: TensorShape) -> tuple[tuple[int, ...], Array]:
         rank = int(wire[:_LONG].view(np.int64)[0])
         sizes = tuple(map(int, wire[_LONG : _LONG * (1 + rank)].view(np.int64))) if 0 <= rank <= 64 else (-1,)
         if min(sizes, default=0) < 0:
-            raise ValueError("a tensor in a lossy form says of itself no shape that can be")
+            raise ValueError("a tensor in a lossy form has a header with an impossible shape")
     return sizes, wire[_LONG * (1 + len(sizes)) :]
 
 

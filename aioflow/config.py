@@ -50,8 +50,8 @@ class Config:
         schedule_receives: whether large values from other devices are received just before they are needed.
         recompute: whether long-lived values are dropped and computed again. The step takes up to a tenth more time as
             estimated from shapes, in practice up to a third; the log `aioflow.plan` has the estimate, at level INFO.
-        swap_to_host: whether long-lived values of a GPU are put away in host memory while nobody needs them: as many as
-            its memory_limit asks for; without one, as many as make the step take at most twice as long, as estimated.
+        swap_to_host: whether a GPU swaps long-lived values out to host memory until they are needed: as many as its
+            memory_limit requires; without a limit, as many as at most double the estimated time of the step.
         compression: the lossy form in which floating-point tensors go from device to device, as "bfloat16", or one
             between the devices of a task and one between workers, as {"workers": "int8"}; any of `af.lossy` but
             `top_k`, which is for gradients that are marked.
@@ -59,12 +59,12 @@ class Config:
         memory_limit: bytes that devices may hold, as {"CPU:1": 1 << 30}; ResourceExhaustedError beyond.
         fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
             are the same.
-        stall_report: seconds after which a session whose steps do not go on says in the log who waits for what; None
+        stall_report: seconds without progress after which the session logs the operations that its steps wait for; None
             for never.
-        close_timeout: seconds that `close()` waits for kernels which a cancelled run left behind in C code.
-        heartbeat_timeout: seconds after which a task of a cluster of which nothing is heard counts as lost, to another
-            task or to the session that is told so; also what connecting to one may take. One that is blocked is not
-            lost. Of a session it says, too, how long the session itself may be silent.
+        close_timeout: seconds that `close()` waits for kernels of cancelled runs that are still in C code.
+        heartbeat_timeout: seconds that a task of a cluster may be silent before other tasks and the session count it as
+            lost, and the time limit for connecting to one. A task whose loop is blocked is not lost. It also sets how
+            long the session itself may be silent.
         token_file: the file that holds the token of the cluster; by default the variable AIOFLOW_TOKEN, if it is set,
             is the token.
         ssl: for TLS between tasks: the directory that `aioflow ca init` made, or a context for whoever dials, or a pair

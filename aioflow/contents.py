@@ -1,4 +1,4 @@
-"""What a queue holds at one moment: for those who ask, and for checkpoints."""
+"""The contents of a queue at one moment, for statistics and checkpoints."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from aioflow.stores import Item, Taken
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Statistics:
-    """A queue at one moment: what it holds, who waits, and what went through it since it was made."""
+    """A queue at one moment: its elements, its waiters, and the elements put and taken since it was made."""
 
     size: int
     bytes: int
@@ -22,12 +22,12 @@ class Statistics:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """What makes another queue like one that was.
+    """The state of a queue, from which another queue is restored.
 
     Attributes:
         items: its elements, in the order of its store.
         closed: whether it is closed.
-        generator: the state of what shuffles them, if that is so.
+        generator: the state of the random generator of a shuffling queue; None for others.
     """
 
     items: list[Item]
@@ -36,22 +36,22 @@ class Contents:
 
 
 def copied(item: Item) -> Item:
-    """The element with memory of its own."""
+    """A copy of the element with memory of its own."""
     return tuple([component.copy() if hasattr(component, "shape") else component for component in item])
 
 
 def items_of(taken: Iterable[Taken]) -> list[Item]:
-    """The elements of what was taken."""
+    """The elements without the data for putting them back."""
     return [each[-1] for each in taken]
 
 
 def bytes_of(items: Iterable[Item]) -> int:
-    """How many bytes elements hold."""
+    """The bytes of the elements."""
     return sum([_length(component) for item in items for component in item])
 
 
 def _length(component: Any) -> int:
-    """The bytes of a component; of text those of the text."""
+    """The bytes of a component; for strings, the bytes of the text."""
     if isinstance(component, bytes):
         return len(component)
     size: int = getattr(component, "nbytes", 0)

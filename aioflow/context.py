@@ -44,10 +44,10 @@ class Undo:
 
 
 class Stop:
-    """Ends a computation on a compute thread: the loop sets it, the thread reads it between two kernels.
+    """Stops a computation on a compute thread: the loop sets it, the thread reads it between two kernels.
 
     Attributes:
-        asked: whether the computation is to end.
+        asked: whether the computation has to stop.
     """
 
     __slots__ = ("asked",)
@@ -56,7 +56,7 @@ class Stop:
         self.asked = False
 
     def check(self) -> None:
-        """CancelledError if the computation is to end."""
+        """Raise CancelledError if the computation has to stop."""
         if self.asked:
             raise errors.CancelledError("the run has ended; its computation stops here")
 
@@ -66,7 +66,7 @@ class StepView(Protocol):
 
     id: int
     journal: Journal | None
-    """Has what the step changes, if its run may be repeated."""
+    """The journal of the step's changes; None if the run is not repeatable."""
 
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""
@@ -124,14 +124,14 @@ class DeviceView(Protocol):
 
 
 _NEVER: Final = Stop()
-"""Of computations on the loop, which end when they are cancelled in a pause."""
+"""For computations on the loop: these stop by cancellation while they pause."""
 
 
 class Context:
     """The device and its array namespace, named state, and the step; `due` ends the slice of time.
 
     Attributes:
-        stop: ends the computation before its next kernel, on a compute thread.
+        stop: stops the computation before its next kernel, if it runs on a compute thread.
         iteration: the numbers of the iterations of the loops around, outermost first.
     """
 
@@ -158,17 +158,17 @@ class Context:
         return _Inside(self, iteration)
 
     def stoppable(self) -> "Context":
-        """The same for one computation on a compute thread, with a `stop` of its own."""
+        """A copy for one computation on a compute thread, with a `stop` of its own."""
         made = _Inside(self, self.iteration)
         made.stop = Stop()
         return made
 
     def took(self, give_back: GiveBack) -> None:
-        """The kernel has taken something for the step. `give_back` is called if nobody gets the step's values."""
+        """Register elements that the kernel took. `give_back` is called if the step's values are lost."""
         self.step.common(Handover).took(give_back, bool(self.iteration))
 
     def put(self, take_out: TakeOut) -> None:
-        """The kernel has put something for the step."""
+        """Register elements that the kernel put. `take_out` is called if the step's values are lost."""
         self.step.common(Handover).put(take_out, bool(self.iteration))
 
 

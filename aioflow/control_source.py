@@ -12,7 +12,7 @@ v0, v1 = t5, v1
 i0 += 1
 if not i0 & 31 and now() > ctx.due: await pause()
 
-On a compute thread the last line is `if stop.asked: stop.check()`, as before each kernel.
+On a compute thread the last line is `if stop.asked: stop.check()`, the same check as before each kernel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Writer(Protocol):
 
     @property
     def on_thread(self) -> bool:
-        """Whether the region runs on a compute thread."""
+        """Whether the region runs on a compute thread, and not on the loop."""
 
     def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
         """Write a line."""

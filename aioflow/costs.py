@@ -105,17 +105,17 @@ BIG_KERNEL: Final = 20e-6
 """Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
 _STEP: Final = 0.1
 _FAR: Final = 2.0
-"""A measurement so many times the figure, or such a part of it, is far from it."""
+"""A measurement counts as far from the estimate if one is this many times the other."""
 _EACH: Final = 512
-"""The largest array of strings whose strings are all measured; of a larger one only a sample is."""
+"""The most strings that are all measured; a larger array is estimated from a sample."""
 _SAMPLE: Final = 64
 
 
 class RegionCost:
     """What a group of nodes costs, by the size of its inputs: estimated at first, then measured.
 
-    The value of an input that may be the size of what is made inside (`numbers`, by place) counts as a size, too, and
-    of strings (`texts`, by place) their bytes.
+    The value of an input that may set the size of a tensor made inside (`numbers`, by place) counts as a size, too. So
+    do the bytes of an input of strings (`texts`, by place).
 
     A measurement of more than twice the figure replaces it at once, because an estimate can be wrong by orders of
     magnitude, and a group that holds the loop must not do so a second time. A measurement of less than half halves the
@@ -178,7 +178,7 @@ class RegionCost:
 
 
 def text_bytes(value: Array) -> int:
-    """The bytes of an array of strings; of a large array they are estimated from a sample."""
+    """The bytes of an array of strings; for a large array, an estimate from a sample."""
     if getattr(value, "size", 1) == 1:
         text = value.item() if isinstance(value, np.ndarray) else value
         return len(text) if isinstance(text, bytes) else 0
@@ -187,7 +187,7 @@ def text_bytes(value: Array) -> int:
 
 
 def total(each: Iterable[tuple[float, float]]) -> tuple[float, bool]:
-    """The sum of several kernels' seconds, each as often as it runs, and whether big ones make up most of it."""
+    """The sum of several kernels' seconds, each times its number of runs, and whether big ones make up most of it."""
     whole = big = 0.0
     for seconds, times in each:
         whole += seconds * times

@@ -79,7 +79,7 @@ def _parse(name: str) -> DeviceSpec:
 
 
 def check_device(device: object) -> None:
-    """TypeError or ValueError for what is no name of a device, no function that gives one, and not None."""
+    """Raise TypeError or ValueError unless it is the name of a device, a function that returns one, or None."""
     if isinstance(device, str):
         DeviceSpec.from_string(device)
     elif device is not None and not callable(device):

@@ -37,8 +37,8 @@ class AnyCall(Protocol):
     ) -> Any:
         """Check and convert the feeds, run, and shape the result.
 
-        Nothing is awaited between the last effect of the step and the return, or what was taken is given back when the
-        run is cancelled there. With `held`, that goes on until whoever has it lets go of it.
+        After the last effect of the step it either awaits nothing, or gives back the taken elements if the run is
+        cancelled there. With `held`, the handover of the step is added to the list instead, and the caller settles it.
         """
 
 
@@ -87,7 +87,10 @@ class Engine(Protocol):
         """The live queue behind a handle."""
 
     async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
-        """The attempt is undone by the tasks that keep journals; those given have to be there. Names what is not."""
+        """Undo the attempt on the tasks that keep journals. Returns the names of variables and operations not undone.
+
+        UnavailableError if one of `tasks` cannot be reached.
+        """
 
     async def close(self) -> None:
         """End all runs, and release what it holds."""
@@ -102,7 +105,7 @@ class Changing:
     async def run(
         self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
     ) -> Any:
-        """What the call gives, when the variables may be changed."""
+        """Run the call as soon as its variables may be changed."""
         return await self._boundary.run(self._changed, lambda: self._call.run(values, options, metadata, held))
 
 
@@ -172,7 +175,7 @@ class LocalEngine:
         return live_queue(self.local.resources, handle)
 
     async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
-        """No journal is kept in this process."""
+        """Nothing: a session of this process keeps no journal."""
         return ()
 
     def __repr__(self) -> str:

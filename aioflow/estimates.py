@@ -14,15 +14,15 @@ _FEW: Final = 8
 _ITERATIONS: Final = 16
 """How often a loop is assumed to run."""
 _MOST: Final = 1e12
-"""How often anything is assumed to run at most, however deep it is nested."""
+"""The most runs that are assumed for a kernel, at any depth of loops."""
 _PER_BYTE: Final = 5e-9
-"""Seconds that kernels are assumed to take for each byte of a string that they read."""
+"""The assumed seconds of a kernel for each byte of a string that it reads."""
 
 
 def estimate_for(nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estimate:
-    """Estimated at once where all sizes are known, else from the shapes of the first inputs of each size.
+    """A cost estimated at once if all sizes are known, else from the shapes of the first inputs of each size.
 
-    The length of strings is only known of the inputs of a run.
+    The length of strings is known only once a run has inputs.
     """
     texts = texts_among(inputs)
     settled = all(spec.shape.is_fully_defined() for node in _leaves(nodes) for spec in node.output_specs)
@@ -39,7 +39,7 @@ def estimate_for(nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.Estima
 
 
 def texts_among(inputs: Sequence[Value]) -> tuple[int, ...]:
-    """The places of inputs that are strings, whose length counts."""
+    """The places of inputs that are strings; their length counts."""
     return tuple([place for place, value in enumerate(inputs) if value.spec.dtype is dtypes.string])
 
 
@@ -71,7 +71,7 @@ def _leaves(nodes: Iterable[Node]) -> Iterable[Node]:
 def _each(
     nodes: Iterable[Node], specs: dict[Value, Spec], infer: bool, times: float = 1.0
 ) -> Iterator[tuple[float, float]]:
-    """The seconds of each kernel, and how often it may run: in a loop as often as that is assumed to go round."""
+    """The seconds of each kernel and its assumed number of runs; in a loop, that of the iterations."""
     for node in nodes:
         if node.blocks:
             rounds = _ITERATIONS if node.definition.name == "while_loop" else 1
@@ -101,7 +101,7 @@ def _seconds(node: Node, specs: dict[Value, Spec]) -> float:
 
 
 def _spec(array: Array, value: Value) -> Spec:
-    """What is known of an input: of strings the shape, of numbers small values too."""
+    """The known part of an input: the shape, and for numbers also small values."""
     if value.spec.dtype is dtypes.resource:
         return value.spec
     if value.spec.dtype is dtypes.string:

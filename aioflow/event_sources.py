@@ -1,6 +1,6 @@
-"""The operations of a program that let others go on: they send a value, release a lock, put into a queue or take of it.
+"""The operations of a program that wake waiters: they send a value, release a lock, put into a queue or take from it.
 
-What there is to know of a program is looked up once, however many steps run it.
+A program is searched once, for all steps that run it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class Use(NamedTuple):
         operation: the operation.
         unit: the unit it runs in.
         handle: the node that makes the handle; None if the operation chooses among several when it runs.
-        kinds: what it may do: `put`, `take`.
+        kinds: the effects it may have: `put`, `take`.
     """
 
     operation: Node
@@ -34,12 +34,12 @@ class Use(NamedTuple):
 
 
 class EventSources:
-    """The operations of a program that let others go on.
+    """The operations of a program that wake waiters.
 
     Attributes:
-        sends: those that send values to other devices, with their units.
-        releases: those that release locks.
-        uses: those that use queues and staging areas.
+        sends: the operations that send values to other devices, with their units.
+        releases: the operations that release locks, with their units.
+        uses: the operations that use queues and staging areas.
     """
 
     def __init__(self, program: Program) -> None:
@@ -56,7 +56,7 @@ class EventSources:
         self._before: dict[tuple[int, ...], dict[Unit, list[int]]] = {}
 
     def before(self, begun: Sequence[Unit]) -> dict[Unit, list[int]]:
-        """For each unit those under way, by place, that come before it: in its own iteration, or in an earlier one."""
+        """For each unit the places of the begun units before it: in its iteration, else in an earlier one."""
         key = tuple([unit.index for unit in begun])
         found = self._before.get(key)
         if found is None:
@@ -65,7 +65,7 @@ class EventSources:
         return found
 
     def _after(self, begun: Iterable[Unit], around: bool) -> dict[Unit, list[int]]:
-        """What comes after each unit under way; `around` loops, too."""
+        """For each unit the places of the begun units before it; with `around`, also in earlier iterations."""
         found: dict[Unit, list[int]] = {}
         for place, unit in enumerate(begun):
             seen, left = {unit}, [unit]
@@ -84,13 +84,13 @@ class EventSources:
 
 
 def kinds_of(node: Node) -> list[str]:
-    """What an operation may do with a queue: both, unless it is known to do only one of them."""
+    """The effects that an operation may have on a queue: both, unless it is known to have only one."""
     name = node.definition.name
     return [kind for kind, others in (("put", TAKES), ("take", PUTS)) if name not in others]
 
 
 def handle_of(value: Value) -> Node | None:
-    """The node that makes a handle, which may have come into loops and branches; None if it is chosen in the run."""
+    """The node that makes a handle, found through loops and branches; None if the run chooses the handle."""
     node, seen = value.node, set()
     while role_of(node) is not None and node not in seen:
         seen.add(node)

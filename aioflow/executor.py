@@ -49,14 +49,14 @@ class Host(Protocol):
         """Seconds."""
 
     def standing(self) -> str:
-        """What the step computes and waits for, the culprit first; empty if nothing is under way."""
+        """The operations that the step computes and waits for, the cause of the delay first; empty if none."""
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Called after each unit."""
 
 
 Begun = tuple[Unit, Activation, Outputs, float, UnitCoroutine]
-"""A unit under way, in which iteration, with its inputs, when it began, and what computes it."""
+"""A unit under way: the unit, its iteration, its inputs, its start time and its coroutine."""
 
 
 class Execution:
@@ -102,7 +102,7 @@ class Execution:
             raise
 
     def under_way(self) -> list[UnderWay]:
-        """The units that have begun and not ended, but for those that only hand on what is known."""
+        """The units that have begun and not ended, without those that only pass known values on."""
         device = self._host.context.device.name
         begun = [] if self._lone is None else [UnderWay(*self._lone, device)]
         begun += [UnderWay(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
@@ -110,7 +110,7 @@ class Execution:
 
     @property
     def is_ready(self) -> bool:
-        """Whether units are ready that have not begun."""
+        """Whether some unit is ready and has not begun."""
         return bool(self._frames.open)
 
     def _fetched(self, slots: list[Array]) -> list[Array]:
@@ -292,14 +292,14 @@ def marked(future: F, awaited: bool) -> F:
 
 
 class Stands(Protocol):
-    """A step, or what it runs on."""
+    """A step, or the part of it on one device."""
 
     def standing(self) -> str:
-        """What the step computes and waits for, the culprit first; empty if nothing is under way."""
+        """The operations that the step computes and waits for, the cause of the delay first; empty if none."""
 
 
 def note_standing(error: BaseException, step: Stands) -> None:
-    """Have a cancellation say what the run computed and waited for."""
+    """Add a note to a cancellation that names the operations that the run computed and waited for."""
     if isinstance(error, asyncio.CancelledError) and (text := step.standing()):
         error.add_note(f"aioflow: {text}")
 

@@ -1,4 +1,4 @@
-"""Who waits for what, since when, where the user built it, and who waits in a cycle: a session at one moment."""
+"""Reports the operations of a session that wait at one moment: for what, how long, their source lines and deadlocks."""
 
 import asyncio
 import dataclasses
@@ -53,12 +53,12 @@ class Wait:
         op_type: its type.
         line: the user's line that built it, or, if it waits for a value of another device, that which built that.
         seconds: how long it has been under way.
-        what: what it waits to do, as far as it waits for a queue or the like, or for a value of another device; empty
-            for one that computes.
+        what: the action that it waits to do, if it waits for a queue or the like, or for a value of another device;
+            empty if it computes.
         task: the task of the cluster that it is on; empty in this process.
-        iteration: in which iterations of which loops it is, as far as it computes; empty outside of loops.
+        iteration: the iterations of the loops that it is in, if it computes; empty outside of loops.
         computes: whether it computes.
-        holder: who holds the lock that it waits for.
+        holder: the operation that holds the lock that it waits for; None if it waits for no lock.
     """
 
     step: int
@@ -113,7 +113,7 @@ class Report:
         idle_runners: queue runners of the graph that were never started in this session.
         detached: kernels that still run in C code although their run was cancelled.
         absent: tasks of the cluster that have told nothing, and why.
-        cycles: operations that wait for each other: as far as can be seen, none of them ever goes on.
+        cycles: deadlocks: operations that wait for each other, and that nothing else in sight can wake.
     """
 
     waits: tuple[Wait, ...]
@@ -149,7 +149,7 @@ def explain(local: Local) -> Report:
 
 
 def report_of(local: Local, snapshot: Snapshot, cycles: Sequence[Cycle] = ()) -> Report:
-    """What a snapshot says of a session."""
+    """The report of a session, made from a snapshot."""
     steps = snapshot.steps_of(local)
     waits = sorted([_wait(under, steps) for under in snapshot.seen(local)], key=lambda wait: -wait.seconds)
     live = sorted([_caller(*each) for each in snapshot.live], key=lambda caller: -caller.seconds)

@@ -65,7 +65,7 @@ def in_order(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def arrangement(keys: Sequence[Key], places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-    """What puts the caller's values into the order of the plan's feeds, whose places it is given; None if they are."""
+    """A function that puts the caller's values into the order of the plan's feeds; None if they are in order."""
     if all(key.composite is None for key in keys):
         in_place = list(places) == list(range(len(places)))
         return None if in_place else lambda values: [values[place] for place in places]

@@ -228,7 +228,7 @@ class _Blocks:
         return [results[index].reshape(shape) for index in self._results]
 
     def _work(self, stop: Stop, flat: Sequence[Array], results: dict[int, Array], begin: int, end: int) -> None:
-        """Compute the elements from `begin` to `end`, unless the run ends: then no block is begun any more."""
+        """Compute the elements from `begin` to `end`. If the run ends meanwhile, no further block begins."""
         buffers = [np.empty(min(BLOCK, end - begin), kind) for kind in self._kinds]
         for start in range(begin, end, BLOCK):
             stop.check()

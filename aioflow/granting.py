@@ -1,8 +1,8 @@
-"""Puts that wait: granted first, made when the caller goes on.
+"""Puts that wait for room: the place grants the room first, and the woken caller makes the change.
 
-A put that can be done at once is done at once. One that has to wait is granted what it needs as soon as there is
-enough, and its change is made when the caller goes on: a caller that is cancelled until then has changed nothing.
-Puts that come meanwhile wait behind those that are granted, so that all go in in the order they came.
+A put with enough room is done at once. A put that has to wait is granted its room as soon as there is enough. The
+change is made when its caller resumes, so a caller that is cancelled before has changed nothing. Later puts wait behind
+the granted ones, so all are made in the order of their calls.
 """
 
 from collections.abc import Callable, Collection
@@ -14,20 +14,20 @@ DONE: Final[Outcome] = (None, None)
 
 
 class Granting(Waitable):
-    """What puts are made at."""
+    """A queue or staging area whose puts are granted."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._granted: Final[dict[Put, None]] = {}
 
     def _is_granting(self) -> bool:
-        """Whether puts that are granted are still to be made. Those of closed loops never are."""
+        """Whether some granted put is not made yet. Puts of closed loops do not count: they are never made."""
         for put in [put for put in self._granted if put.stranded]:
             del self._granted[put]
         return bool(self._granted)
 
     def servers_of(self, attempt: Attempt) -> Collection[str] | None:
-        """The names of the operations that have done what it waits for; None while that cannot be told."""
+        """The names of the operations that have served such attempts; None, for unknown, while puts are granted."""
         return None if self._granted else super().servers_of(attempt)
 
     def _finish(self, attempt: Attempt) -> Outcome:
@@ -42,12 +42,12 @@ class Granting(Waitable):
             self._return(attempt)
 
     def _return(self, attempt: Attempt) -> None:
-        """What an attempt took is there again. The lock is held."""
+        """Put back the elements that an attempt took; a subclass defines how. The caller holds the lock."""
         raise NotImplementedError
 
 
 class Put(Attempt):
-    """The putting of something, in one piece."""
+    """The attempt to put something, all at once."""
 
     __slots__ = ("_place",)
 
@@ -58,19 +58,19 @@ class Put(Attempt):
         self._place: Final = place
 
     def refused(self) -> Outcome | None:
-        """The outcome if it cannot be put at all."""
+        """The outcome if it can never be put; None otherwise. A subclass defines it."""
         raise NotImplementedError
 
     def fits(self) -> bool:
-        """Whether there is room for it, beside what is granted."""
+        """Whether there is room for it besides the granted puts. A subclass defines it."""
         raise NotImplementedError
 
     def insert(self) -> Outcome:
-        """Put it."""
+        """Put it. A subclass defines how."""
         raise NotImplementedError
 
     def try_now(self) -> Outcome | None:
-        """Put it if there is room. If the caller waits, it is granted."""
+        """Put it if there is room; if the caller is already waiting, grant it the room instead."""
         if self.serve is not there:
             return self.serve()
         if (refused := self.refused()) is not None:
@@ -80,7 +80,7 @@ class Put(Attempt):
         return self.advance()
 
     def advance(self) -> Outcome | None:
-        """The same, of one that is not refused and has to wait for no other."""
+        """Do the same for a put that is not refused and has no granted put before it."""
         if not self.fits():
             return None
         if self.future is None:
@@ -91,7 +91,7 @@ class Put(Attempt):
 
 
 def there() -> Outcome:
-    """What serves puts as long as nothing has ended the place."""
+    """Serves puts until the place is closed or gone."""
     return DONE
 
 

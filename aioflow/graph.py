@@ -39,7 +39,7 @@ _graph_ids = itertools.count()
 class Graph:
     """A computation under description: operations in the order they were built.
 
-    Any number of tasks and threads may add to it and run it at the same time. `size` counts operations, in bodies too.
+    Any number of tasks and threads may add to it and run it at the same time. `size` counts operations, also in bodies.
     """
 
     def __init__(self) -> None:

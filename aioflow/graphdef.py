@@ -255,7 +255,7 @@ class GraphDef:
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    """Read plain data in msgpack. ValueError for anything else, and for more lists and maps than its bytes may hold.
+    """Read plain data in msgpack. ValueError for malformed data, and for too many lists and maps for its size.
 
     An empty list is one byte in msgpack and 64 in memory. So there may be one list or map for every four bytes, besides
     the first thousand: the result takes at most some 30 times the memory of `data`.

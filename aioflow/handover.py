@@ -1,10 +1,11 @@
-"""What a step has taken and put on one task, as long as its values are not handed over to the caller.
+"""The takes and puts of a step on one task, kept until the caller has the values of the step.
 
-An element that a step has taken belongs to the caller only when the caller has the values of the step. A cancel, a time
-limit or a lost client may come between the two. Then the step gives back what it took, and takes out again what it put.
+A taken element belongs to the caller only when the caller has the values of the step. A cancellation, a time limit or a
+lost client may come in between. Then the step puts the taken elements back, and removes the elements that it put.
 
-A kernel registers each such effect when it has happened. Whoever hands the values over keeps the object until then, and
-calls `give_back` if that never happens. Nothing has to be called when it does.
+A kernel registers each take and put when it has happened. The code that hands the values over keeps the object until
+then. It calls `give_back` if the caller will never have the values. If the caller has them, a local handover needs no
+call.
 """
 
 import asyncio
@@ -16,11 +17,11 @@ from aioflow import errors
 
 E = TypeVar("E")
 GiveBack = Callable[[], object]
-"""Puts what was taken back to where it was."""
+"""Puts taken elements back at their place."""
 TakeOut = Callable[[], GiveBack | None]
-"""Takes out what was put, and returns what puts it in again; None if another step has taken some of it already."""
+"""Removes elements that were put. Returns a function that puts them in again; None if another step has taken one."""
 KEPT_OF_LOOPS: Final = 256
-"""A step keeps so many of the last effects that happened inside of loops: a loop may take elements without end."""
+"""The most takes, and the most puts, that a step keeps of those inside loops: a loop may take elements without end."""
 _OUTSIDE: Final = (
     asyncio.CancelledError,
     errors.CancelledError,
@@ -31,7 +32,7 @@ _OUTSIDE: Final = (
 
 
 class _Effects(Generic[E]):
-    """Takes, or puts, in the order in which they happened; of those inside of loops only the last."""
+    """Takes, or puts, in the order of their execution; only the last `KEPT_OF_LOOPS` of those inside loops."""
 
     __slots__ = ("_each", "_looped")
 
@@ -40,7 +41,7 @@ class _Effects(Generic[E]):
         self._looped: deque[E] | None = None
 
     def add(self, effect: E, looped: bool) -> None:
-        """One more has happened, inside of a loop or not."""
+        """Register one more."""
         if not looped:
             self._each.append(effect)
             return
@@ -49,7 +50,7 @@ class _Effects(Generic[E]):
         self._looped.append(effect)
 
     def all(self) -> list[E]:
-        """Those that are kept."""
+        """All registered ones, except those dropped from loops."""
         return [*self._each, *(self._looped or ())]
 
     def __bool__(self) -> bool:
@@ -68,35 +69,35 @@ class Handover:
         self._given_back = False
 
     def took(self, give_back: GiveBack, looped: bool = False) -> None:
-        """The step has taken something. If its values are lost already, it is given back at once."""
+        """Register taken elements. If the step has already given back, they are put back at once."""
         if self._given_back:
             give_back()
         else:
             self._takes.add(give_back, looped)
 
     def put(self, take_out: TakeOut, looped: bool = False) -> None:
-        """The step has put something. If its values are lost already, it is taken out at once."""
+        """Register elements that were put. If the step has already given back, they are removed at once."""
         if self._given_back:
             take_out()
         else:
             self._puts.add(take_out, looped)
 
     def __bool__(self) -> bool:
-        """Whether the step has taken or put anything."""
+        """Whether the step has takes or puts that it can still give back."""
         return bool(self._takes or self._puts or self._committed)
 
     def ended(self, error: BaseException) -> None:
-        """The step has ended with that error: it gives back, unless a kernel of its own failed.
+        """Give back after the step has ended with that error, unless one of its kernels failed.
 
-        An element on which a kernel fails is used up: given back, it would fail the next step, too.
+        An element on which a kernel fails is not put back, because it would make the next step fail, too.
         """
         if isinstance(error, _OUTSIDE):
             self.give_back()
 
     def give_back(self) -> bool:
-        """Nobody gets the values of the step: it has taken nothing and put nothing, but for what is committed.
+        """Undo all takes and puts that are not committed, because the values of the step are lost.
 
-        False if another step has taken something that this one put. Then all stays as it is: the elements have gone on.
+        Returns False, and undoes nothing, if another step has taken an element that this one put.
         """
         self._given_back = True
         is_out = _undo(self._takes, self._puts)
@@ -104,9 +105,9 @@ class Handover:
         return is_out
 
     def refuse(self) -> bool:
-        """Nobody has the values of the step, though it may be committed: it gives back everything.
+        """Undo all takes and puts, even committed ones, because the caller refuses the values.
 
-        False if another step has taken something that this one put.
+        Returns False if another step has taken an element that this one put.
         """
         is_out = self.give_back()
         while self._committed:
@@ -114,27 +115,27 @@ class Handover:
         return is_out
 
     async def commit(self) -> None:
-        """The values may be handed over, which `forget` then says. An error means that nobody may have them."""
+        """Return when the values may be handed over. After an error they must not be handed over."""
 
     def set_committed(self) -> None:
-        """The caller may have the values so far: what led to them is given back only if the caller refuses them."""
+        """Commit all takes and puts so far: the caller may have their values. Only `refuse` undoes them."""
         if self._takes or self._puts:
             self._committed.append((self._takes, self._puts))
             self._takes, self._puts = _Effects(), _Effects()
 
     @property
     def is_committed(self) -> bool:
-        """Whether all that it has taken and put is committed."""
+        """Whether all takes and puts are committed."""
         return not (self._takes or self._puts)
 
     def forget(self) -> None:
-        """The values so far are handed over: what led to them is never given back."""
+        """Drop all takes and puts so far, because the values are handed over."""
         self._takes, self._puts = _Effects(), _Effects()
         self._committed.clear()
 
 
 def _undo(takes: _Effects[GiveBack], puts: _Effects[TakeOut]) -> bool:
-    """All that was put is out again, and all that was taken is back: True; or nothing has changed: False."""
+    """Remove the elements that were put, and put back those taken. False, with no change, if one cannot be removed."""
     put_again: list[GiveBack] = []
     for take_out in puts.all():
         undone = take_out()
@@ -149,6 +150,6 @@ def _undo(takes: _Effects[GiveBack], puts: _Effects[TakeOut]) -> bool:
 
 
 Held = list[Handover]
-"""What a run adds its handover to, if its values are kept for a while before they are handed over."""
+"""The list to which a run adds its handover if its caller hands the values over later."""
 
 __all__ = ["GiveBack", "Handover", "Held", "TakeOut"]

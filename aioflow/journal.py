@@ -1,15 +1,15 @@
-"""What runs that may be repeated have changed on a task, so that a run that is repeated happens once.
+"""Journals of the changes that repeatable runs make on a task, by which a failed attempt is undone.
 
-The client gives each attempt of such a run a number of its own. While an attempt lasts, its task keeps the value that
-each variable had before the attempt first changed it; updates then write into other memory, so nothing is copied for
-that. If the attempt fails anywhere, the client asks all tasks to take it back before it begins the next attempt.
+The client numbers the attempts of a run. During an attempt, a task keeps the value of each variable from before the
+attempt's first change. It copies nothing for that: updates write into other memory. If the attempt fails on any task,
+the client asks all tasks to undo it before the next attempt begins. So a repeated run happens once.
 
-The invariant: of every run, a task that lives holds the effects of one attempt, the last one. The exceptions are told
-by name: a variable that something else has changed since, and operations whose effects cannot be taken back, as those
-on queues. A task that died has lost its variables, which are restored or initialized, and that is told, too.
+The invariant: a live task holds the effects of only one attempt of a run, the last one. Exceptions are reported by
+name: variables that something else has changed since, and operations whose effects cannot be undone, like those on
+barriers. A dead task has lost its variables; restoring or initializing them is reported, too.
 
-A variable keeps the value before one attempt only, the last one that changed it. So all journals of a task together
-hold at most one value for each variable, however many clients are gone without a word.
+A variable keeps only the value from before the last attempt that changed it. So all journals of a task together hold at
+most one value for each variable, however many clients have vanished.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from aioflow import errors
 from aioflow.dtypes import Array
 
 _OWNERS: Final = 1000
-"""A task remembers the attempts of so many owners."""
+"""The most owners whose attempts a task remembers."""
 _ATTEMPTS: Final = 1000
-"""A task remembers so many attempts of one owner that are not over."""
+"""The most open attempts that a task remembers for one owner."""
 
 
 class Ticket(NamedTuple):
-    """An attempt, as every task is told of it.
+    """The identity of an attempt, as the client sends it to every task.
 
     Attributes:
-        owner: a random number of whoever repeats runs, as a monitored session.
+        owner: a random number that identifies the owner of the runs, such as a monitored session.
         number: the number of the attempt among those of its owner.
-        settled: all attempts of the owner with lower numbers are over.
+        settled: a number; all attempts of the owner with lower numbers are over.
     """
 
     owner: int
@@ -42,16 +42,16 @@ class Ticket(NamedTuple):
 
 
 class Journaled(Protocol):
-    """A variable, as far as a journal goes."""
+    """The interface of a variable to a journal."""
 
     name: str
 
     def take_back(self, journal: "Journal", value: Array) -> bool:
-        """It has that value again, unless something else has changed it since."""
+        """Restore that value. Returns False, and restores nothing, if something else has changed the variable since."""
 
 
 class Journal:
-    """What one attempt has changed on this task. Safe to use from any thread.
+    """The changes of one attempt on this task. Safe to use from any thread.
 
     Attributes:
         steps: the steps of the attempt that run here.
@@ -68,17 +68,17 @@ class Journal:
         self.steps: Final[set[int]] = set()
 
     def close(self) -> None:
-        """Steps of the attempt change nothing more, and none begins."""
+        """Refuse further steps and first changes of variables of the attempt."""
         with self._lock:
             self._closed = True
 
     def check(self) -> None:
-        """AbortedError if the attempt was taken back."""
+        """Raise AbortedError if the attempt is being undone."""
         if self._closed:
             raise errors.AbortedError("this attempt of the run was given up: another one takes its place")
 
     def begin(self, step: int) -> None:
-        """A step of the attempt runs here until `end`."""
+        """Record a step of the attempt that runs here until `end`. AbortedError if the attempt is being undone."""
         self.check()
         self.steps.add(step)
         self._idle.clear()
@@ -94,27 +94,27 @@ class Journal:
         await self._idle.wait()
 
     def keep(self, state: Journaled, value: Array) -> None:
-        """The attempt is about to change the variable for the first time. AbortedError if it was taken back."""
+        """Keep the value of a variable before its first change. AbortedError if the attempt is being undone."""
         with self._lock:
             self.check()
             self._before[state] = value
 
     def lose(self, state: Journaled) -> None:
-        """Something else is about to change the variable: the change of the attempt cannot be taken back any more."""
+        """Drop the kept value before something else changes the variable: the change can no longer be undone."""
         with self._lock:
             if self._before.pop(state, self) is not self:
                 self._left.add(state.name)
 
     def undo(self, change: Callable[[], object]) -> None:
-        """This takes back something else that the attempt has changed."""
+        """Register a function that undoes another change of the attempt."""
         self._undo.append(change)
 
     def leaves(self, names: Iterable[str]) -> None:
-        """The attempt has begun something of these names that cannot be taken back."""
+        """Record the names of begun operations whose effects cannot be undone."""
         self._left.update(names)
 
     def take_back(self) -> tuple[str, ...]:
-        """Everything is as it was before the attempt, after `close`. Gives the names of what is not."""
+        """Undo the changes of the attempt, after `close`. Returns the names of the effects that remain."""
         with self._lock:
             before = dict(self._before)
             self._before.clear()
@@ -126,7 +126,7 @@ class Journal:
         return tuple(sorted(self._left))
 
     def forget(self) -> None:
-        """The attempt is over: it will not be taken back."""
+        """Drop the kept values, because the attempt is over and will not be undone."""
         with self._lock:
             self._before.clear()
             self._undo.clear()
@@ -140,14 +140,14 @@ class _Owner:
         self.journals: Final[OrderedDict[int, Journal]] = OrderedDict()
 
     def settle(self, number: int) -> None:
-        """All attempts before that one are over."""
+        """Record that all attempts before that one are over."""
         if number > self.settled:
             self.settled = number
             for old in [each for each in self.journals if each < number]:
                 self.journals.pop(old).forget()
 
     def forget(self) -> None:
-        """All attempts are over."""
+        """Drop the journals of all attempts."""
         for journal in self.journals.values():
             journal.forget()
 
@@ -160,7 +160,7 @@ class Journals:
         self._has_forgotten = False
 
     def of(self, ticket: Ticket) -> Journal:
-        """The journal of an attempt. AbortedError if the attempt is over, or was taken back."""
+        """The journal of an attempt. AbortedError if the attempt is over, or is being undone."""
         owner = self._owner(ticket.owner)
         owner.settle(ticket.settled)
         if ticket.number < owner.settled:
@@ -174,7 +174,7 @@ class Journals:
         return journal
 
     def known(self, ticket: Ticket) -> Journal | None:
-        """The journal of an attempt that is to be taken back; None if nothing is known of it any more."""
+        """The journal of an attempt to undo; None if the task has forgotten the attempt."""
         if self._has_forgotten and ticket.owner not in self._owners:
             return None
         owner = self._owner(ticket.owner)

@@ -24,7 +24,7 @@ class Run(StepView, Protocol):
     ended: bool
 
     def standing(self) -> str:
-        """What it computes and waits for, the culprit first."""
+        """The operations that it computes and waits for, the cause of the delay first."""
 
     def finished(self, lane: "Lane", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """A unit is done."""
@@ -70,7 +70,7 @@ class Lane:
     async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
         """Drive a coroutine that never waits on a compute thread.
 
-        Cancelling returns at once; on the thread the kernel under way is the last.
+        Cancelling returns at once; the thread finishes the current kernel and stops before the next.
         """
         assert isinstance(self.device, Device)
         drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
@@ -107,7 +107,7 @@ class Lane:
             self.trace.settle()
 
     def standing(self) -> str:
-        """What the step computes and waits for, the culprit first."""
+        """The operations that the step computes and waits for, the cause of the delay first."""
         return self._step.standing()
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:

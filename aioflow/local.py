@@ -41,7 +41,7 @@ class Running(Protocol):
 
     @property
     def executions(self) -> Sequence[Execution]:
-        """What it runs, device by device; none if it is a single unit."""
+        """Its executions, one for each device; none if it runs a single unit."""
 
     def clock(self) -> float:
         """Its clock."""
@@ -92,7 +92,7 @@ class Local:
 
     @property
     def neighbours(self) -> "list[Local]":
-        """The local sessions of its loop, itself among them: they may share containers. Itself alone on a server."""
+        """The local sessions of its loop, which may share containers, and itself; on a server only itself."""
         if self.task != HERE:
             return [self]
         return [other for other in list(_locals) if other.task == HERE and other.slice is self.slice]
@@ -118,7 +118,7 @@ class Local:
         return taken
 
     def give_back_counts(self, taken: Mapping[str, int]) -> None:
-        """These operations did not run, unless they have run again since."""
+        """Undo `take_counts` for these operations, except those that have run again since."""
         self._counts.update({name: count for name, count in taken.items() if self._counts.get(name) == count + 1})
 
     def counts(self, prefix: str) -> dict[str, int]:

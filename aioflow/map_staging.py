@@ -1,4 +1,4 @@
-"""The waiting object behind staging areas of keys: elements whose components may come and go one by one."""
+"""The waiting object behind map staging areas: elements by key, put and taken component by component."""
 
 import bisect
 import functools
@@ -13,19 +13,19 @@ from aioflow.stores import Item
 from aioflow.waiting import Attempt, Line, Outcome, wake
 
 _Numbered = tuple[int, dict[int, Any]]
-"""An element of a map: how many came before it, and its components by number."""
+"""An element of a map: its number in the order of completion, and its components by number."""
 KeyTaken = tuple[int, int, dict[int, Any]]
-"""What was taken of a map: the key, how many elements came before it, and the components by number."""
+"""A taken part of an element: its key, the element's number, and the components by number."""
 
 
 class MapStagingArea(Area):
-    """Elements by key, whose components may come and go one by one. From any loop or thread of the process.
+    """Elements by key, put and taken component by component, from any loop or thread of the process.
 
     Args:
         name: how errors call it.
         components: how many components an element has.
-        ordered: whether `popitem` takes the least key, else any.
-        capacity: how many whole elements it holds, 0 for any number; parts come in beyond it.
+        ordered: whether `popitem` takes the least key; otherwise it takes any key.
+        capacity: how many whole elements it holds, 0 for any number; incomplete elements do not count.
         memory_limit: how many bytes it holds, 0 for any number.
         signature: how it was opened.
     """
@@ -53,13 +53,13 @@ class MapStagingArea(Area):
     # Putting
 
     async def put(self, key: int, components: Mapping[int, Any], who: Any = None) -> None:
-        """Components of the element under `key`, by number. It is there when it has all.
+        """Put components of the element under `key`, by number. The element is whole when it has all.
 
-        A whole element waits for room, parts of one only for memory.
+        A put of a whole element waits for room. A put of some components waits only for memory.
 
         Raises:
             af.errors.InvalidArgumentError: the key is there already, or has one of the components.
-            af.errors.ResourceExhaustedError: there is never memory for so much.
+            af.errors.ResourceExhaustedError: the components exceed the memory limit.
         """
         size = nbytes(components.values())
         self._check_size(size)
@@ -70,7 +70,7 @@ class MapStagingArea(Area):
         await self.attempt(line, AreaPut(f"put key {key} into", self, int(whole), size, insert, who, refused))
 
     def _refused(self, key: int, components: Mapping[int, Any]) -> Outcome | None:
-        """The outcome if the key is there, or has one of the components."""
+        """The outcome if the key is there, or has one of the components; None otherwise."""
         present = self._parts.get(key, {})
         taken = sorted(present.keys() & components.keys())
         if key in self._items or taken:
@@ -89,7 +89,7 @@ class MapStagingArea(Area):
         return None, None
 
     def _place(self, key: int, number: int, item: dict[int, Any]) -> None:
-        """Components are there, with others of their element if any are. Elements stand in the order they came."""
+        """Add components to the element of that number, or make it. A key's elements are in the order of numbers."""
         if self._order is not None and key not in self._items:
             bisect.insort(self._order, key)
         elements = self._items.setdefault(key, [])
@@ -105,32 +105,35 @@ class MapStagingArea(Area):
     # Taking
 
     async def get(self, key: int, indices: Sequence[int] | None = None, who: Any = None) -> Item:
-        """Components of the element under `key`, all by default, as soon as it is whole; these are there no more.
+        """Take components of the element under `key`, all by default, as soon as it is whole.
 
-        InvalidArgumentError if one of them is gone already.
+        InvalidArgumentError if one of them has been taken already.
         """
         _, _, item = await self.get_marked(key, indices, who)
         return tuple(item.values())
 
     async def get_marked(self, key: int, indices: Sequence[int] | None = None, who: Any = None) -> KeyTaken:
-        """The same, with what `put_back` needs: the components, by number, come last."""
+        """The same, with the data for `put_back`; the components, by number, come last."""
         serve = ByKey(key, lambda: self._take(key, self._chosen(indices)))
         taken: KeyTaken = await self.attempt(self._gets, Attempt(f"get key {key} of", serve, who))
         return taken
 
     async def popitem(self, indices: Sequence[int] | None = None, who: Any = None) -> tuple[int, Item]:
-        """The next key, and components of its element, as soon as there is one; these are there no more."""
+        """Take components of the next key's element, all by default, as soon as there is one."""
         key, _, item = await self.popitem_marked(indices, who)
         return key, tuple(item.values())
 
     async def popitem_marked(self, indices: Sequence[int] | None = None, who: Any = None) -> KeyTaken:
-        """The same, with what `put_back` needs: the key comes first, the components, by number, last."""
-        serve = lambda: self._take(self._next(), self._chosen(indices))  # noqa: E731
+        """The same, with the data for `put_back`; the key comes first, the components, by number, last."""
+
+        def serve() -> Outcome | None:
+            return self._take(self._next(), self._chosen(indices))
+
         taken: KeyTaken = await self.attempt(self._pops, Attempt("get any key of", serve, who))
         return taken
 
     async def peek(self, key: int, indices: Sequence[int] | None = None, who: Any = None) -> Item:
-        """Components of the element under `key`, as soon as it is whole; they stay."""
+        """Read components of the element under `key`, all by default, as soon as it is whole."""
         serve = Look(key, lambda: self._look(key, self._chosen(indices)))
         _, _, item = await self.attempt(self._peeks, Attempt(f"peek at key {key} of", serve, who))
         return tuple(item.values())
@@ -165,7 +168,7 @@ class MapStagingArea(Area):
         return outcome
 
     def _remove_first(self, key: int) -> None:
-        """The element is gone. One that came later under its key is there."""
+        """Remove the key's first element; a later one under the key takes its place."""
         self._drop(key, 0)
         if key in self._items:
             self._gets.changed(key)
@@ -185,7 +188,7 @@ class MapStagingArea(Area):
             self._restore(attempt.outcome[0])
 
     def put_back(self, taken: KeyTaken) -> None:
-        """Components that were taken are there again, where they were."""
+        """Put taken components back into their element."""
         with self._lock:
             self._restore(taken)
             served = self._serve()
@@ -197,9 +200,9 @@ class MapStagingArea(Area):
         self._place(key, number, item)
 
     def take_out(self, key: int, components: Mapping[int, Any]) -> Callable[[], object] | None:
-        """These very components are not in it any more. Returns what puts them in again.
+        """Remove these very components. Returns a function that puts them in again.
 
-        None if one of them has been taken.
+        Returns None, and changes nothing, if one of them has been taken, or other puts have made their element whole.
         """
         with self._lock:
             if not self._remove(key, components):
@@ -210,7 +213,7 @@ class MapStagingArea(Area):
         return functools.partial(self._insert_again, key, components)
 
     def _remove(self, key: int, components: Mapping[int, Any]) -> bool:
-        """Components are there no more, unless some were taken, or others of their element have come since."""
+        """Remove components. False if one was taken, or the element is whole with components of other puts."""
         part = self._parts.get(key, {})
         if _has(part, components):
             self._parts[key] = {index: value for index, value in part.items() if index not in components}
@@ -241,12 +244,12 @@ class MapStagingArea(Area):
 
     @property
     def size(self) -> int:
-        """How many whole elements it holds, those included of which parts were taken."""
+        """The number of whole elements, including those whose components are partly taken."""
         return self._size
 
     @property
     def incomplete_size(self) -> int:
-        """How many keys lack components."""
+        """The number of keys whose element lacks components."""
         return len(self._parts)
 
 

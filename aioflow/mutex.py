@@ -133,8 +133,8 @@ class Ticket:
 
     Attributes:
         step: the step it belongs to.
-        who: the operation that enters the mutex; None until it has begun to.
-        since: when it began to hold the mutex, on the loop's clock.
+        who: the operation that enters the mutex; None before it begins to enter.
+        since: the time on the loop's clock at which it began to hold the mutex.
     """
 
     def __init__(self, mutex: Mutex, step: Any = None) -> None:

@@ -17,7 +17,7 @@ def is_nested(structure: Any) -> bool:
 
 
 def flatten(structure: Any) -> list[Any]:
-    """Its leaves in order; of a leaf, the leaf alone. ValueError if it is nested too deep, or contains itself."""
+    """The leaves of a structure in order; for a leaf, only itself. ValueError if it is too deep, or contains itself."""
     check_depth(structure)
     return list(_leaves(structure))
 

@@ -30,7 +30,7 @@ class Structured:
     Attributes:
         node: its node.
         codes: the blocks of the node.
-        seconds: how long its kernels take, as estimated, if each of them runs once.
+        seconds: the estimated time of its kernels if each of them runs once.
     """
 
     node: Node
@@ -63,7 +63,7 @@ Statement = Bound | Chain | Structured
 
 
 def seconds_of(statement: Statement) -> float:
-    """How long a statement takes, as estimated."""
+    """The estimated time of a statement."""
     if isinstance(statement, Structured):
         return statement.seconds
     return sum(costs.seconds(node, node.input_specs) for node in statement.nodes)

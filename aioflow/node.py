@@ -207,7 +207,7 @@ class Operation:
 
     @property
     def size(self) -> int:
-        """One, and the operations in the bodies that it holds, if it is a branch or loop."""
+        """The number of operations: itself, and those in its bodies if it is a branch or loop."""
         inside: int = sum(value.graph.size for value in self.attrs.values() if hasattr(value, "graph"))
         return 1 + inside
 
@@ -256,7 +256,7 @@ class Operation:
 
 
 def items_of(name: str, value: Any) -> Iterable[Any]:
-    """`value`, which holds several things. TypeError for one tensor, variable, operation or text."""
+    """Return `value`, a collection. TypeError if it is a tensor, variable, operation or text."""
     if isinstance(value, (str, Operation)) or hasattr(value, "op") or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a list, not {value!r}")
     return value

@@ -31,7 +31,7 @@ def check_finite(node: Node, inputs: Sequence[Array], outputs: Sequence[Array], 
 
 
 def check_promised(node: Node, inputs: Sequence[Array], outputs: Sequence[Array], device: str) -> None:
-    """InternalError naming the node if its kernel gave another dtype or shape than its op's shape rule promised."""
+    """Raise InternalError, naming the node, if its kernel broke the dtype or shape of its op's shape rule."""
     for index, (value, spec) in enumerate(zip(outputs, node.output_specs, strict=False)):
         found = spec_of(value)
         if dtypes.resource in (found.dtype, spec.dtype):

@@ -1,7 +1,8 @@
-"""NumPy's functions on what has a value only in a run: its operators build operations, the others say what to use.
+"""Handles NumPy's functions on tensors: operators build operations, other functions raise TypeError.
 
-NumPy asks the first of its operands that defines `__array_ufunc__` or `__array_function__`. So `array + tensor` comes
-here as `np.add`, and is handed to the tensor's own operator.
+A tensor has a value only in a run, so NumPy cannot compute with it; the TypeError names the function to use. NumPy
+calls `__array_ufunc__` or `__array_function__` of its operands. So `array + tensor` arrives here as `np.add`, which
+calls the tensor's own operator.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ _SAME: Final = frozenset({
     "sqrt", "square", "squeeze", "stack", "subtract", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
     "unique", "unravel_index", "where", "zeros_like",
 })  # fmt: skip
-"""NumPy's names that aioflow has too, for the same."""
+"""NumPy's functions that aioflow has under the same name."""
 _OTHERS: Final[Mapping[str, str]] = {
     "absolute": "abs", "all": "reduce_all", "amax": "reduce_max", "amin": "reduce_min", "any": "reduce_any",
     "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
@@ -54,16 +55,16 @@ _OTHERS: Final[Mapping[str, str]] = {
     "swapaxes": "transpose", "take": "gather", "true_divide": "truediv", "var": "reduce_variance",
     "vstack": "concat",
 }  # fmt: skip
-"""aioflow's names for NumPy's other functions."""
+"""NumPy's functions that aioflow has under another name."""
 
 
 class Symbolic:
-    """What stands for a value that a run computes: NumPy's functions cannot take it."""
+    """A base class for symbols of values that a run computes; NumPy's functions refuse them."""
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """What an operator between an array and this gives. TypeError, saying what to use, for any other function."""
+        """The result of an operator between an array and this. TypeError, naming the function to use, for others."""
         operator = _OPERATORS.get(ufunc.__name__)
         if operator is None or method != "__call__" or kwargs or len(inputs) != 2:
             raise _refusal(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", self)
@@ -78,7 +79,7 @@ class Symbolic:
         return result
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """TypeError, saying what to use."""
+        """Raise TypeError, naming the function to use."""
         raise _refusal(function.__name__, self)
 
 
@@ -89,8 +90,8 @@ def equivalent(name: str) -> str | None:
 
 def _refusal(name: str, value: object) -> TypeError:
     found = equivalent(name)
-    mend = "use" if found is None else f"use af.{found} in the graph, or"
-    return TypeError(f"np.{name} takes arrays, and {value!r} has no value yet: {mend} the value that a run gives")
+    hint = "use" if found is None else f"use af.{found} in the graph, or"
+    return TypeError(f"np.{name} takes arrays, and {value!r} has no value yet: {hint} the value from a run")
 
 
 __all__ = ["Symbolic", "equivalent"]

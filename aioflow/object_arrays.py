@@ -1,19 +1,18 @@
-"""Arrays of strings and other Python objects, worked on in slices.
+"""Operations on arrays of strings and other Python objects, done in slices to release the GIL.
 
-Whatever touches Python objects holds the GIL, also on a compute thread. Python hands the GIL over between two of its
-own instructions (every 5 ms, if another thread waits for it), but never inside of a call into C, and one such call over
-an array of millions of strings takes seconds, for which the event loop stands still. So no call here is given more than
-SLICE elements.
+Code that touches Python objects holds the GIL, also on a compute thread. Python releases the GIL between two of its
+instructions (every 5 ms if another thread waits), but never inside a call into C. One such call over millions of
+strings takes seconds, and the event loop is blocked meanwhile. So every call here handles at most SLICE elements.
 
-What still holds the GIL in one call, because C code of others gives no way to cut it:
+These calls into C cannot be split, and still hold the GIL:
 
-- what is done with one string: of 100 MB `strip` takes 0.1 s, `upper` 0.4 s, `split` 0.9 s;
+- methods of one string: for 100 MB `strip` takes 0.1 s, `upper` 0.4 s, `split` 0.9 s;
 - `json.loads` of one example: 12 ms for each MB;
 - freeing an array of strings when its last reference goes: 10 ms for each million, more if they lie far apart;
-- Python's collector, which goes through all lists and dicts of a process: 0.1 s for each million elements in them.
+- Python's collector, which scans all lists and dicts of a process: 0.1 s for each million elements in them.
 
-On the loop itself, and so for as long as they take: strings are encoded and decoded for the network, 0.4 s for each
-million, and a client of a cluster converts its feeds, 0.1 s for each million strings in a list.
+Two things run on the loop itself and block it: encoding and decoding strings for the network, 0.4 s for each million,
+and converting the feeds of a cluster's client, 0.1 s for each million strings in a list.
 """
 
 import heapq
@@ -27,11 +26,11 @@ import numpy.typing as npt
 
 AnyArray = npt.NDArray[Any]
 SLICE: Final = 4096
-"""The most elements that one call into C handles: it takes less than a millisecond."""
+"""The most elements for one call into C; the call takes less than a millisecond."""
 _SHARDS: Final = 256
-"""Parts that a table is kept in: to enlarge or free one of millions takes tens of milliseconds."""
+"""The parts of a table: to enlarge or free one table of millions would take tens of milliseconds."""
 _DIRECT: Final = 8 * SLICE
-"""The most that are only moved in one call, which takes a few nanoseconds for each."""
+"""The most elements for one call that only moves them, a few nanoseconds for each."""
 
 
 def slices(count: int) -> Iterator[slice]:
@@ -41,7 +40,7 @@ def slices(count: int) -> Iterator[slice]:
 
 
 def listed(array: AnyArray) -> list[Any]:
-    """The elements in a list, those of the last axis after one another: `array.ravel().tolist()`."""
+    """The elements in a list in row-major order: `array.ravel().tolist()`."""
     flat = raveled(array)
     items: list[Any] = []
     for part in slices(flat.size):
@@ -94,9 +93,10 @@ def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
 
 
 def by_positions(move: Callable[..., Any], texts: Sequence[bool]) -> Callable[..., Any]:
-    """`move`, which only moves elements, for large arrays of strings by way of the positions of these.
+    """Wrap `move`, a function that only moves elements, so that it moves positions in place of large arrays of strings.
 
-    NumPy moves positions without the GIL. `texts` says of each input whether it is strings; all outputs are then.
+    NumPy moves positions without the GIL. `texts` says for each input whether it is strings; if one is, all outputs are
+    strings.
     """
     if not any(texts):
         return move
@@ -132,7 +132,7 @@ def copied(array: AnyArray) -> AnyArray:
 
 
 def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
-    """`function`, a ufunc, of the arrays, which are broadcast together."""
+    """The ufunc `function` applied to the arrays, which are broadcast together."""
     given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
     if math.prod([array.size for array in given]) <= SLICE:
         made = function(*given)
@@ -146,7 +146,7 @@ def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyA
 
 
 def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
-    """`function` of the elements at each place, by `map`: `np.frompyfunc` takes twice as long.
+    """`function` applied elementwise by `map`, twice as fast as `np.frompyfunc`.
 
     The arrays are broadcast together.
     """
@@ -179,7 +179,7 @@ def distinct(array: AnyArray) -> set[Any]:
 
 
 def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
-    """The strings, one after the other, with the separator between two."""
+    """The strings joined by the separator: `separator.join(items)`."""
     each = iter(items)
     parts = []
     while part := list(itertools.islice(each, SLICE)):
@@ -197,7 +197,7 @@ def rising(items: Iterable[Any]) -> list[Any]:
 
 
 def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Where each distinct element of a vector stands first, rising; for each element which of these it is like."""
+    """The first place of each distinct element of a vector, rising; for each element, the number of its value."""
     seen: list[dict[Any, int]] = [{} for _ in range(_SHARDS)]
     places: list[int] = []
     which = np.empty(array.size, np.int64)

@@ -144,7 +144,7 @@ class Op(Generic[R]):
         self.check_rule: Callable[..., None] | None = None
         self.bytes_rule: Callable[..., int] | None = None
         self.moves = False
-        """Whether all that kernels do with elements is to move them, so that numbers can stand for strings."""
+        """Whether kernels only move elements, so that positions can replace strings."""
         self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
         self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)
@@ -179,7 +179,7 @@ class Op(Generic[R]):
         return rule
 
     def makes(self, rule: Callable[..., int]) -> Callable[..., int]:
-        """Declare the bytes of the results, where the shape rule cannot tell: (flat inputs, attributes) -> bytes."""
+        """Declare a rule for the bytes of results where the shape rule gives none: (inputs, attributes) -> bytes."""
         self.bytes_rule = rule
         return rule
 
@@ -491,7 +491,7 @@ def _graph_of(values: list[Any]) -> Graph:
 
 
 def _dtype_of(value: Any, depth: int = 0) -> DType | None:
-    """The dtype of the first tensor in nested lists; None if there is none, or they are deeper than any are meant."""
+    """The dtype of the first tensor in nested lists; None if they hold no tensor, or are nested too deep."""
     if isinstance(value, (list, tuple)):
         items = value if depth < DEEPEST else ()
         return next((found for item in items if (found := _dtype_of(item, depth + 1)) is not None), None)

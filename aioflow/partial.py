@@ -87,7 +87,7 @@ class Streamed(Step):
             reraise(_again(self.failure))
 
     def returned(self) -> None:
-        """A call returns values for which the step has taken something: nothing taken so far is given back any more."""
+        """A call returns values that depend on taken elements. The step no longer gives back elements taken so far."""
         self.handover.forget()
 
     @property
@@ -174,7 +174,7 @@ class PartialRun:
         return values
 
     def hands_over(self, tensors: Iterable[Tensor]) -> bool:
-        """Whether one of these fetches depends on an operation that takes or puts something."""
+        """Whether one of these fetches depends on an operation that takes or puts elements."""
         return any(self._needs[tensor] >> len(self.step.given) & 1 for tensor in tensors)
 
     def _check_feeds(self, feeds: Iterable[Tensor]) -> None:
@@ -211,9 +211,9 @@ class PartialRun:
         return len(self._fetched) == len(self.step.made) and self.step.has_feeds
 
     async def stop(self) -> None:
-        """End it if it still runs, and wait until nothing of it is left.
+        """Cancel the step if it still runs, and wait for its end.
 
-        It gives back what it has taken since a call has returned a fetch that depends on something taken.
+        Give back the elements taken since a call returned a fetch that depends on taken elements.
         """
         await self.step.stop()
         self.step.handover.give_back()

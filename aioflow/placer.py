@@ -50,9 +50,9 @@ class Placer:
         """The bytes of what is at home."""
         self._lock = threading.Lock()
         self._expected: dict[str, float] = {}
-        """The most bytes that each device was taken to hold in the last plan that was made."""
+        """The estimated peak bytes of each device in the last plan."""
         self._share_usable: dict[str, float] = {}
-        """Of the memory of devices that ran out of it, the share that plans may use."""
+        """The share of the memory limit that plans may use, for devices that ran out of memory."""
         self.model: Final = config.cost_model or CostModel()
 
     def use(self, devices: Sequence[DeviceAttributes]) -> None:
@@ -62,11 +62,11 @@ class Placer:
 
     @property
     def is_limited(self) -> bool:
-        """Whether it matters how large values are: a device has a limit of memory, and there are others."""
+        """Whether plans depend on the sizes of values: there are several devices, and one has a memory limit."""
         return len(self._sites) > 1 and any(site.memory_limit is not None for site in self._sites)
 
     def ran_out(self, device: str) -> None:
-        """A step needed more memory of that device than plans took it to: those to come use less of it."""
+        """Record that a step ran out of the device's memory: later plans use a smaller share of it."""
         limits = {site.name: site.memory_limit for site in self._sites}
         expected = self._expected.get(device, math.inf) / (limits.get(device) or math.inf)
         with self._lock:
@@ -84,9 +84,9 @@ class Placer:
         Args:
             flow: what is to run.
             streamed: whether its feeds arrive while it runs.
-            home: the device that all feeds come to, and that all fetches come from, though it be none of the session's;
-                any of these, if it is None.
-            fed: the shapes that its feeds will have, where they are known.
+            home: the device of all feeds and fetches; it need not be a device of the session. None for any device of
+                the session.
+            fed: the shapes of its feeds, if they are known.
         """
         sites = {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
         return self._scheduled(self._parts(flow, home, fed), sites, streamed)
@@ -136,11 +136,12 @@ class Placer:
         return place(flow, sites or self._with_room(flow), self.model, soft=soft, homes=self._homes)
 
     def _place_with_room(self, flow: Flow) -> Arrangement:
-        """A placement for which the devices have memory; of some that were tried, else, the one that lacks least.
+        """A placement that fits the devices' memory; if none of those tried fits, the one that exceeds it least.
 
-        Each placement is split and scheduled as it would run, to find out what its devices will hold. A device that
-        would hold too much is given less in the next one. If that does not help, each device is tried alone. After a
-        step that ran out of memory that comes first, for what devices hold that wait for each other is less certain.
+        The bytes on a device depend on its nodes and their order. So each placement is split and scheduled before its
+        peaks are estimated. A device that exceeds its limit gets a smaller limit in the next try. If that does not
+        help, each device is tried alone. After a step ran out of memory, each device is tried alone first, because
+        estimates for devices that wait for each other are less certain.
         """
         rooms = self._with_room(flow)
         found: list[tuple[float, int, Arrangement, dict[str, float]]] = []
@@ -155,7 +156,7 @@ class Placer:
     def _tries(
         self, flow: Flow, rooms: Sequence[Site], found: Sequence[tuple[float, int, Arrangement, dict[str, float]]]
     ) -> Iterator[Arrangement]:
-        """Placements to try; `found` tells of those before."""
+        """The placements to try, in order. `found` holds the results of earlier ones."""
         alone = (placed for site in rooms if (placed := self._place_alone(flow, site)) is not None)
         if self._share_usable:
             yield from alone
@@ -166,7 +167,7 @@ class Placer:
         yield from alone
 
     def _place_alone(self, flow: Flow, site: Site) -> Arrangement | None:
-        """The placement of everything on one device; None if something has to be elsewhere."""
+        """The placement of all nodes on one device; None if a node requires another device."""
         keys = [state_key(node) for node in flow.nodes if node.definition.handle]
         if any(self._homes.get(key, site.name) != site.name for key in keys):
             return None
@@ -176,7 +177,7 @@ class Placer:
             return None
 
     def _peaks(self, flow: Flow, placed: Arrangement, sites: Sequence[Site]) -> dict[str, float]:
-        """The most bytes that each device holds at a time, state and all."""
+        """The estimated peak bytes of each device, including state."""
         by_name = {site.name: site for site in sites}
         parts = self._scheduled(partition(flow, dict(placed.devices), self._incarnations, self._compression), by_name)
         found = {part.device: float(peak_of_part(part.flow, by_name[part.device].kind)) for part in parts}
@@ -203,9 +204,9 @@ class Placer:
 
 
 _TRIES: Final = 6
-"""So many placements are split and scheduled to find one for which there is memory."""
+"""The most placements that are tried to find one that fits the memory."""
 _LESS: Final = 0.7
-"""Of the share of a device's memory that plans may use, the share left when a step ran out of it."""
+"""The factor by which the usable share of a device's memory shrinks when a step runs out of it."""
 
 
 def _over(site: Site, peaks: Mapping[str, float]) -> float:
@@ -214,7 +215,7 @@ def _over(site: Site, peaks: Mapping[str, float]) -> float:
 
 
 def _tighter(site: Site, room: Site, peaks: Mapping[str, float]) -> Site:
-    """The device with less memory to place by, if with this much it would hold more than there is room for."""
+    """The device with a smaller memory limit for the next placement, if this one exceeds its real limit."""
     if not _over(room, peaks):
         return site
     share = (room.memory_limit or 0) / peaks[room.name]

@@ -40,7 +40,7 @@ class Signature:
         return self.feeds, self.fetches, self.targets
 
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """The names of its feeds, of its fetches, and of the operations that run."""
+        """The names of its feeds, fetches and target operations."""
         feeds, fetches = [tuple([tensor.name for tensor in part]) for part in (self.feeds, self.fetches)]
         return feeds, fetches, tuple([operation.name for operation in self.targets])
 
@@ -72,11 +72,11 @@ def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], opt
 def make_flow(signature: Signature, optimize: bool = True) -> Flow:
     """What a call will run, on whichever devices. InvalidArgumentError if a placeholder that it needs is not fed."""
     flow = prune(signature.feeds, signature.fetches, signature.targets)
-    if passes.has_primitives(flow):  # control flow made by hand is run as it is
+    if passes.has_primitives(flow):  # handmade control flow runs unchanged
         _check_fed(flow)
         return passes.verify(flow)
     flow = passes.keep_unread(passes.trim(passes.order(flow)))
-    _check_fed(flow)  # only now: a branch may capture a placeholder that none of its results needs
+    _check_fed(flow)  # after trimming: a branch may capture a placeholder that none of its results needs
     return passes.verify(passes.optimise(flow) if optimize else flow)
 
 

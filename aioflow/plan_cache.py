@@ -28,7 +28,7 @@ Form = Literal["fused", "plain", "streamed", "unchanged"]
 """What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
 meanwhile; node by node as the user built them."""
 LONG_PLAN: Final = 200
-"""Operations in a graph, those in bodies too, above which its calls are planned on a thread: some 5 ms."""
+"""Calls of graphs with more operations, counting those in bodies, are planned on a thread: planning takes over 5 ms."""
 
 
 class Planned:
@@ -68,7 +68,7 @@ class Plans:
         self._placer = Placer(config, [attributes_of(device) for device in devices])
         self._plans: OrderedDict[Signature, Planned] = OrderedDict()
         self._fed: dict[Signature, list[Shape]] = {}
-        """The largest shapes that the feeds of calls have had, where plans depend on it."""
+        """The largest shapes so far of the feeds of each call, if plans depend on sizes."""
 
     @property
     def signatures(self) -> list[Signature]:
@@ -77,11 +77,11 @@ class Plans:
 
     @property
     def is_limited(self) -> bool:
-        """Whether plans depend on the sizes of what is fed: a device has a limit of memory, and there are others."""
+        """Whether plans depend on the sizes of the feeds: there are several devices, and one has a memory limit."""
         return self._placer.is_limited
 
     def fed(self, signature: Signature, shapes: Sequence[Shape]) -> None:
-        """A call is fed values of these shapes. It is planned anew if they are clearly larger than those before."""
+        """Record the shapes of a call's feeds. The call is planned anew if they are clearly larger than before."""
         known = self._fed.get(signature)
         if known is not None and all(map(_is_hardly_larger, shapes, known)):
             return
@@ -89,7 +89,7 @@ class Plans:
         self._plans.pop(signature, None)
 
     def ran_out(self, signature: Signature, device: str) -> None:
-        """A step of that call ran out of the memory of a device: the next one has another plan, which takes less."""
+        """Record that a step of the call ran out of a device's memory: its next plan uses less of it."""
         self._placer.ran_out(device)
         self._plans.pop(signature, None)
 
@@ -192,7 +192,7 @@ def _larger(shape: Shape, known: Shape) -> Shape:
 
 
 _CLEARLY: Final = 1.1
-"""How many times as large values must be for their call to be planned anew."""
+"""The growth of a feed from which on its call is planned anew."""
 
 
 __all__ = ["DEFAULT", "LONG_PLAN", "Form", "Planned", "Plans"]

@@ -25,7 +25,7 @@ class UnderWay(NamedTuple):
     Attributes:
         unit: the unit.
         since: when it began, on the clock of its step.
-        coroutine: what computes its outputs; None for a unit of one node that waits.
+        coroutine: the coroutine that computes its outputs; None for a unit of one node that waits.
         device: the name of the device it runs on.
     """
 
@@ -36,7 +36,7 @@ class UnderWay(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """The node that it computes now, and in which iterations of which loops."""
+        """The node that it computes now, and a text with the iterations of the loops around it."""
         unit = self.unit
         found = None if unit.computes is None or self.coroutine is None else unit.computes(self.coroutine)
         return found or (unit.nodes[0], "")
@@ -105,7 +105,7 @@ class Unit:
         waits: whether the coroutine may suspend for something other than its slice of time.
         cost: what it costs.
         find: which of its nodes an error came from, if it has several.
-        computes: which of its nodes a coroutine of it computes now, if it has several.
+        computes: finds the node that a coroutine of it computes now, if it has several nodes.
         heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
         always: whether it runs though it is dead: it hands on the news, or takes it in.
         route: where it stands and what follows it.

@@ -1,12 +1,12 @@
 """The waiting objects behind queues: first in first out, padding, shuffling, by priority.
 
-Elements are tuples of components. Who puts and who takes is served strictly in order; closing waits in line behind
-those who put before it. A `take` of several elements takes none until it can take all, so that cancelling it has
-nothing to undo; while it heads the line the queue may grow beyond its capacity to as many as it needs. A `put` of
-several goes in as there is room, or all at once if that is asked for.
+Elements are tuples of components. Puts are served strictly in order, and so are takes; closing waits behind earlier
+puts. A `take` of several elements takes none until it can take all, so a cancelled take has nothing to undo. While it
+is first in line, the queue may grow beyond its capacity to the elements that it needs. A `put` of several puts each as
+soon as there is room, or all at once.
 
-A `put` that has to wait is granted its room, and its last element goes in when the caller goes on: nobody takes an
-element of a put that is cancelled. Puts that come meanwhile wait behind it.
+A `put` that has to wait is granted its room, and its last element goes in when its caller resumes. So no consumer takes
+the last element of a cancelled put. Later puts wait behind it.
 """
 
 import asyncio
@@ -67,9 +67,9 @@ class Queue(Granting):
     # Putting
 
     async def put(self, *components: Any, who: Any = None) -> None:
-        """One more element, as soon as there is room. It is copied: on a thread of the loop's executor if it is large.
+        """Put one element as soon as there is room. It is copied: on a thread of the loop's executor if it is large.
 
-        Cancelling puts nothing.
+        A cancelled put adds no element.
 
         Raises:
             TypeError, ValueError: the queue cannot hold it.
@@ -85,13 +85,13 @@ class Queue(Granting):
         return self.attempt(self._puts, _Put("put an element into", self, [item], who))
 
     async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False, who: Any = None) -> None:
-        """More elements: each as soon as there is room, or all at once.
+        """Put several elements: each as soon as there is room, or all at once.
 
-        Cancelling puts no more; what is in it by then stays, which is not all of them.
+        A cancelled put adds no further element. Elements already in the queue stay, never the last one.
 
         Raises:
             TypeError, ValueError: the queue cannot hold one of them, or never holds so many at once.
-            af.errors.CancelledError: the queue is closed; what is in it by then stays.
+            af.errors.CancelledError: the queue is closed; the elements already in it stay.
         """
         if self._is_long_copied([component for item in items for component in item]):
             await self._put_copied(lambda: list(map(self._item, items)), "put elements into", who, atomic)
@@ -153,7 +153,7 @@ class Queue(Granting):
         return self.elements is not None and sum([getattr(value, "nbytes", 0) for value in values]) > LARGE
 
     async def _put_copied(self, make: Callable[[], Sequence[Item]], what: str, who: Any, atomic: bool = False) -> None:
-        """Have the elements made on a thread. The attempt has its place in line meanwhile."""
+        """Make the elements on a thread, and put them. The put keeps its place in line meanwhile."""
         attempt = _Put(what, self, None, who, atomic)
         made = asyncio.get_running_loop().run_in_executor(None, make)
         made.add_done_callback(functools.partial(self._on_made, attempt))
@@ -185,7 +185,7 @@ class Queue(Granting):
             raise ValueError(f"{len(items)} elements at once do not go into {self!r}, which holds {self._capacity}")
 
     def _has_room(self, items: Sequence[Item]) -> bool:
-        """Whether these may go in: always, if the first who waits to take needs more than there are."""
+        """Whether there is room for these; always true if the first waiting take needs more elements than there are."""
         granted = self._granted_items() if self._granted else ()
         size = len(self._store) + len(granted)
         crowded = 0 <= self._capacity < size + len(items)
@@ -220,7 +220,7 @@ class Queue(Granting):
         return self.attempt(self._takes, _TakingOne(self, who))
 
     def take_one_marked(self, who: Any = None) -> Coroutine[Any, Any, Sequence[Taken]]:
-        """The same, with what `put_back` needs: the element is the last part of the only one."""
+        """The next element with the data for `put_back`: a sequence of one, whose last part is the element."""
         return self.attempt(self._takes, Attempt("take an element of", _Take(self, 1), who))
 
     async def take_many(self, count: int, who: Any = None) -> list[Item]:
@@ -248,7 +248,7 @@ class Queue(Granting):
     async def take_batch_marked(
         self, count: int, fewer: bool = False, who: Any = None, work: Work | None = None
     ) -> tuple[Item, Sequence[Taken]]:
-        """The same, with what `put_back` needs."""
+        """The same as `take_batch`, with the data for `put_back`."""
         elements = self._typed()
         taken = await self.take_marked(count, fewer, who)
         items = items_of(taken)
@@ -287,9 +287,9 @@ class Queue(Granting):
         wake(served)
 
     def take_out(self, items: Sequence[Item]) -> Callable[[], object] | None:
-        """These elements, the very objects, are not in it any more. Returns what puts them in again.
+        """Remove these very elements. Returns a function that puts them in again.
 
-        None, and nothing is changed, if one of them has been taken.
+        Returns None, and changes nothing, if one of them has been taken.
         """
         with self._lock:
             if not self._store.take_out(items):
@@ -396,35 +396,35 @@ class Queue(Granting):
 
 
 class _Put(Put):
-    """The putting of elements: each as there is room, or all at once if `atomic`. `items` are those not in yet."""
+    """The attempt to put the elements left in `items`: each as soon as there is room; all at once if `atomic`."""
 
     __slots__ = ("_queue", "atomic", "items")
 
     def __init__(
         self, what: str, queue: Queue, items: "list[Item] | deque[Item] | None", who: Any = None, atomic: bool = False
     ) -> None:
-        """Put these; None for elements that are still being made."""
+        """An attempt to put `items`; None if these are still being made."""
         super().__init__(what, queue, who, not_yet if items is None else None)
         self._queue: Final = queue
         self.items = [] if items is None else items
         self.atomic: Final = atomic
 
     def refused(self) -> Outcome | None:
-        """The outcome if the queue is closed."""
+        """The outcome if the queue is closed; None otherwise."""
         return (None, self._queue._closed_error()) if self._queue._closed else None
 
     def fits(self) -> bool:
-        """Whether there is room for all that are left."""
+        """Whether there is room for all remaining elements."""
         return self._queue._has_room(self.items)
 
     def insert(self) -> Outcome:
-        """Put all that are left."""
+        """Put all remaining elements."""
         for item in self.items:
             self._queue._add(item)
         return DONE
 
     def advance(self) -> Outcome | None:
-        """Put what there is room for. If the caller waits, the last of them is granted."""
+        """Put as many elements as there is room for. If the caller waits, grant the last one its room."""
         items = self.items
         if not (self.atomic or len(items) == 1):
             assert isinstance(items, deque)

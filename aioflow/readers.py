@@ -27,7 +27,7 @@ AHEAD: Final = 1 << 20
 WithFiles = Callable[..., Awaitable[Any]]
 """Runs function(files, *args) on a thread: `StepView.with_files`."""
 Taken = tuple[int, Record]
-"""A record that was read, with how many were read before it."""
+"""A record with its number in the order of reading."""
 
 
 class Reader(Waitable):
@@ -59,7 +59,7 @@ class Reader(Waitable):
         return [record for _, record in await self.read_marked(queue, count, with_files, who)]
 
     async def read_marked(self, queue: Queue, count: int, with_files: WithFiles, who: Any = None) -> list[Taken]:
-        """The same, with what `put_back` needs. Records that were put back come first."""
+        """The next records with the data for `put_back`. Records that were put back come first."""
         await self._turn("read records with", who)
         try:
             if self._returned:
@@ -80,7 +80,7 @@ class Reader(Waitable):
             self._leave()
 
     def put_back(self, taken: Sequence[Taken]) -> None:
-        """Nobody has these records: they come next."""
+        """Return records that no step used: the next reads get them first."""
         with self._lock:
             for each in taken:
                 heapq.heappush(self._returned, each)

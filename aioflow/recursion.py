@@ -1,7 +1,7 @@
-"""Structures that contain themselves or are nested too deep: a ValueError that says so, never a RecursionError.
+"""Raises ValueError for structures that contain themselves or are nested too deep, in place of RecursionError.
 
-Functions that walk through nested lists, and functions that describe branches and loops, call themselves. Python ends
-that at its recursion limit with an error that names nothing the user wrote.
+Functions that walk through nested lists, branches or loops call themselves. At its recursion limit Python raises an
+error that does not name the user's structure.
 """
 
 import functools
@@ -12,11 +12,11 @@ from typing import Any, Final, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 DEEPEST: Final = 100
-"""How deep structures are nested at most."""
+"""The most levels of a nested structure."""
 
 
 def check_depth(structure: Any) -> None:
-    """ValueError if a structure contains itself, or is nested deeper than any that is meant."""
+    """Raise ValueError if a structure contains itself, or has more than DEEPEST levels."""
     level = [structure] if _is_nested(structure) else []
     for _ in range(DEEPEST):
         inside = [each.values() if isinstance(each, Mapping) else each for each in level]
@@ -31,7 +31,7 @@ def _is_nested(structure: Any) -> bool:
 
 
 def too_deep(*given: Any) -> ValueError:
-    """What a RecursionError becomes: it names the cause, if that is one of the given structures."""
+    """The ValueError in place of a RecursionError; it names the cause if that is one of the given structures."""
     for structure in given:
         try:
             check_depth(structure)
@@ -44,7 +44,7 @@ def too_deep(*given: Any) -> ValueError:
 
 
 def without_recursion_error(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that raises ValueError, as `too_deep` words it, instead of RecursionError."""
+    """Wrap a function so that it raises the ValueError of `too_deep` instead of RecursionError."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

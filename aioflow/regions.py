@@ -11,9 +11,9 @@ into a given buffer is given one of its own inputs if nobody else will look at i
         return (t1,)
 
 Branches and loops become Python's own: see `control_source`. Those nested deeper than Python allows become coroutines
-of their own, which the region awaits. On the loop a long region looks at the clock now and then, and suspends when the
-slice of time in its context is used up. On a compute thread it never suspends: before each kernel it looks whether the
-run has ended, which takes about 10 ns, and ends there.
+of their own, which the region awaits. On the loop a long region reads the clock now and then, and suspends when the
+slice of time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the
+run has ended, which takes about 10 ns; if so, it stops.
 
     async def region(ctx, a0, a1):
         stop = ctx.stop
@@ -45,7 +45,7 @@ Loops = tuple[str, ...]
 _CHECK_EVERY: Final = 100e-6
 """Estimated seconds between two looks at the clock."""
 _DEEPEST: Final = 15
-"""How deep branches and loops are nested in one coroutine: Python refuses more than 20 blocks."""
+"""The most nested branches and loops in one coroutine: Python refuses more than 20 blocks."""
 _serial = itertools.count()
 
 
@@ -55,7 +55,7 @@ class Region(NamedTuple):
     Attributes:
         begin: (context, *inputs) -> a coroutine of the outputs.
         find: which node an error came from.
-        computes: which node a coroutine of it computes now.
+        computes: finds the node that a coroutine of it computes now.
     """
 
     begin: Callable[..., Any]
@@ -65,7 +65,7 @@ class Region(NamedTuple):
 
 @types.coroutine
 def pause() -> Generator[None, None, None]:
-    """Hand back to the driver of the region, which lets the loop turn."""
+    """Suspend the region, so that its driver lets the loop turn."""
     yield
 
 
@@ -94,8 +94,8 @@ def compile_region(
         statements: the region's nodes, or chains of them, sources first.
         inputs: values made outside.
         outputs: values wanted outside.
-        literals: values known now: constants, handles. The region may use any of them.
-        on_thread: whether it runs on a compute thread, else on the loop.
+        literals: values known at compile time, like constants and handles. The region may use some of them.
+        on_thread: whether it runs on a compute thread and not on the loop.
     """
     source = Source(statements, inputs, outputs, literals, on_thread)
     filename = f"<aioflow region {next(_serial)}>"
@@ -108,7 +108,7 @@ class Source:
     """The source of one region.
 
     Attributes:
-        on_thread: whether the region runs on a compute thread, else on the loop.
+        on_thread: whether the region runs on a compute thread and not on the loop.
         names: what the generated names of kernels and constants stand for.
         texts: the name that each value has in the source.
     """
@@ -129,7 +129,7 @@ class Source:
         self._loop_names: dict[str, str] = {}
         self._literals = literals
         self._inner: dict[int, Region] = {}
-        """Coroutines of what is nested too deep, by the lines that await them."""
+        """The regions of branches and loops that are nested too deep, by the lines that await them."""
         self._serial = itertools.count()
         arguments = "".join(f", {self.texts[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
@@ -201,7 +201,7 @@ class Source:
                 unseen = 0.0
 
     def _await(self, statement: Structured, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
-        """Write a branch or loop that is a coroutine of its own."""
+        """Write a branch or loop as a coroutine of its own."""
         inputs = list(dict.fromkeys(statement.inputs))
         inner = compile_region([statement], inputs, statement.results, self._literals, self.on_thread)
         context = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops else "ctx"
@@ -261,7 +261,7 @@ class Source:
         return find
 
     def placer(self, filename: str) -> Placer:
-        """From a coroutine of the region to the node that it computes."""
+        """A function from a coroutine of the region to the node that it computes."""
         blamed, loop_names, lines = self._blamed, self._loop_names, sorted(self._blamed)
         regions = self._inner
 
@@ -290,18 +290,18 @@ def _locals_of(frame: types.FrameType) -> dict[str, Any]:
     seen = frame.f_locals
     found = dict(seen)
     if isinstance(seen, dict):
-        seen.clear()  # a copy, before Python 3.13, which the frame would keep
+        seen.clear()  # before Python 3.13 a copy, which the frame would keep alive
     return found
 
 
 def _iterations(loops: Loops, loop_names: Mapping[str, str], scope: Mapping[str, Any]) -> str:
-    """In which iterations of which loops, the innermost first."""
+    """A text with the iterations of the loops, the innermost first."""
     found = [f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops) if loop in scope]
     return ", ".join(found)
 
 
 class _Texts(dict[Value, str]):
-    """The names of values; a literal gets one when it is first used."""
+    """The names of values; a literal gets its name at its first use."""
 
     def __init__(self, name: Callable[[Value], str]) -> None:
         super().__init__()

@@ -185,7 +185,7 @@ class VariableState:
         if value is None:
             raise errors.FailedPreconditionError(
                 f"variable {self.name!r} is not initialized: run its initializer or af.global_variables_initializer() "
-                "first (af.local_variables_initializer() for a local one, as that of epochs), or restore a checkpoint"
+                "first (af.local_variables_initializer() for a local one, like that of epochs), or restore a checkpoint"
             )
         return value
 
@@ -219,7 +219,7 @@ class VariableState:
         self._lock.release()
 
     def note(self, journal: Journal | None) -> None:
-        """A change is about to be made, after `begin_change`, by the attempt that keeps this journal, if one does.
+        """Prepare a change by the attempt with this journal, or by no attempt. Called after `begin_change`.
 
         AbortedError if that attempt was taken back.
         """
@@ -232,7 +232,7 @@ class VariableState:
             self._author = journal
 
     def take_back(self, journal: Journal, value: Array) -> bool:
-        """The variable has that value again, unless something else has changed it since that attempt did."""
+        """Restore the value from before the attempt. False if something else has changed the variable since."""
         with self._lock:
             if self._author is not journal:
                 return False

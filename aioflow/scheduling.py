@@ -25,7 +25,7 @@ from aioflow.placement import state_bytes
 
 _log: Final = logging.getLogger("aioflow.plan")
 _COMFORTABLE: Final = 0.9
-"""The share of a device's memory that values may take before some are put away: estimates are not exact."""
+"""The share of a device's memory from which on values are swapped out; below 1, because estimates are inexact."""
 
 
 def scheduled(
@@ -60,20 +60,20 @@ def _smaller(flow: Flow, site: Site, model: CostModel, config: Config) -> Flow:
 
 
 def _tell_cost(before: Flow, after: Flow, seconds: Callable[[Node], float], site: Site) -> None:
-    """Log what computing again costs, as estimated."""
+    """Log the estimated cost of recomputing."""
     if after is before or not _log.isEnabledFor(logging.INFO):
         return
     more = sum(map(seconds, after.nodes)) / sum(map(seconds, before.nodes)) - 1
     peaks = peak(before, site.kind) / 1e6, peak(after, site.kind) / 1e6
     again = len(after.nodes) - len(before.nodes)
     _log.info(
-        "%s computes %d nodes again: %.0f%% more time and a peak of %.1f MB instead of %.1f MB, as estimated",
+        "%s recomputes %d nodes: an estimated %.0f%% more time, and a peak of %.1f MB instead of %.1f MB",
         site.name, again, 100 * more, peaks[1], peaks[0],
     )  # fmt: skip
 
 
 def _always(flow: Flow) -> int:
-    """The bytes that are on the device all the time: state and constants."""
+    """The bytes that stay on the device between steps: state and constants."""
     return constant_bytes(flow) + int(sum(map(state_bytes, flow.nodes)))
 
 

@@ -96,20 +96,23 @@ def current_session() -> Runner:
 
 
 def enter_session(session: Runner, outer: Runner | None) -> Runner | None:
-    """Make it the default session of this task. Gives the one before it; `outer` if it is the default one already."""
+    """Make it the default session of this task. Returns the former one; `outer` if it is the default already."""
     before = default_session.get()
     default_session.set(session)
     return outer if before is session else before
 
 
 def leave_session(session: Runner, outer: Runner | None) -> None:
-    """Make `outer` the default session again, unless another one is: sessions may be left in any order and task."""
+    """Make `outer` the default session again, unless `session` is not the default.
+
+    Sessions may be left in any order and task.
+    """
     if default_session.get() is session:
         default_session.set(outer)
 
 
 def enters_again(name: str) -> bool:
-    """Whether the name of a scope is that of one which there is. TypeError if it is no text."""
+    """Whether the name re-enters an existing scope: it ends with a slash. TypeError if it is no text."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a name scope must be text, not {shown(name)}")
     return name.endswith("/")

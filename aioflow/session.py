@@ -82,7 +82,7 @@ class Session:
             _sessions.add(self)
 
     async def __aenter__(self) -> Self:
-        """Opens it, and makes it the default session of this task until the block ends."""
+        """Open the session, and make it the default session of this task until the block ends."""
         self._check()
         self._outer = scopes.enter_session(self, self._outer)
         return self
@@ -112,9 +112,10 @@ class Session:
         """Compute `fetches` and return their values in the same structure; an operation's value is None.
 
         Cancelling the awaiting task ends the step and leaves nothing of it; the session stays usable. A kernel that is
-        inside C code at that moment runs to its end, detached; no update of a variable begins after it. What the step
-        took off queues and the like is there again, and what it put is out again, unless another step has taken it. So
-        it is when a time limit or a lost task ends the step, but not when a kernel fails.
+        inside C code at that moment runs to its end, detached; no update of a variable begins after it. Elements that
+        the step took from queues and the like are put back, and elements that it put are removed, unless another step
+        has taken one of them. The same holds when a time limit or a lost task ends the step, but not when a kernel
+        fails.
 
         Args:
             fetches: a tensor, an operation, a variable, the name of one, or any nesting of lists, tuples, dicts and
@@ -139,7 +140,7 @@ class Session:
         metadata: RunMetadata | None = None,
         held: Held | None = None,
     ) -> Awaitable[Any]:
-        """A run, to be awaited at once."""
+        """The coroutine of a run; the caller awaits it at once."""
         self._check()
         if options is not None or metadata is not None:
             expect("options", options, RunOptions)
@@ -228,7 +229,7 @@ class Session:
         return parsed.build([copied(value) for value in values])
 
     async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
-        """Undo a failed attempt, also on those tasks, so that it can be repeated. Names what cannot be undone."""
+        """Undo a failed attempt before it is repeated, on `tasks` too. Returns the names of the effects that remain."""
         self._check()
         left = await self._engine.take_back(attempt, tasks, deadline)
         return tuple(sorted({*left}.union(*map(effects_of, attempt.untracked))))

@@ -1,8 +1,8 @@
 """The waiting objects behind staging areas: elements put by some steps are taken by others, in order or by key.
 
-Putting waits for room, taking for an element. A staging area is never closed. Who waits for a key, or to see what is at
-a place, is served when that is there, whoever else waits. A put that has to wait is granted its room, and its element
-goes in when the caller goes on.
+A put waits for room, a get for an element. A staging area is never closed. A get of a key, or a peek at a place, is
+served as soon as the element is there, independent of other waiters. A put that has to wait is granted its room, and
+its element goes in when its caller resumes.
 """
 
 import functools
@@ -100,7 +100,7 @@ class Area(Granting):
             )
 
     def _has_room(self, count: int, size: int) -> bool:
-        """Whether so many elements and bytes more may go in, beside those that were granted their room."""
+        """Whether there is room for `count` elements of `size` bytes besides the granted puts."""
         held, more = self._bytes + size, self.size + count
         for put in self._granted:
             assert isinstance(put, AreaPut)
@@ -142,7 +142,7 @@ class Area(Granting):
 
 
 class AreaPut(Put):
-    """The putting of so many whole elements, of so many bytes, by a function."""
+    """The attempt to put `count` whole elements of `size` bytes by calling `insert`."""
 
     __slots__ = ("_insert", "_refused", "area", "count", "size")
 
@@ -164,11 +164,11 @@ class AreaPut(Put):
         self._refused: Final = refused
 
     def refused(self) -> Outcome | None:
-        """The outcome if it cannot be put at all."""
+        """The outcome if it can never be put; None otherwise."""
         return self._refused()
 
     def fits(self) -> bool:
-        """Whether there is room for it."""
+        """Whether there is room for it besides the granted puts."""
         return self.area._has_room(self.count, self.size)
 
     def insert(self) -> Outcome:
@@ -191,7 +191,7 @@ class StagingArea(Area):
         await self.put_item(components, who)
 
     async def put_item(self, item: Item, who: Any = None) -> None:
-        """The same for the components of an element."""
+        """Put one element, given as a tuple of components."""
         size = nbytes(item)
         self._check_size(size)
         insert = functools.partial(self._insert, item, size)
@@ -209,7 +209,7 @@ class StagingArea(Area):
         return item
 
     async def get_marked(self, who: Any = None) -> Taken:
-        """The same, with what `put_back` needs: the element comes last."""
+        """The oldest element with the data for `put_back`; the element comes last."""
         taken: Taken = await self.attempt(self._gets, Attempt("get an element of", self._take, who))
         return taken
 
@@ -225,7 +225,7 @@ class StagingArea(Area):
             self._restore(attempt.outcome[0])
 
     def put_back(self, taken: Taken) -> None:
-        """What was taken is there again, where it was."""
+        """Put a taken element back at its place."""
         with self._lock:
             self._restore(taken)
             served = self._serve()
@@ -237,7 +237,7 @@ class StagingArea(Area):
         self._peeks.changed(len(self._items) - 1)
 
     def take_out(self, item: Item) -> Callable[[], object] | None:
-        """That very element is not in it any more. Returns what puts it in again; None if it has been taken."""
+        """Remove this very element. Returns a function that puts it in again; None if the element has been taken."""
         with self._lock:
             if not self._items.take_out([item]):
                 return None

@@ -42,7 +42,7 @@ class Joint(NamedTuple):
 
     Attributes:
         step: the number by which all tasks know it.
-        session: by which the counts of operations of the same names are told apart.
+        session: the name under which the runs of its operations are counted.
         rendezvous: where it meets the shares of the others. They may still ask for what was sent when it is over.
     """
 
@@ -93,7 +93,7 @@ class Step:
         self._note_counts()
 
     def _note_counts(self) -> None:
-        """If its run is repeated, random operations draw again what they draw now."""
+        """Random operations draw the same numbers again if the run is repeated."""
         if self.journal is not None and self._counts:
             self.journal.undo(functools.partial(self._local.give_back_counts, self._counts))
 
@@ -188,7 +188,7 @@ class Step:
         return [] if self._lone is None else [UnderWay(self._lone, self._began, None, self.context.device.name)]
 
     def standing(self) -> str:
-        """What it computes and waits for, the culprit first; empty if nothing is under way."""
+        """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
         return standing(self._local, self)
 
     async def run_alone(self, unit: Unit, feeds: Outputs) -> Outputs:
@@ -210,11 +210,14 @@ class Step:
 
     @property
     def handover(self) -> Handover:
-        """What it has taken and put. Whoever has to wait for something after the step keeps it until then."""
+        """The takes and puts of the step. A caller that awaits something after the step keeps it until then."""
         return self.common(Handover)
 
     async def before_handing_over(self, work: Awaitable[R]) -> R:
-        """What the work gives, which is done between the end of the step and the return of its values."""
+        """Await work between the end of the step and the return of its values.
+
+        If the work fails or is cancelled, the step gives back the elements that it took.
+        """
         try:
             return await work
         except BaseException as error:
@@ -222,7 +225,7 @@ class Step:
             raise
 
     def ended_with(self, error: BaseException) -> None:
-        """It has ended so, or nobody gets its values for that reason."""
+        """Settle the handover after this error: the caller does not get the values of the step."""
         found: Handover | None = self._common.get(Handover)
         if found is not None:
             found.ended(error)
@@ -231,7 +234,7 @@ class Step:
         """End it with `error`, from outside the task that runs it."""
         if self._task is not None and self.error is None:
             self.error = copy.copy(error)  # with a traceback of its own: many steps may end with it
-            self.ended_with(self.error)  # now: whoever asks next finds what is given back
+            self.ended_with(self.error)  # at once: the next request finds the elements put back
             self._task.cancel()
 
     def __enter__(self) -> None:

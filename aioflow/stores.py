@@ -32,7 +32,7 @@ class Store(Protocol):
         """Elements that were taken are there again, as if they had never been."""
 
     def take_out(self, items: Sequence[Item]) -> bool:
-        """These very objects are there no more. False, and nothing is changed, if one of them is not there."""
+        """Remove these very objects. Returns False, and changes nothing, if one of them is not there."""
 
     def in_order(self) -> list[Item]:
         """The elements, so that adding them one after the other to an empty store makes another such."""
@@ -82,7 +82,7 @@ class Fifo:
             heapq.heappush(self._returned, (count, item))
 
     def take_out(self, items: Sequence[Item]) -> bool:
-        """These very objects are there no more, if all are there."""
+        """Remove these very objects, if all are there."""
         wanted = _identities(items)
         queued = [item for item in self._items if id(item) not in wanted]
         returned = [taken for taken in self._returned if id(taken[-1]) not in wanted]
@@ -138,7 +138,7 @@ class Shuffled:
         self._items.extend([item for (item,) in taken])
 
     def take_out(self, items: Sequence[Item]) -> bool:
-        """These very objects are there no more, if all are there."""
+        """Remove these very objects, if all are there."""
         wanted = _identities(items)
         left = [item for item in self._items if id(item) not in wanted]
         if len(left) + len(wanted) > len(self):
@@ -182,7 +182,7 @@ class ByPriority:
             heapq.heappush(self._heap, (priority, count, item))
 
     def take_out(self, items: Sequence[Item]) -> bool:
-        """These very objects are there no more, if all are there."""
+        """Remove these very objects, if all are there."""
         wanted = _identities(items)
         left = [entry for entry in self._heap if id(entry[-1]) not in wanted]
         if len(left) + len(wanted) > len(self):

@@ -9,14 +9,14 @@ from aioflow import errors
 from aioflow.handover import Held
 
 Run = Callable[[Held], Awaitable[Any]]
-"""Runs a step. Its handover is kept in the list until the value is yielded."""
+"""Runs a step, and adds its handover to the list."""
 
 
 async def stream(run: Run, read_ahead: int) -> AsyncGenerator[Any, None]:
     """The results of run after run, in order, until one raises OutOfRangeError; other errors are raised.
 
-    Up to `read_ahead` further runs are under way while the caller looks at a result. Closing the iterator cancels them,
-    and what runs took whose results were not yielded is given back.
+    Up to `read_ahead` further runs are under way while the caller uses a result. Closing the iterator cancels them.
+    Elements taken by runs whose results were not yielded are put back.
     """
     if not isinstance(read_ahead, int) or read_ahead < 0:
         raise ValueError(f"read_ahead is a number of runs, not {read_ahead!r}")
@@ -42,8 +42,8 @@ class _Ahead:
     """A run under way.
 
     Attributes:
-        task: it.
-        held: what it took, once it is done.
+        task: the task of the run.
+        held: the handover of its takes and puts, once it is done.
     """
 
     def __init__(self, run: Run) -> None:
@@ -52,7 +52,7 @@ class _Ahead:
 
 
 async def _end(runs: deque[_Ahead]) -> None:
-    """Cancel the runs, wait until all have ended, and give back what they took, the last first."""
+    """Cancel the runs, wait until all have ended, and give back the elements they took, those of the last run first."""
     for run in runs:
         run.task.cancel()
     try:
@@ -65,7 +65,7 @@ async def _end(runs: deque[_Ahead]) -> None:
                 handover.give_back()
     for run in runs:
         if not run.task.cancelled():
-            run.task.exception()  # seen: what follows the end, or the first error, is no news
+            run.task.exception()  # mark errors after the end, or after the first error, as retrieved
 
 
 __all__ = ["stream"]

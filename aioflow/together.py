@@ -12,7 +12,7 @@ Fetched = list[Array]
 
 
 async def run_together(executions: Sequence[Execution], feeds: Sequence[Outputs], step: Stands) -> list[Fetched]:
-    """What each execution of a step fetches.
+    """Run the executions of a step, and return the fetched values of each.
 
     The first error ends all and is raised when all have ended; so does cancelling.
     """

@@ -15,7 +15,7 @@ from aioflow.recursion import shown
 
 _DEFAULTS: Final = {"b": dtypes.bool_, "f": dtypes.float32, "c": dtypes.complex128}
 _MOST_AXES: Final = 64
-"""NumPy has no arrays with more."""
+"""The most axes of a NumPy array."""
 _NUMBERS: Final = (bool, int, float, complex, np.number, np.bool_)
 
 
@@ -52,9 +52,9 @@ def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> An
 
 
 def first_leaf(value: Any) -> tuple[Any, list[int]]:
-    """What nested lists begin with, and how long the lists around it are.
+    """The first leaf of nested lists, and the lengths of the lists around it.
 
-    Looks one level deeper than an array can have axes.
+    The search ends one level below the most axes of an array.
     """
     sizes: list[int] = []
     while isinstance(value, (list, tuple)) and len(sizes) <= _MOST_AXES:
@@ -66,13 +66,13 @@ def first_leaf(value: Any) -> tuple[Any, list[int]]:
 
 
 def leaves_of(value: Any) -> int:
-    """How many leaves nested lists have, as far as their first items tell; 1 where they are too deep for an array."""
+    """The number of leaves of nested lists, counted by their first items; 1 if they are too deep for an array."""
     _, sizes = first_leaf(value)
     return math.prod(sizes) if len(sizes) <= _MOST_AXES else 1
 
 
 def _texts(value: Any, shape: Sequence[int]) -> AnyArray | None:
-    """Nested lists of text as an array of bytes; None if they hold anything else, or are ragged."""
+    """Nested lists of text as an array of bytes; None if they are ragged, or hold other values."""
     items: Sequence[Any] = value
     for size in shape[1:]:
         if not all(isinstance(row, (list, tuple)) and len(row) == size for row in items):
@@ -88,11 +88,11 @@ def _texts(value: Any, shape: Sequence[int]) -> AnyArray | None:
 
 
 def _joined(value: Any) -> AnyArray:
-    """Nested lists as an array, as NumPy makes it, made of slices if they are long."""
+    """The array that NumPy makes of nested lists; long lists are converted in slices."""
     leaves = leaves_of(value)
     if leaves > SLICE:
         rows = max(1, SLICE * len(value) // leaves)
-        with contextlib.suppress(ValueError):  # of a slice; that of the whole is the one to raise
+        with contextlib.suppress(ValueError):  # a slice's error is dropped: the conversion of the whole raises its own
             parts = [_joined(value[at : at + rows] if rows > 1 else value[at]) for at in range(0, len(value), rows)]
             if len({(part.dtype, part.shape[rows > 1 :]) for part in parts}) == 1:
                 return np.concatenate(parts) if rows > 1 else np.stack(parts)
@@ -129,7 +129,7 @@ def _python_dtype(array: AnyArray) -> DType:
 
 
 def _is_numpy(leaf: Any) -> bool:
-    """Whether a leaf has a dtype of its own, so that the default dtypes do not apply."""
+    """Whether a leaf has a NumPy dtype, which replaces the default dtypes."""
     return isinstance(leaf, (np.ndarray, np.generic))
 
 
@@ -200,10 +200,10 @@ def _strings(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
 
 
 def _complaint(array: AnyArray, dtype: DType | None) -> str:
-    """Which element of mixed ones is wrong, and where it stands."""
+    """The text of an error that names the wrong element and its place."""
     place = next((p for p in np.ndindex(array.shape) if not _may_hold(dtype, array[p])), None)
     wanted = "has no dtype; text is str or bytes" if dtype is None else f"is not a value of dtype {dtype.name}"
-    if place is None and dtype is None:  # numbers and text: which of them is wrong is the caller's to say
+    if place is None and dtype is None:  # numbers and text are mixed: name the first element unlike the first one
         first = isinstance(array.flat[0], _NUMBERS)
         place = next((p for p in np.ndindex(array.shape) if isinstance(array[p], _NUMBERS) is not first), None)
         wanted = f"stands among {'numbers' if first else 'text'}; a tensor holds either"

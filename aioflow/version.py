@@ -1,4 +1,4 @@
-"""Which version of aioflow this is; the package is built from it, too."""
+"""The version of aioflow, which the build of the package reads, too."""
 
 __version__ = "0.1.0"
 

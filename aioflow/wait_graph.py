@@ -1,10 +1,10 @@
-"""The wait-for graph of running steps, as plain data: which operation waits for which, and who waits in a cycle.
+"""The wait-for graph of running steps as plain data, and the search for cycles of waiting operations.
 
 A waiter is an operation under way. It ends by itself, or it needs an event: an element is put into a queue, a lock is
-released, a value is sent. A promise is an operation that brings an event about as soon as the waiters before it in its
-step have ended. Any promise of an event will do, so an event is out of reach only if all its promises are, and if
-nobody has brought it about before who is not among them: an operation that is not under way now may run again. Where
-in doubt a waiter counts as one that ends by itself, so a slow producer is in no cycle.
+released, a value is sent. A promise is an operation that causes an event as soon as the waiters before it in its step
+have ended. One kept promise is enough for an event. So an event is out of reach only if two things hold: each of its
+promises waits for stuck waiters, and no other operation has caused this event before, because such an operation may run
+again. In doubt a waiter counts as one that ends by itself, so a slow producer is in no cycle.
 """
 
 from collections import deque
@@ -16,15 +16,15 @@ class Waiter(NamedTuple):
     """An operation under way.
 
     Attributes:
-        key: tells its step from those of other sessions, and is the same on all tasks of a cluster.
+        key: identifies its step among those of all sessions, with the same key on all tasks of a cluster.
         operation: the name of the operation.
         op_type: its type.
         line: the user's line that built it.
         place: the device it runs on.
-        what: what it waits to do; empty if it computes.
+        what: the action that it waits to do; empty if it computes.
         needs: the event it waits for; empty if it may end by itself.
-        computes: whether it computes, and does not wait for anything.
-        iteration: in which iterations of which loops it is; empty outside of loops.
+        computes: whether it computes and waits for nothing.
+        iteration: a text with the iterations of the loops around it; empty outside of loops.
     """
 
     key: str
@@ -42,13 +42,13 @@ class Waiter(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """An operation that brings an event about.
+    """An operation that will cause an event.
 
     Attributes:
         event: the event.
-        key: tells its step from others.
+        key: identifies its step.
         operation: the name of the operation.
-        waiters: the places of the waiters that come before it.
+        waiters: the numbers, in the graph, of the waiters that come before it.
     """
 
     event: str
@@ -57,12 +57,12 @@ class Promise(NamedTuple):
     waiters: tuple[int, ...]
 
     def moved(self, by: int) -> "Promise":
-        """The same in a graph in which so many other waiters come first."""
+        """The same promise in a graph with `by` more waiters in front."""
         return self._replace(waiters=tuple([place + by for place in self.waiters]))
 
 
 class Edge(NamedTuple):
-    """One operation of a cycle, and what the next one keeps from it.
+    """One operation of a cycle, with the operation that it waits for and the next one of the cycle delays.
 
     Attributes:
         step: the number of its step; 0 for a step of another session.
@@ -70,8 +70,8 @@ class Edge(NamedTuple):
         op_type: its type.
         line: the user's line that built it.
         place: the device it runs on.
-        what: what it waits to do.
-        awaited: the operation that would let it go on, and that comes after the next one of the cycle.
+        what: the action that it waits to do.
+        awaited: the operation that would wake it, and that runs after the next one of the cycle.
         awaited_step: the number of that operation's step.
     """
 
@@ -92,7 +92,7 @@ class Edge(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """Operations each of which waits for the next, and the last for the first: none goes on by itself."""
+    """A deadlock: each operation waits for the next one, and the last one for the first."""
 
     edges: tuple[Edge, ...]
 
@@ -103,22 +103,22 @@ class Cycle(NamedTuple):
 
 
 def named(step: int) -> str:
-    """The step of that number; 0 for one of another session."""
+    """The text for a step; 0 stands for a step of another session."""
     return f"step {step}" if step else "a step of another session"
 
 
 def described(operation: str, op_type: str, iteration: str, place: str) -> str:
-    """An operation with its type, the iteration it is in, and the device it runs on."""
+    """The text for an operation: its name, type, iteration and device."""
     return f"{operation!r} ({op_type}){' ' * bool(iteration)}{iteration} on {place}"
 
 
 class WaitGraph(NamedTuple):
-    """Who waits for what at one moment, in one process or in several.
+    """The waiters and promises at one moment, in one process or in several.
 
     Attributes:
         waiters: the operations under way.
-        promises: the operations that bring about what some of them need.
-        served: for each event that was brought about before, the operations that did it.
+        promises: the operations that will cause the events that waiters need.
+        served: for each event that happened before, the operations that caused it.
     """
 
     waiters: Sequence[Waiter]
@@ -127,7 +127,7 @@ class WaitGraph(NamedTuple):
 
     @classmethod
     def from_plain(cls, plain: Sequence[Any]) -> "WaitGraph":
-        """The graph as it comes from another task, in lists and maps. ValueError or TypeError if they are no graph."""
+        """The graph that another task sent as lists and maps. ValueError or TypeError if they are malformed."""
         rows, promised, served = plain
         waiters = [Waiter(*row) for row in rows]
         promises = [Promise(event, key, operation, tuple(places)) for event, key, operation, places in promised]
@@ -136,14 +136,14 @@ class WaitGraph(NamedTuple):
         texts += [name for event, names in served.items() for name in (event, *names)]
         places = [place for promise in promises for place in promise.waiters]
         if not all(type(text) is str for text in texts):
-            raise ValueError("a name in it is no text")
+            raise ValueError("a name in the wait-for graph is not text")
         if not all(type(place) is int and 0 <= place < len(waiters) for place in places):
-            raise ValueError(f"a place in it is not below {len(waiters)}")
+            raise ValueError(f"a waiter's number in the wait-for graph is not below {len(waiters)}")
         return cls(waiters, promises, served)
 
     @classmethod
     def joined(cls, graphs: Iterable["WaitGraph"]) -> "WaitGraph":
-        """The graph of several tasks."""
+        """The graphs of several tasks joined to one."""
         waiters: list[Waiter] = []
         promises: list[Promise] = []
         served: dict[str, Sequence[str]] = {}
@@ -155,7 +155,7 @@ class WaitGraph(NamedTuple):
         return cls(waiters, promises, served)
 
     def cycles(self, steps: Mapping[str, int]) -> list[Cycle]:
-        """The cycles of waiters that none but they themselves could let go on; no waiter is in two of them.
+        """The cycles of waiters that only waiters of the cycle could wake. No waiter is in two of them.
 
         Args:
             steps: the numbers of the steps of the session, by their keys.
@@ -163,7 +163,7 @@ class WaitGraph(NamedTuple):
         return _Search(self, steps).cycles()
 
     def culprits(self, key: str) -> list[Waiter]:
-        """The waiters of a step and those they wait for: who computes first, then each before those who wait for it."""
+        """The waiters of a step and those they wait for: first the computing ones, then each before its dependents."""
         promised = _by_event(self.promises)
         own = [place for place, waiter in enumerate(self.waiters) if waiter.key == key]
         found, left = dict.fromkeys(own), deque(own)
@@ -175,12 +175,12 @@ class WaitGraph(NamedTuple):
 
 
 def _rank(waiter: Waiter) -> int:
-    """First what computes; last what waits for another operation of its own step."""
+    """The rank of a waiter: computing ones first; last those that wait for an operation of their own step."""
     return 0 if waiter.computes else _LAST.get(waiter.op_type, 1)
 
 
 _STARTS: Final = 64
-"""From so many waiters of a cycle a shorter one is looked for."""
+"""The most waiters of a cycle from which a shorter cycle is searched."""
 _LAST: Final = {"recv": 2, "keep_variable_lock": 3}
 
 
@@ -207,7 +207,7 @@ class _Search:
         self._after = {event: self._kept_by(event) for event in {self._waiters[place].needs for place in self._stuck}}
 
     def _free_those_who_are_served(self) -> None:
-        """Only those stay stuck whom no promise can reach."""
+        """Keep as stuck only waiters whose event no promise can cause."""
         left = dict(self._promised)
         while True:
             served = {event for event, promises in left.items() if any(map(self._is_free, promises))}
@@ -217,17 +217,17 @@ class _Search:
             self._stuck -= {place for place in self._stuck if self._waiters[place].needs in served}
 
     def _is_free(self, promise: Promise) -> bool:
-        """Whether all that comes before it ends by itself."""
+        """Whether all waiters before it end by themselves."""
         return self._stuck.isdisjoint(promise.waiters)
 
     def _kept_by(self, event: str) -> dict[int, Promise]:
-        """The stuck waiters that keep the event back, with the promise that comes after each."""
+        """The stuck waiters that delay the event, each with the promise after it."""
         return {
             place: promise for promise in self._promised[event] for place in promise.waiters if place in self._stuck
         }
 
     def cycles(self) -> list[Cycle]:
-        """Where following what keeps each waiter back leads round."""
+        """The cycles found by following each stuck waiter to one that delays it."""
         found: list[Cycle] = []
         seen: set[int] = set()
         for start in sorted(self._stuck):
@@ -237,7 +237,7 @@ class _Search:
         return found
 
     def _walk(self, start: int, seen: set[int]) -> tuple[int, ...]:
-        """From one stuck waiter to the next, until one comes again: the cycle. Empty if that was found before."""
+        """Follow stuck waiters until one repeats, and return the cycle; empty if it was found before."""
         path: dict[int, None] = {}
         place = start
         while place not in seen:
@@ -248,11 +248,11 @@ class _Search:
         return tuple(walked[walked.index(place) :]) if place in path else ()
 
     def _shortened(self, cycle: Sequence[int]) -> Sequence[int]:
-        """A shortest cycle through one of its waiters."""
+        """A shortest cycle through one of the waiters of a cycle."""
         return min([self._shortest(start) for start in cycle[:_STARTS]], key=len)
 
     def _shortest(self, start: int) -> list[int]:
-        """A shortest cycle through that waiter, which is in one."""
+        """A shortest cycle through a waiter; the waiter must be in a cycle."""
         left = deque([start])
         before: dict[int, int] = {}
         while True:

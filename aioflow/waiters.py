@@ -1,7 +1,8 @@
-"""What the running steps of a process compute and wait for at one moment, read from what they hold anyway.
+"""Takes a snapshot of the operations that the running steps of a process compute and wait for.
 
-It costs a step nothing while it runs: the iteration and the operation that a compiled loop is at are read from its
-frame, who waits for a queue from the queue, and what would let a waiter go on from the programs of the running steps.
+A step records nothing for it. The snapshot reads the current operation and iteration of a compiled loop from its frame,
+the waiters of a queue from the queue, and the operations that would wake a waiter from the programs of the running
+steps.
 """
 
 import asyncio
@@ -22,13 +23,13 @@ from aioflow.wait_graph import Promise, Waiter, WaitGraph, described, named
 from aioflow.waiting import Attempt, Waitable
 
 _FEW: Final = 16
-"""So many running steps are looked at to say what one of them waits for."""
+"""With more running steps than this, `standing` examines only the step itself."""
 _Channel = tuple[str, str, str]
-"""An edge between devices, and from which to which it goes."""
+"""An edge between devices: its name, its source and its target."""
 
 
 class Holder(NamedTuple):
-    """The operation that holds a lock, what tells its step from others, and for how many seconds it has held it."""
+    """The operation that holds a lock, the key of its step, and the seconds for which it has held the lock."""
 
     key: str
     operation: str
@@ -43,11 +44,11 @@ class Under(NamedTuple):
     Attributes:
         local: the session of its step.
         step: its step.
-        execution: what runs it; None for the only unit of a step.
+        execution: the execution that runs it; None for the only unit of a step.
         begun: the unit it belongs to.
-        waiter: what it is in the graph.
-        seconds: how long it has computed or waited.
-        holder: who holds the lock that it waits for.
+        waiter: its waiter in the wait-for graph.
+        seconds: the time for which it has computed or waited.
+        holder: the holder of the lock that it waits for; None if it waits for no lock.
     """
 
     local: Local
@@ -60,20 +61,20 @@ class Under(NamedTuple):
 
 
 class Snapshot:
-    """The steps of a session, and of those that may share a container with it, at one moment.
+    """A snapshot of the steps of a session and of the sessions that may share a container with it.
 
     Attributes:
         under_way: their operations under way, the oldest first.
-        graph: who waits for whom; its waiters are those operations.
-        live: what the application waits for.
+        graph: the wait-for graph; its waiters are those operations.
+        live: the attempts of the application that wait.
     """
 
     def __init__(self, local: Local, cancelled: Running | None = None) -> None:
-        """Take it.
+        """Take the snapshot.
 
         Args:
             local: the session.
-            cancelled: a step that has been cancelled, so that what it waited for does not know of it any more.
+            cancelled: a cancelled step, whose attempts have already left their queues.
         """
         sessions = local.neighbours
         self._cancelled: Final = cancelled
@@ -92,7 +93,7 @@ class Snapshot:
         self.graph: Final = WaitGraph([under.waiter for under in self.under_way], promises, self._served)
 
     def key(self, step: Running) -> str:
-        """What tells the step from those of other sessions, and is the same on all tasks of a cluster."""
+        """The key that identifies the step among all sessions, the same on all tasks of a cluster."""
         local = self._local_of[step]
         return key_of(step.id, str(id(local)) if local.task == HERE else "")
 
@@ -101,10 +102,10 @@ class Snapshot:
         return {self.key(step): step.id for step, each in self._local_of.items() if each is local}
 
     def seen(self, local: Local) -> list[Under]:
-        """What users are told of the operations of a session: not of what keeps a lock for as long as it is held."""
+        """The operations of a session that a report shows: all but those that keep a lock until its release."""
         return [under for under in self.under_way if under.local is local and under.waiter.op_type != KEEP]
 
-    # Who waits
+    # Waiters
 
     def _under(self, step: Running, execution: Execution | None, begun: UnderWay) -> Under:
         node, iteration = begun.place
@@ -130,7 +131,7 @@ class Snapshot:
         return Under(self._local_of[step], step, execution, begun, waiter, seconds, holder)
 
     def _served_by(self, step: Running, node: Node, thing: Waitable, attempt: Attempt) -> str:
-        """The event that lets an attempt go on, if it can be told what brings it about."""
+        """The event that an attempt waits for; empty if the operations that cause it are unknown."""
         served = thing.servers_of(attempt)
         if served is None:
             return ""
@@ -139,7 +140,7 @@ class Snapshot:
         return event
 
     def _needed(self, step: Running, node: Node) -> str:
-        """The event that an operation waited for, which has been cancelled by now; no cycle can be told from it."""
+        """The event that a cancelled operation waited for. It is marked as served, so it is in no cycle."""
         name = node.definition.name
         handles = [handle_of(value) for value in node.inputs[:1]] if name in TAKES | PUTS else []
         used = [thing for handle in handles for thing in self._used_by(step, handle)]
@@ -159,7 +160,7 @@ class Snapshot:
         )
         return what, self._released(held.step, node.inputs[1]), holder
 
-    # What lets them go on
+    # Events and promises
 
     def _used(self, kind: str, step: Running, thing: Waitable) -> str:
         return f"{kind} {self._local_of[step].task} {id(thing)}"
@@ -171,7 +172,7 @@ class Snapshot:
         return f"send {self.key(step)} {' '.join(_channel(node.attrs))}"
 
     def _promises(self) -> list[Promise]:
-        """What the operations that have not run yet bring about, of what somebody here or on another task needs."""
+        """The promises of operations that have not run yet, for events that a waiter here or on another task needs."""
         needed = {under.waiter.needs for under in self.under_way} - {""}
         places: dict[Execution | None, list[int]] = {}
         for place, under in enumerate(self.under_way):
@@ -198,14 +199,14 @@ class Snapshot:
             made = Promise(event, self.key(step), node.name, ())
             waiters = tuple([places[number] for number in before.get(unit, ())])
             if execution.is_ready:
-                yield made  # it may be the next to run
+                yield made  # some unit is ready: the operation may run next
             elif waiters and len(program.levels) == 1:
                 yield made._replace(waiters=waiters)
-            else:  # it may wait for them in different iterations: any of them may let it go on
+            else:  # it may follow them in different iterations: the end of any of them may be enough
                 yield from [made._replace(waiters=(waiter,)) for waiter in waiters]
 
     def _brings(self, step: Running, sources: EventSources, needed: set[str]) -> Iterator[tuple[str, Node, Unit]]:
-        """The events that somebody needs and that operations of the step bring about; all that are sent to tasks."""
+        """The events of the step's operations that some waiter needs; on a task of a cluster, also all its sends."""
         everything = self._local_of[step].task != HERE
         for node, unit in sources.sends:
             if (event := self._sent(step, node)) in needed or everything:
@@ -222,7 +223,8 @@ class Snapshot:
     def _used_by(self, step: Running, handle: Node | None) -> Sequence[Waitable]:
         """The live objects behind a handle.
 
-        What chooses its handle when it runs may serve all who wait: nothing can be told of them.
+        An operation that chooses its handle in the run may serve any waiter. So then all known events count as served
+        by others, and are in no cycle.
         """
         if handle is None:
             self._served = dict.fromkeys(self._served, ("",))
@@ -234,7 +236,7 @@ class Snapshot:
         return found
 
 
-# Reading
+# Reading sessions
 
 
 def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, UnderWay]]:
@@ -250,7 +252,7 @@ def _live(local: Local, handle: Node) -> list[Waitable]:
 
 
 def _attempts(things: Iterable[Waitable]) -> dict[int, deque[tuple[Waitable, Attempt]]]:
-    """What is waited for, by the operation that waits; of several steps at one, who began first comes first."""
+    """The waiting attempts by the id of their operation; the oldest first."""
     attempts = [(thing, attempt) for thing in things for attempt in thing.waiting]
     found: dict[int, deque[tuple[Waitable, Attempt]]] = {}
     for thing, attempt in sorted(attempts, key=lambda each: each[1].since):
@@ -259,7 +261,7 @@ def _attempts(things: Iterable[Waitable]) -> dict[int, deque[tuple[Waitable, Att
 
 
 def _tickets(mutexes: Iterable[Mutex]) -> dict[int, deque[tuple[Mutex, Ticket]]]:
-    """Who waits for locks, by the operation that waits."""
+    """The waiting tickets of locks, by the id of their operation."""
     found: dict[int, deque[tuple[Mutex, Ticket]]] = {}
     for mutex in mutexes:
         for ticket in mutex.waiting:
@@ -269,7 +271,7 @@ def _tickets(mutexes: Iterable[Mutex]) -> dict[int, deque[tuple[Mutex, Ticket]]]
 
 
 def _receives(step: Running) -> dict[_Channel, deque[Waiting]]:
-    """What a step waits for that comes from other devices, iteration by iteration."""
+    """The values from other devices for which a step waits, by edge."""
     found: dict[_Channel, deque[Waiting]] = {}
     for waiting in step.rendezvous.waiting:
         found.setdefault(_channel(waiting.key._asdict()), deque()).append(waiting)
@@ -287,7 +289,7 @@ def _receiving(waiting: Waiting) -> tuple[str, float]:
 
 
 def waited(attempt: Attempt) -> float:
-    """How long it has waited, on the clock of its own loop."""
+    """The seconds for which an attempt has waited, on the clock of its own loop."""
     return (_now() if attempt.future is None else attempt.future.get_loop().time()) - attempt.since
 
 
@@ -296,17 +298,17 @@ def _now() -> float:
 
 
 def key_of(step: int, session: str = "") -> str:
-    """What tells a step from others. On the tasks of a cluster its number does."""
+    """The key of a step. On the tasks of a cluster the number is enough."""
     return f"{session}:{step}"
 
 
-# Telling
+# Texts
 
 
 def standing(local: Local, step: Running) -> str:
-    """What a step computes and waits for, the culprit first; empty if nothing is under way.
+    """The operations that a step computes and waits for, the cause of the delay first; empty if there are none.
 
-    The other steps are looked at if they are few: many may be cancelled together.
+    Other steps are examined only if they are few, because many may be cancelled together.
     """
     running = sum([len(each.steps) for each in local.neighbours])
     if running > _FEW or (running == 1 and not step.executions):
@@ -331,7 +333,7 @@ def _at(begun: UnderWay) -> str:
 
 
 def _told(under: Sequence[tuple[bool, str]]) -> str:
-    """What is computed, and what is waited for."""
+    """The text for operations, each with whether it computes."""
     computing = ", ".join([text for computes, text in under if computes])
     waiting = ", ".join([text for computes, text in under if not computes])
     parts = [f"computing {computing}"] * bool(computing) + [f"waiting for {waiting}"] * bool(waiting)

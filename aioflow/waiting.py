@@ -34,8 +34,9 @@ Outcome = tuple[Any, BaseException | None]
 class Attempt:
     """Something that one caller wants done as soon as it can be.
 
-    What others see of it may be changed only when its caller goes on, for the caller may be cancelled until then. Such
-    an attempt is `granted`: `serve` keeps what the change needs, and `Waitable._finish` makes the change.
+    The caller of a waiting attempt may be cancelled before it resumes. An attempt whose change must not be visible
+    before is `granted`: `serve` reserves what the change needs, and `Waitable._finish` makes the change when the caller
+    resumes.
 
     Attributes:
         what: what it waits to do, for those who ask why nothing happens.
@@ -43,7 +44,7 @@ class Attempt:
         since: when it took its place in line, on its loop's clock.
         serve: does it, or as much as can be done now. Returns the outcome, None as long as it is not done.
         line: where it has its place.
-        granted: whether it was served, and is to be finished when its caller goes on.
+        granted: whether it was served, and its change is made when its caller resumes.
     """
 
     __slots__ = ("_after", "_before", "future", "granted", "line", "outcome", "serve", "since", "what", "who")
@@ -61,7 +62,7 @@ class Attempt:
         self._after: Attempt | None = None
 
     def try_now(self) -> Outcome | None:
-        """Serve it, if that can be done now."""
+        """Serve it if that is possible now. Returns the outcome; None if it has to wait."""
         return self.serve()
 
     @property
@@ -82,7 +83,7 @@ class Attempt:
 
 
 def not_yet() -> None:
-    """What serves an attempt that is not ready to be served."""
+    """Serves an attempt that is not ready."""
 
 
 class Line:
@@ -92,7 +93,7 @@ class Line:
     line never has to be copied to a larger place.
 
     Attributes:
-        users: the names of the operations whose attempts were done, empty for the application.
+        users: the names of the operations whose attempts were served; empty for the application.
     """
 
     __slots__ = ("_count", "_first", "_last", "users")
@@ -168,9 +169,8 @@ class Line:
 class Waitable:
     """What attempts are made at: lines that are served whenever something has changed.
 
-    A subclass says in `_lines` which lines there are, in the order they are tried, and in `_served_by` which of them
-    serve which others, as far as no one else does. What serves an attempt by and by may leave the rest for later by
-    setting `_unfinished`.
+    A subclass lists its lines in `_lines`, in the order of serving. `_served_by` maps a line to the line whose attempts
+    alone can serve it. An attempt that is served in parts sets `_unfinished` to leave the rest for later.
     """
 
     def __init__(self, name: str) -> None:
@@ -232,7 +232,7 @@ class Waitable:
         """The attempt was served, and its caller was cancelled before hearing of it."""
 
     def _go_on_with(self, attempt: Attempt) -> None:
-        """The caller of an attempt that was granted goes on."""
+        """Finish a granted attempt when its caller resumes."""
         with self._lock:
             attempt.granted = False
             attempt.outcome = self._finish(attempt)
@@ -240,7 +240,7 @@ class Waitable:
         wake(served)
 
     def _finish(self, attempt: Attempt) -> Outcome:
-        """Make the change that was granted, and forget what was kept for it."""
+        """Make the granted change, and drop its reservation. Subclasses that grant define it."""
         raise NotImplementedError
 
     def _serve(self) -> list[Attempt]:
@@ -301,9 +301,9 @@ class Waitable:
             return [attempt for line in self._lines for attempt in line]
 
     def servers_of(self, attempt: Attempt) -> Collection[str] | None:
-        """The names of the operations that have done what the attempt waits for; None while that cannot be told.
+        """The names of the operations that have served such attempts; None if they are unknown.
 
-        An empty name is the application's.
+        An empty name stands for the application.
         """
         servers = None if attempt.line is None else self._served_by.get(attempt.line)
         if servers is None or self._going_on is not None or attempt.serve is not_yet:

@@ -416,7 +416,7 @@ async def test_a_constant_or_feed_that_the_master_does_not_accept_is_named(graph
 async def test_a_session_refuses_settings_that_only_a_task_can_have(graph, cluster, setting):  # noqa: F811
     (name,) = setting
     with pytest.raises(
-        ValueError, match=rf"Config\({name}=\) is no matter of a cluster's session: give it to the Server"
+        ValueError, match=rf"Config\({name}=\) has no effect in a session of a cluster: give it to the Server"
     ):
         af.Session(cluster.target("worker", 0), graph=graph, config=af.Config(**setting))
 

@@ -206,7 +206,7 @@ async def test_a_task_that_dies_is_started_again_and_the_others_are_told_where(c
         assert repr(cluster) == "<af.launch.Cluster of 3 tasks, 0 lost, 1 restarts>"
     assert engine.left == []
     assert [record.message for record in caplog.records] == [
-        f"{WORKER} died: it ended, on host 1; it is started again in 0.5 s",
+        f"{WORKER} died: it ended, on host 1; it restarts in 0.5 s",
         f"{WORKER} is back at 127.0.0.1:1101",
     ]
 
@@ -286,7 +286,7 @@ def test_a_book_of_addresses_takes_newer_versions_of_the_same_tasks_alone():
     assert not book.update({"a": "z:1", "b": "x:2"}, 1)
     assert not book.update({"a": "z:1", "b": "x:2"}, 2)
     assert (dict(book), book.version) == ({"a": "y:1", "b": "x:2"}, 2)
-    with pytest.raises(ValueError, match="it differs in b, c"):
+    with pytest.raises(ValueError, match="they differ in b, c"):
         book.update({"a": "y:1", "c": "x:2"}, 3)
     with pytest.raises(errors.InvalidArgumentError, match="is no address"):
         book.update({"a": "y:1", "b": "nohost"}, 3)

@@ -38,7 +38,7 @@ def test_a_line_is_refused_that_is_forged_repeated_reflected_or_of_another_key()
     first, second = here.line(TURNING), here.line(TURNING)
     assert there.read(second)
     for line in (first, second):
-        with pytest.raises(ValueError, match="has come before"):
+        with pytest.raises(ValueError, match="is a repetition"):
             there.read(line)
     forged = here.line(TURNING).replace("turning", "stopped")
     reflected = there.line(TURNING)

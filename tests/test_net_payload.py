@@ -136,9 +136,9 @@ BYTE = ["array", "int8", [1], 1]
         (*a_list([1 << 20, [[0, 1 << 30, ["cleared"]]]]), "cannot have 1073741824 tensors"),
         (*a_list([2, [[0, 2, BYTE]]], b"x"), "2 tensors of a list are rows of one array"),
         (*a_list([1, [[0, 1, BYTE]]]), "more than its 0 bytes"),
-        (*a_list([1, [[0, 1, ["list", 1, 0]]]], b"\xc1"), "no msgpack"),
+        (*a_list([1, [[0, 1, ["list", 1, 0]]]], b"\xc1"), "not valid msgpack"),
         (*a_list([2, [[0, 1, BYTE], [0, 1, BYTE]]], b"x" * 65), "a list of 2 cannot have 1 tensors from 0 on"),
-        (["list", 1, 0], b"\xc1", "no msgpack"),
+        (["list", 1, 0], b"\xc1", "not valid msgpack"),
     ],
 )
 def test_bytes_that_make_no_sense_are_refused(descriptor, data, text):

@@ -585,7 +585,7 @@ async def dial_and_say(network, *sent):
         (frames(Hello("control", (9,), 1, PS)), "versions 1 of the protocol are spoken here, not 9"),
         (frames(Hello("control", (1,), 1)), "control is no role of a client"),
         (frames(Hello("client", (1,), 1, PS)), f"client is no role of {PS}"),
-        (frames(Hello("client", (1,), 1, connection="ab" * 16)), "a new connection has no number"),
+        (frames(Hello("client", (1,), 1, connection="ab" * 16)), "a new connection must not have a number"),
         (frames(Hello("bulk", (1,), 1, connection="ab" * 16)), "a bulk channel has to name a connection"),
     ],
 )

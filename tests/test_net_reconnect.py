@@ -173,7 +173,7 @@ async def test_a_process_that_has_ended_is_lost_at_once_whether_another_has_take
         began = now()
         found = await outcome(waiting)
         assert isinstance(found, errors.UnavailableError)
-        assert ("the connection is not known any more" if anew else "its process has ended") in found.message
+        assert ("the task has forgotten the connection" if anew else "its process has ended") in found.message
         assert now() - began < 0.1
         if listener is not None:
             await listener.close()
@@ -308,10 +308,10 @@ async def resuming(network, peer, **changed):
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"incarnation": 1}, "the connection is not known any more"),
-        ({"task": WORKER}, "the connection is not known any more"),
-        ({"connection": "ab" * 16}, "the connection is not known any more"),
-        ({"connection": ""}, "the connection is not known any more"),
+        ({"incarnation": 1}, "the task has forgotten the connection"),
+        ({"task": WORKER}, "the task has forgotten the connection"),
+        ({"connection": "ab" * 16}, "the task has forgotten the connection"),
+        ({"connection": ""}, "the task has forgotten the connection"),
     ],
 )
 async def test_nobody_else_goes_on_with_a_connection(changed, text):
@@ -331,7 +331,7 @@ async def test_a_position_that_cannot_be_is_refused_and_the_true_peer_goes_on():
     listener = await network.at("b").listen("b", acceptor.accept)
     peer = await connect(network.at("a"), "b", Identity(PS))
     await peer.request(tensor(5))
-    text = f"the connection cannot go on after {1 << 60} bytes"
+    text = f"the connection cannot continue after {1 << 60} bytes"
     assert await resuming(network, peer, acceptor=acceptor, received=1 << 60) == text
     await asyncio.sleep(1)
     assert (await peer.request(tensor(5))).values[0].size == 5
@@ -394,7 +394,7 @@ async def test_what_the_peer_has_not_received_is_sent_again_from_any_byte_on(rec
     link.post(Envelope(3, Cancel()))
     cancels = b"".join(frames(Cancel(), 2) + frames(Cancel(), 3))
     assert second.sent == whole[received:] + cancels
-    with pytest.raises(ValueError, match=f"{len(whole) + 1000} bytes were received"):
+    with pytest.raises(ValueError, match=f"the peer has received {len(whole) + 1000} bytes"):
         link.forget(len(whole) + 1000)
     link.forget(link._sent.end)
     assert link._sent.nbytes == 0

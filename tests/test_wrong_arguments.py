@@ -87,10 +87,10 @@ WRONG = {
     "np.asarray": (lambda w: np.asarray(w.loss), "is no array while the graph is built: use `await session.run"),
     "np.exp": (lambda w: np.exp(w.x), "np.exp takes arrays, and <af.Tensor 'x:0' float32.* use af.exp in the graph"),
     "np.exp of a variable": (lambda w: np.exp(w.v), "np.exp takes arrays, and <af.Variable 'v:0'.* use af.exp"),
-    "np.mean": (lambda w: np.mean(w.x), "np.mean takes arrays.* use af.reduce_mean in the graph, or the value that"),
+    "np.mean": (lambda w: np.mean(w.x), "np.mean takes arrays.* use af.reduce_mean in the graph, or the value from"),
     "np.concatenate": (lambda w: np.concatenate([w.x, [1.0]]), "np.concatenate takes arrays.* use af.concat"),
     "np.add.reduce": (lambda w: np.add.reduce(w.x), "np.add.reduce takes arrays.* no value yet: use the value"),
-    "np.hypot": (lambda w: np.hypot(w.x, 1.0), "np.hypot takes arrays.* no value yet: use the value that a run gives"),
+    "np.hypot": (lambda w: np.hypot(w.x, 1.0), "np.hypot takes arrays.* no value yet: use the value from a run"),
 }  # fmt: skip
 
 

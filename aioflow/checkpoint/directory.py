@@ -166,7 +166,7 @@ def _left_over_beside(storage: Storage, folder: str) -> Iterator[tuple[str, str 
 
 
 def _remove(storage: Storage, place: str) -> None:
-    """Remove what was left over. The index of a save that was cut off goes first, if it names that."""
+    """Remove a leftover file. If the index names it, first write the index of the manifest's shards again."""
     folder, _, file = place.rpartition("/")
     if folder and _SHARD.fullmatch(file):
         with contextlib.suppress(*_NOT_ONE):

@@ -61,7 +61,7 @@ def described(file: str, source: Source, number: int = 0, count: int = 1) -> Sha
 
 
 def matches(record: ShardRecord, source: Source) -> bool:
-    """Whether a file has the size that its record says, and to the byte the header of the tensors in it."""
+    """Whether a file has the size in its record, and exactly the header that describes its tensors."""
     if source.size != record.size:
         return False
     found = bytearray(record.begin)

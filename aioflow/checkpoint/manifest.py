@@ -102,10 +102,11 @@ def index(shards: Iterable[ShardRecord]) -> bytes:
 
 
 def check_index(found: bytes, shards: Sequence[ShardRecord], files: Collection[str], called: str) -> None:
-    """DataLossError if that is not the index of the checkpoint, to the byte.
+    """Raise DataLossError if the bytes are not exactly the index of the checkpoint.
 
-    Nothing is read by the index. Saving over a checkpoint replaces it just before the manifest, so one that names
-    other shards, all of which are among the `files` beside it, is that of a save that was cut off there.
+    Restoring does not use the index. A save over a checkpoint replaces the index just before the manifest. So an index
+    that names other shards, all of them among the `files` beside it, comes from a save that was interrupted between the
+    two.
     """
     if found == index(shards):
         return
@@ -115,7 +116,7 @@ def check_index(found: bytes, shards: Sequence[ShardRecord], files: Collection[s
 
 
 def names_in_index(text: bytes) -> set[str]:
-    """The files that an index names; none if it is damaged."""
+    """The files that an index names; empty if it is damaged."""
     try:
         placed = parsed(INDEX, text).get("weight_map")
     except errors.DataLossError:

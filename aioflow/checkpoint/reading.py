@@ -71,7 +71,7 @@ class Checkpoint:
     def open(cls, path: Path, files: Files = FILES) -> "Checkpoint":
         """The checkpoint at that path, whose manifest is valid, and whose files have the sizes that it says.
 
-        Their headers and the index are what the manifest says, to the byte. The tensors are checked as they are read.
+        Their headers and the index match the manifest exactly. Each tensor is checked when it is read.
 
         NotFoundError if there is none, DataLossError if it is damaged, UnimplementedError if it is of another version,
         PermissionDeniedError if it names or links files elsewhere.

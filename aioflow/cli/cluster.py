@@ -36,7 +36,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file-root", metavar="DIR", action="append", default=[], help="files may be used below it")
     parser.add_argument("--tls", metavar="DIR", help="certificates, as `aioflow ca init DIR` makes them")
     parser.add_argument("--py-funcs", metavar="MODULE", help="a module with the functions that af.py_func may name")
-    parser.add_argument("--restart", action="store_true", help="start a task that dies again, 5 times in 10 minutes")
+    parser.add_argument("--restart", action="store_true", help="restart a task that dies, up to 5 times in 10 minutes")
     parser.set_defaults(action=_up)
 
 
@@ -76,7 +76,7 @@ async def _launch(workers: int, ps: int, config: Config, py_funcs: str | None, r
 
 
 async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them has ended, and end the others."""
+    """Wait until one of them ends, then cancel the others."""
     tasks = [asyncio.ensure_future(each) for each in awaited]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -87,7 +87,7 @@ async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
 
 
 def _status(launched: "Cluster") -> int:
-    """The status of the task that was lost first, as a shell has it; 0 if none was, and 1 if it is not known."""
+    """The shell's exit status for the first lost task: 0 if no task was lost, 1 if the status is unknown."""
     for status in launched.statuses.values():
         return 1 if status is None else status if status >= 0 else 128 - status
     return 0

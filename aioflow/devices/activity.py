@@ -1,7 +1,7 @@
-"""What the compute threads of this process do now, for a monitor that tells it when the process cannot.
+"""The kernels that the compute threads of this process run now, shown to a monitor.
 
-A kernel that holds the GIL lets no other Python code run, so it has to be named before it begins. Nobody is told, and
-nothing is spent, as long as no monitor runs.
+A kernel that holds the GIL lets no other Python code run. So its name is shown before it begins, and the monitor can
+report it while the process cannot. While no monitor is subscribed, nothing is recorded.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from typing import Final
 
 _LISTENERS: Final[dict[object, Callable[[str], None]]] = {}
 _ACTIVE: Final[dict[object, str]] = {}
-"""What is under way, the oldest first, by an object of its own."""
+"""The names of the kernels under way, the oldest first, each under a key of its own."""
 _MOST: Final = 3
 
 
 def begin(job: object, label: str) -> None:
-    """Something begins on a thread."""
+    """Record a kernel that begins on a compute thread."""
     if _LISTENERS:
         _ACTIVE[job] = label
         _publish()
@@ -27,18 +27,18 @@ def end(job: object) -> None:
 
 
 def subscribe(owner: object, listener: Callable[[str], None]) -> None:
-    """Tell the listener what is under way, now and at each change, on any thread, until `unsubscribe`."""
+    """Call the listener with the kernels under way, now and at each change, on any thread, until `unsubscribe`."""
     _LISTENERS[owner] = listener
     _publish()
 
 
 def unsubscribe(owner: object) -> None:
-    """Tell that owner's listener nothing more."""
+    """Stop calling the owner's listener."""
     _LISTENERS.pop(owner, None)
 
 
 def _publish() -> None:
-    """The latest come first: one of them is most likely what holds the others up."""
+    """The newest kernels first: one of them most likely holds up the others."""
     active = list(_ACTIVE.values())
     text = _joined(active) if len(active) > 1 else "".join(active)
     for listener in list(_LISTENERS.values()):

@@ -86,7 +86,7 @@ class CudaDriver:
             return int(self.xp.get_default_memory_pool().used_bytes())
 
     def room(self) -> float:
-        """The pool's limit, or else what is free on this GPU and what the pool has."""
+        """The pool's limit; without one, the free memory of this GPU plus the memory of the pool."""
         with self.selected():
             pool = self.xp.get_default_memory_pool()
             free, _ = self._cuda.runtime.memGetInfo()

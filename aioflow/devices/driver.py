@@ -90,7 +90,7 @@ class Driver(Protocol):
         """What its live arrays take up."""
 
     def room(self) -> float:
-        """How many bytes its arrays may take up; infinity if that is not known."""
+        """The bytes that its arrays may take up; infinity if unknown."""
 
     def translate(self, error: BaseException) -> errors.OpError | None:
         """The OpError of something that CUDA raised; None for everything else."""

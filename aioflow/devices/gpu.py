@@ -40,11 +40,14 @@ LARGE: Final = 1 << 20
 _NAMED: Final = 3
 """So many of the largest holders an error names."""
 _FULL: Final = 0.7
-"""The share of its memory in use from which on it is nearly full."""
+"""A GPU counts as nearly full from this share of its memory on."""
 
 
 class Away(NamedTuple):
-    """An array that is in page-locked host memory once the event is done; the cell holds the array until `release`."""
+    """An array in page-locked host memory, complete once the event is done.
+
+    The cell holds the GPU array until `release`.
+    """
 
     host: Host
     after: Event
@@ -240,7 +243,10 @@ class Gpu:
             return pinned, self.keep(self.to_host, value, pinned)
 
     def put_away(self, value: Array) -> Away:
-        """Enqueue a copy of the value to host memory. Its own memory is held until `release`, or until that is done."""
+        """Enqueue a copy of the value to host memory.
+
+        The GPU memory of the value is held until `release` or until the copy is done.
+        """
         cell = [self.whole(value)]
         pinned = self.driver.pinned(value.shape, value.dtype)
         with self.driver.selected():
@@ -249,12 +255,12 @@ class Gpu:
         return Away(pinned, self.keep(self.to_host, cell, pinned), cell)
 
     def release(self, away: Away) -> None:
-        """Give up the memory of what was put away: kernels enqueued from now on, which may use it, wait for that."""
+        """Give up the GPU memory of the swapped-out value: kernels enqueued from now on wait for the copy."""
         self.compute.wait_event(away.after)
         away.cell.clear()
 
     def take_back(self, away: Away) -> Array:
-        """What was put away, in its memory, for kernels enqueued from now on. The copy waits for those before."""
+        """The swapped-out value in GPU memory, for kernels enqueued from now on. The copy waits for earlier kernels."""
         stream, host = self.from_host, away.host
         with self.driver.selected():
             stream.wait_event(away.after)
@@ -267,7 +273,7 @@ class Gpu:
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether its arrays take up most of what they may, or of what there is."""
+        """Whether its arrays take up most of their limit, or most of its memory."""
         return self.driver.used_bytes() > _FULL * self.driver.room()
 
     def peek(self, value: Array) -> Host:

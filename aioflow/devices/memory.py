@@ -82,10 +82,10 @@ class Ledger:
     Each array is charged once, with all the memory it keeps alive, to the op whose kernel returned it first, however
     many views of it there are; the charge ends when the array does. Strings count with their characters.
 
-    It does not see what a kernel allocates and frees again before it returns, what was allocated outside of kernels
-    (feeds, views of them, and constants until a kernel returns them), scalars, what a pool keeps for later use, and of
-    a long list of tensors all but the newest. A string in several arrays counts in each, and an array that two devices
-    share on both.
+    Not counted are: memory that a kernel frees before it returns; memory allocated outside of kernels (feeds, views of
+    them, and constants until a kernel returns them); scalars; memory that a pool keeps for later use; and all but the
+    newest tensors of a long list. A string in several arrays counts in each, and an array that two devices share counts
+    on both.
     """
 
     def __init__(self, device: str, limit: int | None = None, arrays: type[Any] = np.ndarray) -> None:
@@ -140,9 +140,10 @@ class Ledger:
             return MemoryUse(self.live, self.peak, self.limit, tuple(self.by_op()))
 
     def hold(self, value: Array, op: str, line: str = "", given: Sequence[Array] = ()) -> Array:
-        """Charge what the op made, and return it. ResourceExhaustedError if the device may not hold so much.
+        """Charge an array that the op made, and return it. ResourceExhaustedError if it exceeds the device's limit.
 
-        Memory that its kernel was given is not the op's: it was charged when a kernel made it, or it is the caller's.
+        Memory of the kernel's inputs is not charged to the op: another kernel was charged for it, or the caller owns
+        it.
         """
         if isinstance(value, self._arrays):
             owner = self._owner(value)

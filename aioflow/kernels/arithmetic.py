@@ -96,14 +96,14 @@ truediv = divide
 floordiv = binary(
     "floordiv", "it is piecewise constant",
     "The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.\n\n"
-    "Of floats as NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where "
+    "Floats follow NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where "
     "TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.",
     FLOAT, INTEGER, kernel="floor_divide", known=operator.floordiv,
 )  # fmt: skip
 mod = binary(
     "mod", lambda z, x, y, dz: (dz, scaled(-dz, floordiv(x, y))),
-    "What `floordiv` leaves of x: x - floordiv(x, y) * y, with the sign of y, as Python's %.\n\n"
-    "Of floats NaN for an infinite x or a y of 0; x, or y where their signs differ, for an infinite y.",
+    "The remainder of `floordiv`: x - floordiv(x, y) * y, with the sign of y, as Python's %.\n\n"
+    "For floats: NaN for an infinite x or a y of 0; x, or y where their signs differ, for an infinite y.",
     FLOAT, INTEGER, kernel="remainder", known=operator.mod,
 )  # fmt: skip
 floormod = mod

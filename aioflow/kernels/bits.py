@@ -10,8 +10,8 @@ _WHOLE = "bits do not vary smoothly"
 
 left_shift = binary(
     "left_shift", _WHOLE,
-    "The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow takes a "
-    "y that is too large for the width less 1, and a negative one for 0).",
+    "The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow "
+    "replaces a y that is too large by the width less 1, and a negative one by 0).",
     INTEGER,
 )  # fmt: skip
 right_shift = binary(

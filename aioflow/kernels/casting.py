@@ -47,9 +47,9 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
     """`x` with that dtype, itself if it has it already.
 
-    Floats become integers by cutting off the fraction (of what no integer of the dtype is near, the result is open);
-    complex numbers become real by dropping the imaginary part; true is 1, and all but 0 is true: NaN too, and numbers
-    too small to be normal, which TensorFlow takes for 0 in float32.
+    Floats become integers by cutting off the fraction; outside the range of the dtype the result is undefined. Complex
+    numbers become real by dropping the imaginary part. True becomes 1. Every number but 0 becomes true, also NaN and
+    denormal numbers, which TensorFlow treats as 0 in float32.
     """
     tensor, wanted = convert_to_tensor(x), as_dtype(dtype)
     return tensor if tensor.dtype is wanted else _cast(tensor, wanted, name=name)

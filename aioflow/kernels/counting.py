@@ -47,7 +47,7 @@ def _checked(start: Any, limit: Any, delta: Any) -> tuple[Any, Any, Any]:
 
 
 def _count_between(start: float, limit: float, delta: float) -> float:
-    """How many numbers there are from start to limit."""
+    """The number of elements from start to limit."""
     return abs((limit - start) / delta) + 1
 
 

@@ -33,7 +33,7 @@ NARROW: Final = frozenset(dtype for dtype in FLOAT if dtype.size < 4)
 SLOW: Final = 10.0
 """What one element of a transcendental function costs, in additions."""
 TEXT: Final = 1e4
-"""What one string costs at the least, in additions: Python handles each by itself."""
+"""The least cost of one string, in additions: Python handles the strings one by one."""
 _OPEN_SIZE: Final = 32
 
 
@@ -48,7 +48,7 @@ def ufunc(made: Op[Tensor], name: str) -> None:
 
 
 def in_slices(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
-    """A ufunc on arrays of strings, which holds the GIL, a slice at a time."""
+    """A ufunc applied to arrays of strings one slice at a time, so that it releases the GIL between slices."""
 
     def call(*inputs: Array, out: Array | None = None) -> Array:
         made = applied(function, dtype.np, *inputs)
@@ -69,9 +69,9 @@ def elements(spec: Spec) -> float:
 
 
 def costs(made: Op[Any], per_element: float) -> None:
-    """Declare that each element of the first input, or of the output if that has more, costs so many additions.
+    """Declare the cost, in additions, of each element of the first input, or of the output if that has more.
 
-    Each string costs TEXT at the least.
+    A string costs at least TEXT.
     """
 
     def cost(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:

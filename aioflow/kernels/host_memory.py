@@ -1,11 +1,11 @@
 """Values that go between a GPU's memory and the host's. Only plans contain these ops.
 
-`to_host` and `to_device` copy what kernels want in the other memory. `swap_out` and `swap_in` put a value away until it
-is needed again.
+`to_host` and `to_device` copy values for kernels that need them in the other memory. `swap_out` and `swap_in` keep a
+value in host memory until it is needed again.
 
-On a GPU the copies are enqueued, and nobody waits. What is put away keeps its memory until `swap_free`: kernels
-enqueued after that wait for the copy. The way back begins when what was enqueued before it is done, so that its memory
-is not taken early. On a CPU nothing is copied.
+On a GPU the copies are enqueued without waiting. A swapped-out value keeps its GPU memory until `swap_free`; kernels
+enqueued after that wait for the copy. `swap_in` waits for the kernels enqueued before it, so that it takes no memory
+early. On a CPU nothing is copied.
 """
 
 from typing import Any, Final
@@ -40,7 +40,7 @@ def swap_out(value: Spec) -> Spec:
 
 @op
 def swap_free(away: Spec, value: Spec) -> Spec:
-    """`away`, which `swap_out` made of `value`. The memory of `value` is free from here on."""
+    """`away`, the result of `swap_out(value)`; the GPU memory of `value` is freed."""
     return away
 
 
@@ -90,11 +90,11 @@ def _(ctx: Context, value: Any) -> Array:
     return found
 
 
-# For loops and stacks, which put values away one by one
+# For loops and stacks, which swap values out one by one
 
 
 def put_away(device: Any, value: Any) -> Any:
-    """`value`, or what stands for it in host memory if it is large and its GPU nearly full."""
+    """`value`; or its copy in host memory, if it is large and its GPU is nearly full."""
     is_on_gpu = device.kind is GPU and device.holds(value)
     if not is_on_gpu or value.nbytes <= _SMALLEST or not device.is_nearly_full:
         return value
@@ -104,12 +104,12 @@ def put_away(device: Any, value: Any) -> Any:
 
 
 def taken_back(device: Any, value: Any) -> Array:
-    """What `put_away` was given, on the device."""
+    """The value given to `put_away`, on the device."""
     found: Array = device.take_back(value) if isinstance(value, Away) else value
     return found
 
 
 _SMALLEST: Final = 2048
-"""Bytes: what is no larger stays where it is."""
+"""Values of at most this many bytes stay on the GPU."""
 
 __all__ = ["put_away", "taken_back"]

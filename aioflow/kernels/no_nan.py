@@ -1,10 +1,10 @@
 """Products and quotients that are 0 where one operand is 0, even where the other is infinite or NaN.
 
-A gradient rule multiplies what arrives by the derivative. The derivative of sqrt at 0 is infinite and that of log below
-0 is meaningless, and a mask after the op (`where(x > 0, sqrt(x), 0)`) sends 0 there: 0 times infinity is NaN. So the
-rules of ops with poles use `scaled` and `divided`, which keep the 0.
+A gradient rule multiplies the incoming gradient by the derivative. The derivative of sqrt at 0 is infinite, and that of
+log below 0 is undefined. A mask after the op, like `where(x > 0, sqrt(x), 0)`, makes the incoming gradient 0 there, and
+0 times infinity is NaN. So the rules of ops with poles use `scaled` and `divided`, which keep the 0.
 
-On the CPU the kernels compute first and look once over the result: only where there is a NaN can a 0 have been lost.
+On the CPU the kernels compute first, then search the result for NaN: without a NaN no 0 was lost.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def divided(dy: Tensor, divisor: Tensor) -> Tensor:
 
 
 def one_if(x: Tensor, defined: Tensor) -> Tensor:
-    """1 where x is not 0 or what it is multiplied by is `defined`, 0 elsewhere."""
+    """1 where x is not 0 or the factor of x is `defined`, 0 elsewhere."""
     return OPERATORS["cast"](logical_or(not_equal(x, 0), defined), x.dtype)
 
 
@@ -54,7 +54,7 @@ multiply_no_nan = binary(
     FLOAT, COMPLEX, kernel="",
 )  # fmt: skip
 div_no_nan = binary(
-    "div_no_nan", _div_no_nan_gradient, "x / y, and 0 where y is 0, whatever x is.", FLOAT, COMPLEX, kernel=""
+    "div_no_nan", _div_no_nan_gradient, "x / y, and 0 where y is 0, for every x.", FLOAT, COMPLEX, kernel=""
 )
 xdivy = binary(
     "xdivy", _xdivy_gradient, "x / y, and 0 where x is 0, even if y is 0, infinite or NaN.", FLOAT, COMPLEX, kernel=""
@@ -71,7 +71,7 @@ def except_at_0(made: Op[Tensor], which: int, function: Callable[[Namespace, Arr
 
 
 def _mended(made: Op[Tensor], which: int, name: str) -> None:
-    """Declare the kernel of the CPU: one ufunc, and 0 where it made NaN of an operand `which` that is 0."""
+    """Declare the kernel of the CPU: one ufunc, and 0 where it gives NaN though the operand `which` is 0."""
 
     @made.kernel(CPU, out=True, binds=True, priority=1)
     def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
@@ -90,7 +90,7 @@ def _mended(made: Op[Tensor], which: int, name: str) -> None:
 
 
 def _with_zeros(result: Array, zero: Array) -> Array:
-    """`result`, with 0 where `zero` is true; written over it where it is an array and no scalar."""
+    """`result` with 0 where `zero` is true; changed in place, unless it is a scalar."""
     if not result.ndim:
         return np.where(zero, result.dtype.type(0), result)
     np.copyto(result, 0, where=zero)

@@ -66,9 +66,9 @@ def parse_example(
 ) -> tuple[Spec, ...]:
     """Features of an example, or of a vector of them: of the sparse ones all indices, values and shapes; the dense.
 
-    A default without elements says that the feature must be there; of a feature whose first size is open the default is
-    what shorter ones are filled up with. `names` are for errors, a vector as long or empty. `paired` lists sparse keys,
-    two by two, which in every example have as many values as each other.
+    A feature whose default has no elements is required. If the first size of a feature is open, its default pads the
+    shorter rows. `names`, for error messages, is a vector with a name for each example, or empty. `paired` lists sparse
+    keys two by two; the two keys of a pair must have equally many values in every example.
     """
     if serialized.only(STRING).rank not in (0, 1):
         raise ValueError(f"serialized is one string, or a vector of known rank, its shape is {serialized.shape}")
@@ -198,7 +198,7 @@ def _sparse_values(found: Sequence[Any], dtype: DType, single: bool) -> tuple[An
 
 
 def _counted(lengths: Sequence[int]) -> AnyArray:
-    """For each row of such a length, the numbers from 0 on."""
+    """For each row, the numbers from 0 to its length less 1."""
     counts = array_of(lengths, dtype=np.int64)
     numbers: AnyArray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return numbers
@@ -288,7 +288,7 @@ def _check_pairs(rows: Sequence[Row], first: str, firsts: Sequence[Any], second:
 def _combined(
     each: Sequence[list[AnyArray]], begins: Sequence[int], sparse: Sequence[Any], dense: Sequence[Any]
 ) -> list[AnyArray]:
-    """What `_context` makes of slices of the examples, as it makes it of all."""
+    """The results of `_context` for slices of the examples, joined to those for all."""
     columns, count = list(zip(*each, strict=True)), len(sparse)
     indices = [
         np.concatenate([part + np.array([begin, 0]) for part, begin in zip(column, begins, strict=True)])
@@ -313,7 +313,7 @@ def _one(parts: Sequence[AnyArray]) -> AnyArray:
 
 
 def _widened(parts: Sequence[AnyArray], default: AnyArray, dtype: DType) -> list[AnyArray]:
-    """Rows of slices as long as the longest, where the first size is open."""
+    """The rows of all slices, padded to the longest if the first size is open."""
     widest = max([part.shape[1:] for part in parts])
     made = []
     for part in parts:
@@ -335,7 +335,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     def parse(serialized: Array, names: Array, defaults: Sequence[Array]) -> Any:
         texts, called = _texts(serialized), _texts(names)
         dense = list(zip(attrs["dense_keys"], attrs["dense_shapes"], defaults, types, strict=True))
-        parts = list(slices(len(texts))) or [slice(0, 0)]  # what is held of many at a time, the collector goes through
+        parts = list(slices(len(texts))) or [slice(0, 0)]  # fewer objects at a time for Python's collector
         each = [_context(_rows(texts[s], called[s], s.start), sparse, dense, attrs["paired"], single) for s in parts]
         made = each[0] if len(each) == 1 else _combined(each, [s.start for s in parts], sparse, dense)
         return made[0] if len(made) == 1 else tuple(made)

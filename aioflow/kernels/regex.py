@@ -1,13 +1,13 @@
 r"""Regular expressions, whose matching takes time linear in the text: those of RE2, as in TensorFlow.
 
-RE2 (the package google-re2) never backtracks, and releases the GIL while it searches. It takes text as UTF-8: a dot is
-a whole letter, and no byte that is not UTF-8. A replacement searches again behind each match, so it is quadratic if each
-search reads to the end of the text, as that for `a[^b]*b|c` in `acacac`.
+RE2 (the package google-re2) never backtracks, and releases the GIL while it searches. It reads text as UTF-8: a dot
+matches a whole letter, and no byte that is not UTF-8. A replacement searches again behind each match. It is quadratic
+if each search reads to the end of the text, as the search for `a[^b]*b|c` in `acacac`.
 
-Python's own engine backtracks: `a*a*a*b` takes seconds on 100 bytes, during which no other thread runs. Without
-google-re2 only expressions are taken of which `_is_linear` shows that each attempt to match looks at a bounded number
-of letters, or ends where the expression does; all others raise UnimplementedError. Their meaning is RE2's, but for two
-details: a dot matches bytes that are not UTF-8, too, and `\s` the vertical tab.
+Python's own engine backtracks: `a*a*a*b` takes seconds on 100 bytes, and no other thread runs meanwhile. Without
+google-re2, `_is_linear` must show that each attempt to match reads a bounded number of letters, apart from a repetition
+at the end of the expression; all other expressions raise UnimplementedError. Their meaning is RE2's except for two
+details: a dot also matches bytes that are not UTF-8, and `\s` also matches the vertical tab.
 """
 
 import functools
@@ -21,11 +21,11 @@ from aioflow import errors
 _LONGEST: Final = 10_000
 """The longest expression, in characters."""
 _MEMORY: Final = 1 << 21
-"""The largest expression in memory, once compiled, in bytes: what needs more would take long to compile."""
+"""The most bytes of memory for a compiled expression: a larger one would take long to compile."""
 _LONGEST_LINEAR: Final = 200
-"""The longest expression that Python's engine is given."""
+"""The most characters of an expression for Python's engine."""
 _MOST_PATHS: Final = 100
-"""The most ways through an expression that Python's engine may try at one place of a text."""
+"""The most paths through an expression that Python's engine may try at one place of a text."""
 
 
 class _Match(Protocol):
@@ -47,9 +47,9 @@ class Expression(NamedTuple):
 
     Attributes:
         compiled: the expression of the engine.
-        decoded: from bytes to what the engine takes.
-        encoded: the way back.
-        width: how long the letter is that begins at a place of a text.
+        decoded: converts bytes to the engine's type of text.
+        encoded: converts the engine's text to bytes.
+        width: the length of the letter at a place of a text.
     """
 
     compiled: _Compiled
@@ -93,7 +93,7 @@ class Expression(NamedTuple):
 
 @functools.lru_cache(256)
 def compiled(pattern: str) -> Expression:
-    """The expression. ValueError if it is none or too large; UnimplementedError if it needs google-re2."""
+    """Compile an expression. ValueError if it is malformed or too large; UnimplementedError if it needs google-re2."""
     if len(pattern) > _LONGEST:
         raise ValueError(f"a regular expression has at most {_LONGEST} characters, not {len(pattern)}")
     return _by_re2(pattern) or _by_python(pattern)
@@ -138,7 +138,7 @@ def _by_re2(pattern: str) -> Expression | None:
 
 
 def _utf8_width(text: bytes, place: int) -> int:
-    """How many bytes the letter takes that begins there: 1 for a byte that is not UTF-8."""
+    """The bytes of the letter at that place; 1 for a byte that is not UTF-8."""
     lead = text[place : place + 1]
     count = 1 if lead < b"\xc2" else 2 if lead < b"\xe0" else 3 if lead < b"\xf0" else 4
     try:
@@ -169,7 +169,7 @@ def _by_python(pattern: str) -> Expression:
 
 
 _OTHERWISE: Final = ("[:", "[[", "--", "&&", "~~", "||", "{,", "(?", "$", "\\Z")
-"""What may mean something else in RE2."""
+"""Syntax that may have another meaning in RE2."""
 
 
 def _reads_otherwise(pattern: str) -> bool:
@@ -177,7 +177,7 @@ def _reads_otherwise(pattern: str) -> bool:
 
 
 def _is_linear(items: Sequence[Any]) -> bool:
-    """Whether an attempt to match has few paths, all of bounded length, but for what is repeated at the very end."""
+    """Whether an attempt to match has few paths of bounded length, apart from a repetition at the end."""
     *rest, last = [*items] or [None]
     if last is not None and str(last[0]) in _REPEATS and last[1][1] is parser.MAXREPEAT:
         least, _, body = last[1]
@@ -194,7 +194,7 @@ def _is_letter(body: Sequence[Any]) -> bool:
 
 
 def _paths(items: Sequence[Any]) -> float:
-    """How many ways there are through the items; infinite if that is not known to be bounded."""
+    """The number of paths through the items; infinite unless it is known to be bounded."""
     found = 1.0
     for kind, argument in items:
         found *= _paths_of(str(kind), argument)

@@ -41,7 +41,7 @@ def _kernel(made: Op[Any], splitter: Callable[[NodeView], Split]) -> None:
 def _parts(split: Split, source: Array) -> tuple[Array, Array, Array]:
     counts: list[int] = []
     values: list[bytes] = []
-    for text in listed(source):  # no list of lists, through which Python's collector would go again and again
+    for text in listed(source):  # no list of lists: Python's collector would scan it repeatedly
         items = split(text)
         counts.append(len(items))
         values += items

@@ -200,11 +200,11 @@ string_upper = _cased("string_upper", "upper", "Each string with capital letters
 
 @op
 def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool = True) -> Spec:
-    r"""Each string with what matches `pattern`, or only the first match, replaced by `rewrite`.
+    r"""Each string with all matches of `pattern`, or only the first, replaced by `rewrite`.
 
     `pattern` is a regular expression of RE2, on UTF-8; `\0` to `\9` in `rewrite` stand for the match and its groups.
-    Matching takes time linear in the string. Without the package google-re2 (aioflow[re2]) only simple expressions are
-    taken; for others this raises UnimplementedError: see `regex`.
+    Matching takes time linear in the string. Without the package google-re2 (aioflow[re2]) all but simple expressions
+    raise UnimplementedError: see `regex`.
     """
     rewriting(compiled(pattern), rewrite)
     return input.only(STRING)

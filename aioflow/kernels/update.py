@@ -126,9 +126,9 @@ def _kernel(formula: Formula, places: _Places, attr: str | None, whole: bool) ->
 
 
 def exclusively(states: States, journal: Journal | None, change: Callable[..., None], *arguments: Any) -> None:
-    """Run change(states, *arguments), which may change the variables, and let nobody else do so.
+    """Run change(states, *arguments) with the sole right to change the variables.
 
-    The journal of the attempt, if it keeps one, has the values from before.
+    The journal of the attempt, if there is one, keeps the values from before the change.
 
     Raises:
         FailedPreconditionError: a variable has no value.

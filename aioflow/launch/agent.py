@@ -35,9 +35,9 @@ class Agent:
         self._environment: Final = None if variables is None else {**variables, **os.environ}
 
     async def reserve(self, host: str, port: int = 0) -> str:
-        """The task's process runs, and has a port of that host for itself: that one if it is free.
+        """Start the task's process, which reserves a port of the host: `port` if it is free, else any.
 
-        Returns the address, or `!` and why not.
+        Returns the address, or `!` and the reason for failing.
         """
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "aioflow.launch.child",
@@ -52,14 +52,14 @@ class Agent:
         return await self._asked(dataclasses.asdict(order))
 
     async def move(self, cluster: Mapping[str, Any], version: int) -> str:
-        """The task knows where tasks are that were started again, unless it has ended."""
+        """Send the new addresses of restarted tasks to this task, unless it has ended."""
         process = self._process
         if process is not None and process.stdin is not None and process.returncode is None:
             process.stdin.write(json.dumps({"cluster": cluster, "version": version}).encode() + b"\n")
         return ""
 
     async def status(self) -> str:
-        """The status that the task's process has ended with, negative for a signal; empty while it runs."""
+        """The exit status of the task's process, negative for a signal; empty while it runs."""
         code = None if self._process is None else self._process.returncode
         return "" if code is None else str(code)
 

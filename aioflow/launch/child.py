@@ -4,8 +4,8 @@
     {"cluster": {"worker": [...]}, "job": "worker", ...}        serving
     {"cluster": {"worker": [...]}, "version": 3}
 
-It answers with the lines on the right, or with `!` and what went wrong. The third says where tasks are that were
-started again. When its input ends, it stops.
+It answers with the lines on the right, or with `!` and the error. The third line gives the addresses after tasks were
+restarted; it has no answer. When its input ends, the process stops.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from aioflow.net.credentials import Token
 from aioflow.net.server import Server
 
 _LONGEST_LINE: Final = 1 << 26
-"""Bytes: more than the addresses of a million tasks take."""
+"""The most bytes of a line; the addresses of a million tasks take fewer."""
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _reserve(host: str, port: int) -> socket.socket:
-    """Bind that port if it is free, else any, so that nobody gets it; the server listens there afterwards."""
+    """Bind that port if it is free, else any. The socket keeps it reserved until the server listens there."""
     if port:
         with contextlib.suppress(OSError):
             return _bound(host, port)
@@ -88,7 +88,7 @@ async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -
 
 
 async def _listen(server: Server) -> None:
-    """Take in newer addresses. Return when nobody is left who could write to the standard input."""
+    """Read newer addresses from the standard input. Return at its end."""
     reader = asyncio.StreamReader(limit=_LONGEST_LINE)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin

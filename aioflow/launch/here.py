@@ -35,7 +35,7 @@ def local(
         ps: how many the job `ps` has.
         config: how the tasks work. `Config(ssl=)` is a directory of `aioflow ca init` then.
         py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it.
-        restarts: how often each task that dies is started again within ten minutes; 0 for never.
+        restarts: the most restarts of each task within ten minutes; 0 for none.
     """
     return Launch(_Here(), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 RESTARTS: Final = 5
-"""How often a task is started again within ten minutes, if nothing else is said."""
+"""The default number of restarts of a task within ten minutes."""
 
 
 class Place(Protocol):
@@ -59,8 +59,8 @@ class Cluster:
 
     Attributes:
         spec: all tasks, with their addresses as they are now.
-        target: what `af.Session` takes to have the first worker as its master. It holds the token of this launch, and
-            follows that worker if it is started again elsewhere.
+        target: the target for `af.Session`, with the first worker as the master. It holds the token of this launch, and
+            its address changes if that worker restarts elsewhere.
     """
 
     def __init__(self, spec: ClusterSpec, target: "Address") -> None:
@@ -74,21 +74,21 @@ class Cluster:
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """The tasks that were lost and are not started again, by their names, with what is known of each."""
+        """The tasks that were lost for good: their names, each with the cause."""
         return dict(self._lost)
 
     @property
     def statuses(self) -> Mapping[str, int | None]:
-        """The status of the process of each lost task: negative for a signal, None if it is not known."""
+        """The exit status of each lost task: negative for a signal, None if it is unknown."""
         return dict(self._statuses)
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """How often each task was started again, of those that were."""
+        """The number of restarts of each restarted task."""
         return dict(self._restarts)
 
     async def restarted(self, name: str, times: int = 1) -> None:
-        """Wait until the task of that name was started again so often, and listens. Raises what `watch` does."""
+        """Wait until the task has restarted that many times, and listens. Raises the errors of `watch`."""
         while self._restarts.get(name, 0) < times:
             if self._lost:
                 await self.watch()
@@ -102,7 +102,7 @@ class Cluster:
         raise errors.UnavailableError("; ".join(f"{name}: {cause}" for name, cause in self._lost.items()), task=first)
 
     def lose(self, name: str, cause: str, status: int | None) -> None:
-        """That task is gone for good."""
+        """Record that the task is lost for good."""
         _log.warning("%s was lost: %s", name, cause)
         self._lost[name] = cause
         self._statuses[name] = status
@@ -110,7 +110,7 @@ class Cluster:
         self._moved.set()
 
     def move(self, name: str, address: str) -> None:
-        """That task was started again, and is there now."""
+        """Record that the task has restarted at this address."""
         self.spec = self.spec.moved(name, address)
         self._restarts[name] = self._restarts.get(name, 0) + 1
         self.target.address = self.spec.task_address("worker", 0)
@@ -118,7 +118,7 @@ class Cluster:
 
     @property
     def version(self) -> int:
-        """Of the addresses in `spec`."""
+        """The version of the addresses in `spec`."""
         return sum(self._restarts.values())
 
     def __repr__(self) -> str:
@@ -130,9 +130,9 @@ class Cluster:
 class Launch:
     """A cluster on an engine, for the time of a block.
 
-    When the block is entered, all tasks listen. When it is left, however, all have stopped. A task that dies meanwhile
-    is started again, with a new incarnation and without its state, on the same worker of the engine or, if that is
-    lost, on another one; the other tasks are told where it is. It is lost if it dies too often.
+    Entering the block returns when all tasks listen. Leaving it in any way stops all tasks. A task that dies inside the
+    block restarts with a new incarnation and without its state, on the same worker of the engine or, if that is lost,
+    on another one. The other tasks get its new address. A task that dies too often is lost.
 
     Raises UnavailableError, when entered, if a task does not come up; it names the task and where it was to run, and
     then those that did have stopped.
@@ -153,7 +153,7 @@ class Launch:
             jobs: how many tasks each job has.
             config: how they work. What of it is a file or a folder, as certificates, is one of their machines.
             py_funcs: the module, on their machines, whose functions `af.py_func` may name.
-            restarts: how often each task is started again within ten minutes, after a pause that doubles each time.
+            restarts: the most restarts of each task within ten minutes; the delay before them doubles each time.
 
         Raises:
             TypeError: something of that cannot be told to other processes.
@@ -169,7 +169,7 @@ class Launch:
         if py_funcs is not None:
             check_module(py_funcs)
         if type(restarts) is not int or restarts < 0:
-            raise ValueError(f"restarts is a number of times, not {restarts!r}")
+            raise ValueError(f"restarts is a whole number from 0 on, not {restarts!r}")
         self._restarts: Final = restarts
         config = config or Config()
         self._settings: Final = settings_of(dataclasses.replace(config, token_file=None))
@@ -217,7 +217,7 @@ class Launch:
     # While the block lasts
 
     async def _keep(self, number: int, member: Member, cluster: Cluster) -> None:
-        """Watch a task, and start it again when it has died, until it dies too often."""
+        """Watch a task, and restart it after each death, until it dies too often."""
         restarts, name = Restarts(self._restarts), member.name
         cause, status = await _end(self._places[number])
         while True:
@@ -226,7 +226,7 @@ class Launch:
             if delay is None:  # with status 0 it was asked to stop
                 cluster.lose(name, text, status)
                 return
-            _log.warning("%s died: %s; it is started again in %g s", name, text, delay)
+            _log.warning("%s died: %s; it restarts in %g s", name, text, delay)
             await asyncio.sleep(delay)
             try:
                 await self._start_again(number, member, cluster)
@@ -237,7 +237,7 @@ class Launch:
             cause, status = await _end(self._places[number])
 
     async def _start_again(self, number: int, member: Member, cluster: Cluster) -> None:
-        """The task listens again, and the others know where. UnavailableError if it does not come up."""
+        """Restart the task and send its address to the others. UnavailableError if it does not come up."""
         name = member.name
         place, address = await self._place_again(number, name, cluster)
         spec = cluster.spec.moved(name, address)
@@ -248,7 +248,7 @@ class Launch:
         await asyncio.gather(*[each.ask("move", *book) for each in self._places], return_exceptions=True)
 
     async def _place_again(self, number: int, name: str, cluster: Cluster) -> tuple[Place, str]:
-        """The task's process and its address, where it was if that can be: else on another worker of the engine."""
+        """Start the task's process where it was or on another worker of the engine. Returns its place and address."""
         place, former = self._places[number], int(dict(cluster.spec)[name].rpartition(":")[2])
         with contextlib.suppress(errors.UnavailableError):
             return place, await self._told(place, name, "reserve", place.host, former)
@@ -290,7 +290,7 @@ class Launch:
             if self._watching:
                 await asyncio.wait(self._watching)
         finally:
-            places, self._places = self._places, []  # of which one may have been another until now
+            places, self._places = self._places, []  # an earlier one may have been replaced until now
         try:
             await asyncio.gather(*[_stop(place) for place in places])
         finally:
@@ -315,7 +315,7 @@ def _network(config: Config, secret: str) -> "Network":
 
 
 async def _end(place: Place) -> tuple[str, int | None]:
-    """Wait until the task is lost: how it ended, and the status of its process if that is known."""
+    """Wait until the task ends. Returns the cause, and the exit status of its process if it is known."""
     cause = ""
     try:
         while not cause:

@@ -39,8 +39,8 @@ def dask(
             paths on the machines of the tasks; the certificates of each have to name its address.
         py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it there.
         resources: what each needs of its Dask worker, as {"GPU": 1}; such workers are waited for.
-        restarts: how often each task that dies is started again within ten minutes, on another Dask worker if its own,
-            which a nanny may replace, is lost; 0 for never.
+        restarts: the most restarts of each task within ten minutes; 0 for none. If its Dask worker is lost, and no
+            nanny has replaced it, the task restarts on another one.
 
     Raises:
         UnimplementedError: Dask is not installed.

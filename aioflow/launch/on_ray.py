@@ -39,8 +39,8 @@ def ray(
         cpus: CPUs that each takes of its node, as Ray counts them; nodes that have them are waited for.
         gpus: GPUs that each takes, and sees.
         resources: what else.
-        restarts: how often each task that dies is started again within ten minutes, beside a new actor if its own is
-            lost; 0 for never.
+        restarts: the most restarts of each task within ten minutes; 0 for none. If its actor is lost, the task restarts
+            beside a new one.
 
     Raises:
         UnimplementedError: Ray is not installed.

@@ -19,7 +19,7 @@ class Order:
         settings: what differs from a `Config()`.
         token: what the tasks and the session show each other.
         py_funcs: the module whose functions `af.py_func` may name; None for no functions.
-        version: of the addresses in `cluster`.
+        version: the version of the addresses in `cluster`.
     """
 
     cluster: Mapping[str, Any]

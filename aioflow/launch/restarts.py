@@ -1,20 +1,20 @@
-"""How soon, and how often, a task that died is started again."""
+"""Decides after which delay a dead task restarts, and whether it restarts at all."""
 
 from collections import deque
 from typing import Final
 
 WINDOW: Final = 600.0
-"""Seconds: deaths that are longer ago do not count."""
+"""Seconds after which a death no longer counts."""
 _FIRST: Final = 0.5
 _LONGEST: Final = 30.0
-"""Seconds that a task waits before it is started again: the first time, and at most."""
+"""Seconds before a restart: before the first one, and at most."""
 
 
 class Restarts:
-    """The deaths of one task. Each within ten minutes makes the next wait twice as long.
+    """The deaths of one task. Each death within ten minutes doubles the delay of the next restart.
 
     Args:
-        most: how often it may be started again within that time; 0 for never.
+        most: the most restarts within that time; 0 for none.
     """
 
     def __init__(self, most: int) -> None:
@@ -22,7 +22,7 @@ class Restarts:
         self._deaths: Final[deque[float]] = deque()
 
     def delay(self, now: float) -> float | None:
-        """The task died at `now`, in seconds. Returns how long to wait, None if it is not to be started again."""
+        """Record a death at `now`, in seconds. Returns the delay before the restart; None if there is no restart."""
         while self._deaths and self._deaths[0] <= now - WINDOW:
             self._deaths.popleft()
         if len(self._deaths) >= self._most:

@@ -82,8 +82,8 @@ class CriticalSection:
             name: the name scope of the operations.
 
         Raises:
-            ValueError: `fn` executes this section again, or another with its shared name, returns nothing, or uses
-                variables that another section wants for itself. The graph is as it was.
+            ValueError: `fn` executes this section again, or another section with its shared name; it returns nothing;
+                or it uses variables to which another section has the sole right. The graph is unchanged.
         """
         if not callable(fn):
             raise TypeError(f"fn must be a function without arguments, not {fn!r}")
@@ -129,9 +129,7 @@ def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool)
     inner = next((held for held in _locked(body) if _lock_of(held) == _lock_of(handle)), None)
     if inner is not None:
         other = "" if inner.op is outermost(handle).op else f", by {inner.op.name!r}, which shares its lock"
-        raise ValueError(
-            f"critical section {handle.op.name!r} is executed inside itself{other}: it would wait for ever"
-        )
+        raise ValueError(f"critical section {handle.op.name!r} is executed inside itself{other}: it would never end")
     used = frozenset([tensor.op for op in body for tensor in op.inputs if tensor.op.type == "variable"])
     mine = handle.op.attrs["shared_name"] or handle.op.name
     for other in handle.graph.get_collection(EXECUTIONS):
@@ -145,7 +143,7 @@ def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool)
 
 
 def _locked(operations: Sequence[Operation]) -> Iterator[Tensor]:
-    """The handles of the locks that these operations acquire, in branches and loops too."""
+    """The handles of the locks that these operations acquire, also inside branches and loops."""
     for op in operations:
         if op.type == "acquire_variable_lock":
             yield outermost(op.inputs[0])
@@ -156,7 +154,7 @@ def _locked(operations: Sequence[Operation]) -> Iterator[Tensor]:
 
 
 def _lock_of(handle: Tensor) -> tuple[str, str]:
-    """What names a lock among the resources of a session."""
+    """The container and the name that identify a lock in a session."""
     made = outermost(handle).op
     return made.attrs["container"], made.attrs["shared_name"] or made.name
 

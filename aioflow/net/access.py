@@ -66,7 +66,7 @@ def _contexts(told: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext
 
 
 def master_unreachable(address: str, error: errors.UnavailableError) -> errors.UnavailableError:
-    """What a client without a time limit is told that cannot reach its master."""
+    """The error for a client without a time limit that cannot reach its master."""
     reason = error.message.removeprefix(f"{address} cannot be reached: ")
     return errors.UnavailableError(
         f"Cannot connect to the master at {address}: {reason}. Start it, or set Config(operation_timeout=) to wait for "

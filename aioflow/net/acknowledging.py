@@ -1,6 +1,7 @@
-"""A client tells its master which values it has: what a step took for them is given back otherwise.
+"""Acknowledgements from a client to its master: the tasks give back the takes of steps whose values are lost.
 
-Values for which a step took something are handed over only when all its tasks have committed the step, see `doubts`.
+The client hands over the values of a step that took elements only after all its tasks have committed the step: see
+`doubts`.
 """
 
 import asyncio
@@ -17,19 +18,19 @@ A = TypeVar("A", bound=Answer)
 
 
 class RemoteHandover(Handover):
-    """What a step of a cluster has taken, as long as its values are not handed over.
+    """The handover of a step in a cluster; the tasks keep its takes and puts.
 
-    Await `commit` before they are handed over, and call `forget` when they are.
+    Await `commit` before handing the values over, and call `forget` afterwards.
 
     Attributes:
-        token: by which the master knows the step.
-        uncommitted: whether the step has to be committed.
+        token: the number under which the master knows the step.
+        uncommitted: whether the step still has to be committed.
     """
 
     __slots__ = ("_limit", "_peer", "_session", "token", "uncommitted")
 
     def __init__(self, peer: Peer, session: str, token: int, limit: float | None) -> None:
-        """Nothing is known of a step with that token. It has so many seconds to be committed."""
+        """A handover for the step with that token, which may take `limit` seconds to commit."""
         super().__init__()
         self._peer: Final = peer
         self._session: Final = session
@@ -38,7 +39,7 @@ class RemoteHandover(Handover):
         self.uncommitted = True
 
     async def answer_to(self, request: Request[A]) -> A:
-        """The answer to a request that may take something, which is handed over by returning it."""
+        """Send a request that may take elements, commit its step, and hand the answer over by returning it."""
         try:
             answer = await self._peer.request(request)
             self.uncommitted = not isinstance(answer, StepDone) or answer.uncommitted
@@ -52,9 +53,9 @@ class RemoteHandover(Handover):
         return answer
 
     async def commit(self, deadline: float | None = None) -> None:
-        """The values may be handed over: no task gives back what the step took, even if this client is lost.
+        """Commit the step: from then on no task gives back its takes when this client is lost.
 
-        By the deadline, or within the limit of the step; DeadlineExceededError otherwise.
+        Raises DeadlineExceededError after the deadline, or after the limit of the step.
         """
         if not self.uncommitted:
             return
@@ -64,12 +65,12 @@ class RemoteHandover(Handover):
         self.uncommitted = False
 
     def give_back(self) -> bool:
-        """Nobody gets the values. If the master is lost, what was not committed is given back without this."""
+        """Tell the master that the values are lost. If the master is lost, tasks give back uncommitted steps."""
         self._tell(False)
         return True
 
     def forget(self) -> None:
-        """The values are handed over. If the master is lost, what was committed stays as it is without this."""
+        """Tell the master that the values are handed over. If the master is lost, committed steps stay."""
         self._tell(True)
 
     def _tell(self, received: bool) -> None:

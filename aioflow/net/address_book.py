@@ -1,4 +1,4 @@
-"""Where the tasks of a cluster are: a book with a version, which the launcher that starts tasks again updates."""
+"""The addresses of a cluster's tasks, with a version; the launcher sends a new version when a task restarts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -7,12 +7,12 @@ from aioflow.net.addresses import split_address
 
 
 class AddressBook(Mapping[str, str]):
-    """The addresses of all tasks by their names, as of the newest version that is known here.
+    """The addresses of all tasks by name, in the newest version known here.
 
-    Which tasks there are never changes, only where they are. Books may come late and in any order.
+    The tasks never change, only their addresses. Updates may arrive late and in any order.
 
     Attributes:
-        version: of what is known; 0 is what the task was started with.
+        version: the version of these addresses; 0 for those from the task's start.
     """
 
     def __init__(self, addresses: Mapping[str, str], version: int = 0) -> None:
@@ -20,14 +20,14 @@ class AddressBook(Mapping[str, str]):
         self._addresses: Final = dict(addresses)
 
     def update(self, addresses: Mapping[str, str], version: int) -> bool:
-        """Take over a newer version; an older one, or the same, is passed over. Returns whether it was newer.
+        """Take over a newer version. Ignores an older or equal one. Returns whether it was newer.
 
-        ValueError if it is of other tasks, and InvalidArgumentError if something in it is no address: then nothing
-        has changed.
+        Raises ValueError if it has other tasks, and InvalidArgumentError if an address is malformed; then nothing
+        changes.
         """
         if addresses.keys() != self._addresses.keys():
             strange = ", ".join(sorted(addresses.keys() ^ self._addresses.keys()))
-            raise ValueError(f"a book of addresses has the tasks of its cluster, no others; it differs in {strange}")
+            raise ValueError(f"new addresses must be those of the tasks of the cluster; they differ in {strange}")
         for address in addresses.values():
             split_address(address)
         if version <= self.version:

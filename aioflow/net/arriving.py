@@ -1,8 +1,8 @@
-"""Values on their way in, announced by the descriptors of `payload`.
+"""Decodes incoming values, which the descriptors of `payload` announce.
 
-Nothing is believed of a descriptor: what does not fit raises ValueError, before anything is allocated. Bytes are not
-all that a value takes: a tensor of no elements has none of them, and is an object all the same. So each message has
-one `Budget` of memory, from which its values take before they make an object of each element.
+Descriptors are not trusted: an inconsistent one raises ValueError before any allocation. A value takes memory besides
+its bytes: an empty tensor has no bytes, but is still an object. So each message has one `Budget` of memory. Its values
+take from the budget before they make objects.
 """
 
 import abc
@@ -24,18 +24,18 @@ from aioflow.tensor_list import CLEARED, UNWRITTEN, TensorList
 from aioflow.values import AnyArray
 
 _OF_SLOT: Final = 8
-"""Bytes of memory that a slot of a list takes."""
+"""Bytes of memory for a slot of a list."""
 _OF_ELEMENT: Final = 256
-"""Bytes of memory that a tensor takes besides its elements, roughly."""
+"""Approximate bytes of memory for a tensor besides its elements."""
 _FREE: Final = _OF_SLOT * MOST_ELEMENTS
-"""Bytes of memory that the elements of any message may take: enough for a list of which nothing is written."""
+"""Bytes of memory that every message may use for elements: enough for the longest empty list."""
 _RAW: Final = {dtype.name: dtype for dtype in dtypes.ALL if not dtype.np.hasobject}
 
 
 class Budget:
-    """The memory that the values of one message may take for their elements, besides the bytes of these.
+    """The memory that the values of one message may use for their elements, besides the elements' bytes.
 
-    It is proportional to the bytes of the message, so that a short message cannot take much of it.
+    It grows with the bytes of the message, so that a short message cannot allocate much memory.
     """
 
     __slots__ = ("_left",)
@@ -45,11 +45,11 @@ class Budget:
         self.grow(nbytes)
 
     def grow(self, nbytes: int) -> None:
-        """The message has so many more bytes."""
+        """Add the share for `nbytes` more bytes of the message."""
         self._left += nbytes * _OF_ELEMENT
 
     def take(self, slots: int, elements: int) -> None:
-        """Memory for so many slots of lists and so many elements. ValueError if too little is left."""
+        """Take memory for slots of lists and for elements. ValueError if too little is left."""
         self._left -= slots * _OF_SLOT + elements * _OF_ELEMENT
         if self._left < 0:
             raise ValueError("the message has more elements than its bytes allow")
@@ -237,7 +237,7 @@ def _structure_of(data: AnyArray) -> tuple[int, list[Any]]:
     try:
         found = unpack(data.data)
     except ValueError as error:
-        raise ValueError(f"the structure of a list is no msgpack: {error}") from None
+        raise ValueError(f"the structure of a list is not valid msgpack: {error}") from None
     match found:
         case [int(length), list(runs)] if 0 <= length <= MOST_ELEMENTS:
             for run in runs:
@@ -269,7 +269,7 @@ _KINDS: Final[dict[str, tuple[int, Callable[..., Incoming]]]] = {
 
 
 def incoming(descriptor: Any, budget: Budget) -> Incoming:
-    """The value that a descriptor announces, in a message with this budget. ValueError if it is none."""
+    """The value that a descriptor announces, in a message with this budget. ValueError if it is malformed."""
     return _incoming(descriptor, budget, 0)
 
 

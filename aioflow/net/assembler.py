@@ -75,7 +75,7 @@ class Assembler:
         return None if stream.left else self._end(stream)
 
     def expects(self, key: StreamKey) -> bool:
-        """Whether that message is announced, and has not come whole."""
+        """Whether that message is announced, but not complete."""
         return key in self._streams
 
     def abandon(self, key: StreamKey) -> None:
@@ -91,7 +91,9 @@ class Assembler:
         self._streams.clear()
 
     def _drop(self, stream: "_Stream") -> None:
-        if stream.announced is not None:  # else nobody counts on it, but maybe on another message of its number
+        if (
+            stream.announced is not None
+        ):  # an unannounced message is unknown to the receiver, which may expect another one of this number
             stream.abandon()
             self._receiver.dropped(stream.key)
 

@@ -1,4 +1,4 @@
-"""Which tasks have to take an attempt of a run back, as the master of its session knows."""
+"""Records in the master which tasks took part in an attempt of a run, to undo it on them."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -12,16 +12,16 @@ from aioflow.net.peers import Asked, Peers
 from aioflow.net.worker_verbs import AttemptTakenBack, TakeBack
 
 _MOST: Final = 1000
-"""A session remembers the tasks of so many attempts."""
+"""The most attempts whose tasks a session remembers."""
 Attempt = tuple[int, ...]
 
 
 class _Part(NamedTuple):
-    """What one task had to do with an attempt.
+    """The part of one task in an attempt.
 
     Attributes:
-        incarnation: of the task; None if it was not connected, so that the part did not begin there.
-        share: what it ran, or was about to run.
+        incarnation: the incarnation of the task; None if it was not connected, so that the share did not begin.
+        share: the share of the step that the task runs.
     """
 
     incarnation: int | None
@@ -29,14 +29,14 @@ class _Part(NamedTuple):
 
 
 class AttemptTasks:
-    """Those of one session."""
+    """The tasks of the attempts of one session."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers: Final = peers
         self._parts: Final[OrderedDict[Attempt, dict[str, list[_Part]]]] = OrderedDict()
 
     def note(self, attempt: Attempt, shares: Mapping[str, Share]) -> None:
-        """These tasks are about to take part in the attempt. Of attempts that are over, nothing is remembered."""
+        """Record that these tasks will take part in the attempt. Forgets attempts that are over."""
         if not attempt:
             return
         owner, number, settled = ticket_of(attempt)
@@ -51,16 +51,16 @@ class AttemptTasks:
     async def take_back(
         self, attempt: Attempt, tasks: Iterable[str], connected: Iterable[str], deadline: float | None
     ) -> tuple[str, ...]:
-        """The attempt is taken back on the tasks that took part in it, and on those given. Gives what could not be.
+        """Undo the attempt on its tasks and on the given ones. Returns the names of the effects that remain.
 
         Args:
-            attempt: which.
-            tasks: further tasks that have to be there.
-            connected: of these the tasks that are connected are told, too: another master may have run the attempt.
-            deadline: when it has to be done.
+            attempt: the ticket of the attempt, as numbers.
+            tasks: further tasks, which have to be reachable.
+            connected: tasks that are asked, too, if they are connected: another master may have run the attempt.
+            deadline: the deadline for undoing it.
 
         Raises:
-            af.errors.UnavailableError: one of the tasks, named, is not there.
+            af.errors.UnavailableError: a task, which the error names, cannot be reached.
         """
         owner, number, _ = ticket_of(attempt)
         parts = self._parts.get((owner, number), {})
@@ -78,7 +78,7 @@ class AttemptTasks:
     async def _ask(
         self, task: str, attempt: Attempt, parts: Iterable[_Part], deadline: float | None
     ) -> tuple[str, ...]:
-        """What the task could not take back; of one that was started anew, what it may have done and nothing tells."""
+        """The names of the effects that the task did not undo; after a restart, all that it may have had."""
         peer = await self._peers.of(task)
         answer: Any = await peer.request(TakeBack(attempt), deadline=deadline)
         assert isinstance(answer, AttemptTakenBack)
@@ -87,7 +87,7 @@ class AttemptTasks:
 
 
 def _incarnation(peer: Asked | None) -> int | None:
-    """The incarnation of a task that is connected; of the master's own task, which lives as long as this, 0."""
+    """The incarnation of a connected task; 0 for the master's own task, which lives as long as the master."""
     return None if peer is None else peer.it.incarnation if isinstance(peer, Peer) else 0
 
 

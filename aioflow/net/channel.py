@@ -48,14 +48,14 @@ class ClosedError(Exception):
 
 
 class NobodyListensError(errors.UnavailableError):
-    """The host answers that no process listens at the address: the task that did has ended."""
+    """The host reports that no process listens at the address: the task there has ended."""
 
 
 class Ear(Protocol):
-    """Who listens to a channel.
+    """The receiver of a channel's frames.
 
     Attributes:
-        received: bytes of all frames that it was told of. A simulated network that repeats a frame takes them off.
+        received: bytes of all received frames. A simulated network that repeats a frame subtracts its bytes.
     """
 
     received: int
@@ -162,25 +162,25 @@ class Network(Protocol):
     """How tasks reach each other."""
 
     async def dial(self, address: str) -> Channel:
-        """A channel to whoever listens there, for this end to speak first.
+        """A channel to the listener at that address; this end sends first.
 
-        UnavailableError if it cannot be reached, NobodyListensError if that is since no process listens there.
+        Raises UnavailableError if it cannot be reached, and NobodyListensError if no process listens there.
         """
 
     async def listen(self, address: str, accept: Accept) -> Listener:
         """Serve whoever dials that address."""
 
     def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer | None:
-        """Let the monitor of the peer that has dialled this channel dial the one here; None if there can be none."""
+        """Offer this process's monitor to the peer that dialled the channel; None if no monitor is possible."""
 
     def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
-        """Hear the monitor of the task that was dialled by this channel, as it has offered; None if there can be none.
+        """Watch a dialled task through the monitor that it has offered; None if no monitor is possible.
 
         Args:
             channel: the control channel to that task.
-            connection: its number.
-            port: at which the monitor listens.
-            key: by which both monitors know each other.
+            connection: the number of the connection.
+            port: the port of the monitor.
+            key: the key by which both monitors authenticate.
             heartbeat: the shorter of the heartbeat timeouts of both ends.
         """
 

@@ -72,9 +72,9 @@ _ENDLESS: Final = 1e18
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Address:
-    """Where a master is to be found, by which network, and how it is treated; by default as `Config` says.
+    """The address of a master, the network to it, and its settings, by default those of `Config`.
 
-    A launcher that starts the master again changes the address: sessions that are opened from then on find it there.
+    A launcher that restarts the master changes the address, for all sessions that open later.
     """
 
     address: str
@@ -200,7 +200,7 @@ class RemoteEngine:
         return RemoteQueue(self, handle.op.name, Elements(spec.items, spec.padded))
 
     async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
-        """All tasks that took part in the attempt undo it; those given have to be there. Names what they could not."""
+        """Undo the attempt on its tasks and on `tasks`, which have to be reachable. Returns the effects that remain."""
         found = await self.ready(deadline)
         known = [task for task in tasks if any(device.name.startswith(f"{task}/") for device in found.devices)]
         request = TakeBackOnAll(found.session, tuple(attempt.ticket), tuple(known))
@@ -214,7 +214,7 @@ class RemoteEngine:
         return served
 
     async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
-        """Elements of a live queue. If the caller is cancelled, they are put back."""
+        """Take elements of a live queue. If the caller is cancelled, they are put back."""
         found = await self.ready(self.deadline())
         handover = found.handover(self.limit())
         asked = UseQueue(found.session, handle, "take", number=count, option=fewer, token=handover.token)
@@ -413,7 +413,7 @@ class RemoteCall:
             return await self._ready(given, options, deadline)
 
     async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[OpenSession, Any]:
-        """The session, and the request that runs the call there, but for its token."""
+        """The session, and the request that runs the call there, without its token."""
         found = await self._engine.ready(deadline)
         told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
         feeds = dict(zip(self._feeds, given, strict=True))

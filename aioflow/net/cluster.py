@@ -117,7 +117,7 @@ class ClusterSpec:
 
     @property
     def digest(self) -> str:
-        """The same for clusters of the same jobs and tasks, wherever these are, for a task may move."""
+        """A digest of the jobs and tasks without their addresses, because a restart may move a task."""
         text = json.dumps([[job, list(tasks)] for job, tasks in self._jobs.items()])
         return hashlib.sha256(text.encode()).hexdigest()
 

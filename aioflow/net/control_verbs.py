@@ -37,8 +37,8 @@ class Hello(Message):
         cluster: digest of the cluster it believes to be in; empty for none.
         connection: of a bulk channel, the number that the welcome of its control channel gave.
         limits: what it accepts.
-        received: bytes of frames that have come over the channel that was lost, and that this one takes the place of.
-        heartbeat: seconds of silence that it bears; a client that says so is borne with for as long itself.
+        received: bytes of frames received over the lost channel that this one replaces; None for a new connection.
+        heartbeat: the sender's heartbeat timeout in seconds; the task also accepts as long a silence of a client.
     """
 
     role: Role
@@ -65,10 +65,10 @@ class Welcome(Message):
         cluster: digest of the cluster it is in.
         connection: 128 random bits that the bulk channel has to name.
         limits: what both keep to.
-        received: bytes of frames that have come over the channel that was lost, where this one takes its place.
-        heartbeat: seconds of silence that the task bears.
-        monitor: the port at which the monitor of the task listens, on the same address; 0 for none.
-        monitor_key: by which the monitors of both know each other.
+        received: bytes of frames received over the lost channel, if this one replaces it.
+        heartbeat: the heartbeat timeout of the task in seconds.
+        monitor: the port of the task's monitor, on the same address; 0 for none.
+        monitor_key: the key by which the monitors of both ends authenticate.
     """
 
     version: Annotated[int, Integer(1, 1000)]
@@ -134,11 +134,11 @@ class Drop(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credit(Message):
-    """So many bytes of values have arrived, or were dropped: as many more may be sent on this channel.
+    """A number of bytes of values arrived or were dropped, and the peer may send as many more on this channel.
 
     Attributes:
         nbytes: bytes of values.
-        received: bytes of all frames that have come over this channel since the connection was made.
+        received: bytes of all frames received over this channel since the connection was made.
     """
 
     nbytes: Annotated[int, Integer()] = 0
@@ -148,7 +148,7 @@ class Credit(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ping(Message):
-    """Are you there? `clock` is the sender's, in seconds, and `received` as in `Credit`."""
+    """Asks for a sign of life. `clock` is the sender's, in seconds, and `received` as in `Credit`."""
 
     clock: Annotated[float, Real(-1e18)]
     received: Position = 0
@@ -172,5 +172,5 @@ class Goodbye(Message):
 
 
 def bounded_heartbeat(seconds: float) -> float:
-    """A heartbeat timeout as others can be told of it."""
+    """A heartbeat timeout within the limits of the protocol."""
     return min(max(seconds, _SHORTEST), _LONGEST)

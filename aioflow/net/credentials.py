@@ -68,9 +68,9 @@ def load_token(path: str | os.PathLike[str] | None = None, environment: Mapping[
 
 
 def check_private(file: str, status: os.stat_result) -> None:
-    """PermissionDeniedError if a file with a secret is this user's own and open to others, as ssh has it.
+    """Raise PermissionDeniedError if this user owns a file with a secret and other users can access it, like ssh.
 
-    Secrets that a system mounts belong to another user, who decides on them; Windows has no such permissions.
+    A secret that the system mounts belongs to another user, who is responsible for it. Windows has no such permissions.
     """
     if sys.platform != "win32" and status.st_uid == os.geteuid() and status.st_mode & 0o077:
         mode = stat.S_IMODE(status.st_mode)

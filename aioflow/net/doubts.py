@@ -1,15 +1,17 @@
-"""The steps of a session whose values the client has not acknowledged, as its master has them.
+"""Keeps, in the master, the steps of a session whose values the client has not acknowledged.
 
-A step that has taken elements is over for its tasks only when the client has its values. Until then each task keeps
-what it takes to put them back. The client acknowledges a step by its token. It may refuse a step that still runs, for a
-cancel and an answer may pass each other. Tasks are told at once, so that what the client asks next finds the elements.
+A step that has taken elements is over for its tasks only when the client has its values. Until then each task keeps the
+data for putting the elements back. The client acknowledges a step by its token. It may refuse a step that still runs,
+because a cancellation and an answer may cross. The master tells the tasks at once, so that the client's next request
+finds the elements.
 
-A lost connection hides whether its last messages have come. So before the client hands over values for which something
-was taken, it commits the step, and the master has each task commit it. A step that is not committed is given back when
-the client or the master is lost: the client cannot hand over its values any more. One that is committed is given back
-only if the client says itself that it has not handed them over. So no element is given back that the client has.
+After a connection is lost, neither end knows whether its last messages arrived. So before the client hands over values
+of a step that took elements, it commits the step, and the master commits it on each task. When the client or the master
+is lost, the tasks give back uncommitted steps, because the client can no longer hand over their values. A committed
+step is given back only if the client reports that it has not handed over the values. So no element goes back that the
+client has.
 
-The client hands over at once the values of a step that has only put something. In doubt, what it has put stays.
+If a step has only put elements, the client hands over its values at once. In doubt, these elements stay.
 """
 
 import contextlib
@@ -20,10 +22,9 @@ from typing import Final, NamedTuple
 from aioflow import errors
 
 MOST: Final = 10_000
-"""So many steps of a session are in doubt at most. When there are more, the oldest is settled as if the client were
-lost."""
+"""The most steps of a session in doubt. If there are more, the oldest is settled as if the client were lost."""
 REMEMBERED: Final = 1_000
-"""So many tokens are remembered that were refused and belong to no step yet."""
+"""The most refused tokens that are kept for steps that have not ended yet."""
 
 
 class Doubt(NamedTuple):
@@ -31,9 +32,10 @@ class Doubt(NamedTuple):
 
     Attributes:
         step: its number.
-        tasks: the tasks that keep something of it.
+        tasks: the tasks with takes or puts of it.
         uncommitted: whether the client has to commit it.
-        settled: of a partial run, is told whether the client has the values, or may have them; None for other steps.
+        settled: for a partial run, a function that is called when the doubt ends, with whether the client has the
+            values, or may have them; None for other steps.
     """
 
     step: int
@@ -43,13 +45,13 @@ class Doubt(NamedTuple):
 
 
 Settle = Callable[[Doubt, bool], None]
-"""Tells the tasks of a step whether the client has its values, or may have them."""
+"""Tells the tasks of a step whether the client has, or may have, its values."""
 Commit = Callable[[Doubt], Awaitable[object]]
 """Returns when all tasks of a step have committed it."""
 
 
 class Doubts:
-    """Those of one session."""
+    """The steps in doubt of one session."""
 
     def __init__(self, settle: Settle) -> None:
         self._settle: Final = settle
@@ -62,7 +64,7 @@ class Doubts:
 
     @contextlib.contextmanager
     def running(self, token: int, doubt: Doubt) -> Iterator[None]:
-        """Inside the block the step runs on these tasks."""
+        """Record, inside the block, that the step runs on these tasks."""
         self._running[token] = doubt
         try:
             yield
@@ -70,9 +72,9 @@ class Doubts:
             self._running.pop(token, None)
 
     def begin(self, token: int, doubt: Doubt) -> bool:
-        """The client is sent the values of a step. False if it has refused them already; then they are given back.
+        """Record that the client gets the values of a step. False if it has refused them; then the step is given back.
 
-        Token 0 is that of a client that acknowledges nothing.
+        Token 0 stands for a client that acknowledges nothing.
         """
         received = token not in self._refused
         if not token or not received:
@@ -85,9 +87,10 @@ class Doubts:
         return True
 
     async def commit(self, token: int, commit: Commit) -> None:
-        """From here on the step of that token is given back only if the client refuses it.
+        """Commit the step of that token: from now on it is given back only if the client refuses it.
 
-        Cancelled, or when a task fails to commit it, the step is given back. AbortedError if it was before.
+        If this is cancelled, or a task fails to commit, the step is given back. AbortedError if it was given back
+        before.
         """
         doubt = self._open.get(token)
         if doubt is not None and doubt.uncommitted:
@@ -102,7 +105,7 @@ class Doubts:
         self._open[token] = doubt._replace(uncommitted=False)
 
     def end(self, token: int, received: bool) -> None:
-        """The client has the values of the step of that token, or nobody will ever have them."""
+        """Settle the step of that token: the client has received its values, or it never will."""
         doubt = self._open.pop(token, None)
         if doubt is not None:
             self._settle(doubt, received)
@@ -114,7 +117,7 @@ class Doubts:
                 self._refused.popitem(last=False)
 
     def close(self) -> None:
-        """The client is gone: it does not have what it has not committed, and may have what it has."""
+        """Settle all steps of a lost client: give back the uncommitted ones, and keep the committed ones."""
         while self._open:
             self._abandon(next(reversed(self._open)))
 

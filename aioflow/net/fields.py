@@ -24,7 +24,7 @@ NamedValues = Annotated[Mapping[str, Array], Table(Value(), Text(4096))]
 Data = Annotated[bytes, Blob()]
 """Bytes of any length, as a GraphDef in msgpack."""
 Attempt = Annotated[tuple[int, ...], Many(Integer(0, U64), 3)]
-"""A `journal.Ticket`; empty for a run that is not repeated."""
+"""A `journal.Ticket` as numbers; empty for a run that is not repeated."""
 Options = Annotated[Mapping[str, Any], Table(Plain())]
 """Settings by name, as plain data; what they mean is for who reads them."""
 
@@ -52,7 +52,7 @@ Devices = Annotated[tuple[Device, ...], Many(Record(Device))]
 
 
 def ticket_of(attempt: tuple[int, ...]) -> Ticket:
-    """The ticket in a message. InvalidArgumentError if it is none."""
+    """The ticket in a message. InvalidArgumentError if it is malformed."""
     if len(attempt) != len(Ticket._fields):
-        raise errors.InvalidArgumentError(f"an attempt is told by {len(Ticket._fields)} numbers, not {len(attempt)}")
+        raise errors.InvalidArgumentError(f"an attempt has {len(Ticket._fields)} numbers, not {len(attempt)}")
     return Ticket(*attempt)

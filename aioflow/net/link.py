@@ -1,8 +1,9 @@
-"""Whole messages over one channel: sent a burst at a time, in turn with others, and put together of what comes.
+"""Sends and receives whole messages over one channel: messages take turns burst by burst.
 
-When the channel is lost, another one can take its place. Each end counts the bytes of all frames that it has received.
-The other end keeps its frames until they are counted, and sends those that are missing again, in order, even from the
-middle of a large value. So no message is lost or comes twice, and nobody who sends or receives messages notices.
+Another channel can replace a lost one. Each end counts the bytes of all received frames. The other end keeps sent
+frames until the peer has counted them. Over the new channel it sends the missing frames again in order, even from the
+middle of a large value. So every message arrives exactly once, and senders and receivers of messages do not notice the
+change.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from aioflow.net.sent_log import SentLog
 
 T = TypeVar("T")
 _MUCH: Final = 4 * MIB
-"""Bytes of which the peer is told that they have come as soon as a message is whole; of fewer by the next `Ping`."""
+"""After this many received bytes, the end of a message reports the position to the peer; else the next `Ping` does."""
 
 
 class Owner(Receiver, Protocol):
@@ -36,13 +37,13 @@ class Owner(Receiver, Protocol):
 
 
 class Link:
-    """One channel to a peer, or the channels that follow one another in its place.
+    """One channel to a peer, or a sequence of channels that replace each other.
 
     Attributes:
-        heard: when the last frame came, on the loop's clock.
-        received: bytes of all frames that came.
-        flowing: whether a frame that is sent goes to the channel at once.
-        released: set when the link does not use its present channel any more.
+        heard: the time of the last received frame, on the loop's clock.
+        received: bytes of all received frames.
+        flowing: whether a sent frame goes to the channel at once.
+        released: set when the link no longer uses its present channel.
     """
 
     def __init__(self, channel: Channel, limits: Limits, owner: Owner) -> None:
@@ -59,9 +60,9 @@ class Link:
         self._turn: Final = asyncio.Lock()
         self._sent: Final = SentLog()
         self._missing: deque[Frame] | None = None
-        """While frames are sent again: those that are still to be sent over this channel."""
+        """While frames are sent again, the remaining frames for this channel; otherwise None."""
         self._told = 0
-        """How many of the received bytes the peer knows of."""
+        """The received bytes that were reported to the peer."""
         self._closed: Reason | None = None
         self._changed: Final = asyncio.Event()
         self.released = asyncio.Event()
@@ -91,7 +92,7 @@ class Link:
 
         Waits for credit, for its turn, and for room. Cancelled before its end the message is taken back.
         """
-        if not message.nbytes and not self.congested:  # one frame, which may go between those of others
+        if not message.nbytes and not self.congested:  # one frame, which may go between the frames of other messages
             self._give(message.frame(_left(deadline)))
             return
         charge = self._limits.charge(message.nbytes)
@@ -117,12 +118,12 @@ class Link:
                 self._take_back(message.key, charge, begun)
 
     def tell(self, message: Outgoing) -> None:
-        """A message of one frame is on its way, before any that wait. ClosedError if the link is closed."""
+        """Send a message of one frame at once, before waiting ones. ClosedError if the link is closed."""
         assert not message.nbytes
         self._give(message.frame())
 
     def _give(self, *frames: Frame) -> None:
-        """The frames are on their way, over this channel or the next. ClosedError if the link is closed."""
+        """Send frames over this channel or the next one. ClosedError if the link is closed."""
         if self._closed is not None:
             raise ClosedError(self._closed)
         for frame in frames:
@@ -155,7 +156,7 @@ class Link:
             self._credits.give(charge)
 
     def post(self, message: Envelope) -> None:
-        """A short message is on its way, before any that wait; if the link is not closed."""
+        """Send a short message at once, before waiting ones; do nothing if the link is closed."""
         with contextlib.suppress(ClosedError):
             self._give(frame_of(message, self._limits))
 
@@ -164,18 +165,18 @@ class Link:
         self._credits.give(nbytes)
 
     def forget(self, position: int) -> None:
-        """The peer has received so many bytes. ValueError if there were not so many."""
+        """Drop the frames that the peer has received. ValueError if it reports more bytes than were sent."""
         self._sent.forget(position)
         self._changed.set()
 
     # From one channel to the next
 
     def keeps(self, position: int) -> bool:
-        """Whether it can go on with a peer that has received so many bytes."""
+        """Whether the link keeps all frames after that position."""
         return self._sent.keeps(position)
 
     def detach(self) -> Channel:
-        """Takes nothing more from the channel, and gives it nothing more. The caller closes it."""
+        """Stop using the channel, and return it. The caller closes it."""
         self._channel.listen(None)
         self.flowing = False
         self._missing = None
@@ -183,9 +184,9 @@ class Link:
         return self._channel
 
     def resume(self, channel: Channel, position: int) -> None:
-        """Goes on over another channel, to a peer that has received so many bytes; `resend` has to follow.
+        """Continue over another channel, to a peer that has received `position` bytes; `resend` has to follow.
 
-        ValueError if the frames that the peer has not received are not kept.
+        Raises ValueError if frames that the peer lacks are not kept.
         """
         missing = self._sent.after(position)
         self._channel, self._missing, self.released = channel, missing, asyncio.Event()
@@ -193,7 +194,7 @@ class Link:
         channel.listen(self)
 
     async def resend(self) -> None:
-        """Returns when the peer has been sent all that it had not received, or the channel is lost, too."""
+        """Send the missing frames again. Returns when all are sent, or the channel is lost, too."""
         channel, missing, since = self._channel, self._missing, self._clock()
         if missing is None:
             return
@@ -245,17 +246,17 @@ class Link:
             self._owner.failed(self, error)
 
     def _owes(self, whole: bool) -> bool:
-        """Whether the peer keeps so much that it should know what has come; an array until all of it has come."""
+        """Whether the peer keeps enough sent bytes that it needs a new position; normally at the end of a message."""
         untold = self.received - self._told
         return untold >= _MUCH and (whole or untold * 8 >= self._limits.window)
 
     def position(self) -> int:
-        """How many bytes have come, of which the peer is told now."""
+        """The received bytes, which the caller now reports to the peer."""
         self._told = self.received
         return self._told
 
     def lost(self, reason: Reason) -> None:
-        """No more will come over this channel."""
+        """Record that the channel is lost, and tell the owner."""
         self.flowing = False
         self._missing = None
         self.released.set()
@@ -271,7 +272,7 @@ class Link:
         self.post(Envelope(0, Credit(nbytes, self.position())))
 
     def expects(self, key: StreamKey) -> bool:
-        """Whether that message is announced, and is not here whole."""
+        """Whether that message is announced, but not complete."""
         return self._assembler.expects(key)
 
     def abandon(self, key: StreamKey) -> None:

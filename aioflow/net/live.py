@@ -24,10 +24,10 @@ _KEPT: Final = 1024
 
 
 class LiveQueues:
-    """Does what is asked with live queues.
+    """Serves requests to live queues.
 
-    A request to take elements counts as a step of its own. The elements are kept until the master says that the step is
-    over, and put back if it says that nobody has them, or is lost.
+    A request to take elements counts as a step of its own. The task keeps the elements until the master reports the end
+    of the step. It puts them back if the client does not get them, or the master is lost.
     """
 
     def __init__(self, resources: Resources, meetings: Meetings) -> None:
@@ -115,6 +115,6 @@ ACTIONS: Final[Mapping[str, Callable[[LiveQueues, Queue, Message], Awaitable[Que
     "abort": LiveQueues._abort,
     "facts": LiveQueues._facts,
 }
-"""What can be done with a live queue, besides taking."""
+"""The actions on a live queue, without taking."""
 
 __all__ = ["ACTIONS", "LiveQueues"]

@@ -1,11 +1,11 @@
-"""Decides from what is heard of a peer whether it is lost, busy, or well. Pure: it is told the time and never waits.
+"""Decides whether a peer is lost, busy or well, from its signs of life. Pure: the caller passes the time.
 
-A peer is heard by two ways. Its own frames show that its loop turns. Its monitor, a process beside it, says what the
-loop cannot say of itself: that the loop is busy and does not turn, that the process is stopped, or that it has ended.
+Signs of life come from two sources. The peer's frames show that its loop turns. Its monitor, a process beside it,
+reports the states that the loop cannot report itself: the loop is busy and does not turn, the process is stopped, or
+the process has ended.
 
-A busy peer is as good as one that answers: only the time limits of steps apply to it. A stopped one is not, nor one of
-which neither way says anything: after the heartbeat timeout it is lost. Where no monitor can be reached, only frames
-count.
+A busy peer is not lost: only the time limits of steps apply to it. A peer that is stopped, or silent on both sources,
+is lost after the heartbeat timeout. If no monitor can be reached, only frames count.
 """
 
 import dataclasses
@@ -14,15 +14,15 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 _LOOKS: Final = 5
-"""A peer is asked for a sign of life so many times within the heartbeat timeout."""
+"""The number of pings to a peer within the heartbeat timeout."""
 _WORDS: Final = 10
-"""A monitor speaks so many times within the heartbeat timeout."""
+"""The number of messages from a monitor within the heartbeat timeout."""
 _SHORTEST, _LONGEST = 0.05, 1.0
-"""Seconds between two words of a monitor, at least and at most."""
+"""The least and the most seconds between two messages of a monitor."""
 
 
 class State(enum.Enum):
-    """What a monitor says of its process."""
+    """The state of a process, as its monitor reports it."""
 
     TURNING = "turning"
     BUSY = "busy"
@@ -32,12 +32,12 @@ class State(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Word:
-    """What a monitor said.
+    """A message of a monitor.
 
     Attributes:
-        state: of the process.
-        seconds: how long ago its loop turned.
-        doing: what its compute threads do, as far as is known.
+        state: the state of the process.
+        seconds: the seconds since its loop turned.
+        doing: the kernels on its compute threads; empty if they are unknown.
     """
 
     state: State
@@ -46,26 +46,26 @@ class Word:
 
 
 class Watch(Protocol):
-    """The monitor of one peer, as it is heard here.
+    """A subscription to the monitor of one peer.
 
     Attributes:
-        told: is told each change of the state, and again each word that says busy. None drops them.
+        told: is called with each change of the state, and with every busy message. None drops messages.
     """
 
     told: Callable[[Word], None] | None
 
     def close(self) -> None:
-        """Nothing more is told, and the peer's monitor is told nothing more. May be called again."""
+        """End the subscription, and the messages to the peer's monitor. May be called again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Offer:
-    """How the monitor of a peer can dial the monitor of this process.
+    """The data with which the monitor of a peer dials the monitor of this process.
 
     Attributes:
-        port: at which it listens, on the address that the peer has dialled.
-        key: by which both know each other.
-        watch: the monitor of that peer.
+        port: the port of this monitor, on the address that the peer has dialled.
+        key: the key by which both monitors authenticate.
+        watch: the subscription to the peer's monitor.
     """
 
     port: int
@@ -74,15 +74,15 @@ class Offer:
 
 
 def word_interval(heartbeat: float) -> float:
-    """Seconds between two words of a monitor, for a peer that bears a silence of so many seconds."""
+    """Seconds between two messages of a monitor to a peer with that heartbeat timeout."""
     return min(max(heartbeat / _WORDS, _SHORTEST), _LONGEST)
 
 
 class Liveness:
-    """What is known of the life of one peer."""
+    """The signs of life of one peer."""
 
     def __init__(self, heartbeat: float) -> None:
-        """Nothing has been heard. A silence of `heartbeat` seconds is borne."""
+        """A peer without a sign of life so far, which is lost after `heartbeat` seconds of silence."""
         self.heartbeat: Final = heartbeat
         self._interval: Final = heartbeat / _LOOKS
         self._pardon = 0.0
@@ -91,23 +91,23 @@ class Liveness:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether its monitor said last that its process is stopped."""
+        """Whether the last message of its monitor reports a stopped process."""
         return self._word is not None and self._word.state is State.STOPPED
 
     def tell(self, word: Word, now: float) -> None:
-        """Its monitor said this."""
+        """Record a message of its monitor."""
         if word.state is State.BUSY:
             self._pardon = now
         self._word, self._told = word, now
 
     def due(self, now: float, heard: float) -> float:
-        """When to look again, if its last frame came at `heard`."""
+        """The time of the next check, if its last frame came at `heard`."""
         return min(now + self._interval, self._deadline(heard))
 
     def is_silent(self, now: float, due: float, heard: float) -> bool:
-        """Whether it is lost, for one who looks now and meant to look at `due`.
+        """Whether the peer is lost, in a check now that was due at `due`.
 
-        One who looks far too late did not listen itself, so that the silence begins again.
+        After a check that is far too late the silence starts anew: this process was not listening itself.
         """
         if now > due + self._interval:
             self._pardon = now
@@ -117,7 +117,7 @@ class Liveness:
         return max(self._pardon, heard) + self.heartbeat
 
     def busy(self, now: float, heard: float) -> str:
-        """Since when its loop has not turned, and what it does, in words; empty if it turns, or that is not known."""
+        """A text with how long its loop has been busy, and with which kernels; empty if it turns, or is unknown."""
         word, ago = self._word, now - self._told
         if word is None or word.state is not State.BUSY or ago > self.heartbeat or heard > self._told:
             return ""

@@ -187,7 +187,7 @@ class Master:
         return Reply()
 
     def acknowledge(self, call: Call) -> None:
-        """A client has the values of steps, or will never have them. Of a session that is over nothing is in doubt."""
+        """Settle steps whose values a client has received, or never will. Ignores sessions that are over."""
         message: Any = call.message
         session = self._sessions.get(message.session)
         if session is not None:
@@ -195,7 +195,7 @@ class Master:
                 session.doubts.end(token, message.received)
 
     async def take_back(self, call: Call) -> AttemptTakenBack:
-        """An attempt of a run is undone on all tasks, as far as that is possible."""
+        """Undo an attempt of a run on all tasks. Returns the names of the effects that remain."""
         message: Any = call.message
         session = self._session(message.session)
         if strange := set(message.tasks) - set(session.tasks):
@@ -318,6 +318,6 @@ HANDLERS: Final[Mapping[type, Any]] = {
 }
 """What answers each request."""
 NOTES: Final[Mapping[type, Any]] = {Acknowledge: Master.acknowledge}
-"""What hears each note."""
+"""The handler of each note."""
 
 __all__ = ["HANDLERS", "NOTES", "SETTINGS", "Master"]

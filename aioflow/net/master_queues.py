@@ -1,4 +1,4 @@
-"""The live queues of a session, as its master reaches them: each on the task that its handle is placed on."""
+"""The master's access to the live queues of a session, each on the task of its handle."""
 
 import secrets
 from typing import TYPE_CHECKING, Any, Final
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class MasterQueues:
-    """Those of one session."""
+    """The live queues of one session."""
 
     def __init__(self, session: "MasterSession") -> None:
         self._session: Final = session
         self._found: Final[dict[str, tuple[str, bytes]]] = {}
 
     async def use(self, message: Any, deadline: float | None) -> QueueServed:
-        """Do something with the live queue of a handle."""
+        """Do an action on the live queue of a handle."""
         found = self._found.get(message.handle)
         if found is None:
             found = self._found[message.handle] = await self._place(message.handle)
@@ -34,7 +34,7 @@ class MasterQueues:
         return served
 
     async def _take(self, task: str, handle: bytes, message: Any, deadline: float | None) -> QueueServed:
-        """Take elements, which is a step of its own."""
+        """Take elements, in a step of its own."""
         session, doubt = self._session, Doubt(secrets.randbits(64), (task,))
         asked = ServeQueue(handle, "take", (), message.number, message.option, doubt.step)
         try:
@@ -47,7 +47,7 @@ class MasterQueues:
         return served
 
     async def _place(self, name: str) -> tuple[str, bytes]:
-        """The task of a handle, and the handle as that is told it."""
+        """The task of a handle, and the handle in the form for that task."""
         session = self._session
         signature = session.signature((), (), (name,))
         flow = make_flow(signature, session.config.optimize)

@@ -267,10 +267,10 @@ class MasterSession:
         self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
         token: int, metadata: RunMetadata | None = None, attempt: tuple[int, ...] = (),
     ) -> StepDone:  # fmt: skip
-        """What a call fetches, and whether the client has to commit and acknowledge it by the token.
+        """Run a call. The result says whether the client has to commit and acknowledge the step by its token.
 
-        Whatever ends it leaves nothing of it on any task that can be reached. When its time is over, the error tells
-        what it waited for. With `metadata` it is traced, and teaches what its nodes and transfers take.
+        In every case the step leaves nothing on reachable tasks. After its deadline the error names what it waited for.
+        With `metadata` the step is traced, and its measured times are added to the cost model.
         """
         check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
@@ -342,12 +342,12 @@ class MasterSession:
         return StepDone(tuple(fetched), traced, held, held and shared.takes)
 
     def in_doubt(self, token: int, doubt: Doubt) -> None:
-        """The client is sent the values of a step. CancelledError if it does not want them any more."""
+        """Record that the client gets the values of a step. CancelledError if it has refused them."""
         if not self.doubts.begin(token, doubt):
             raise errors.CancelledError("the client does not wait for the step any more")
 
     async def commit(self, doubt: Doubt, deadline: float | None) -> None:
-        """The tasks of a step give nothing back by themselves any more."""
+        """Commit a step on its tasks: they no longer give it back by themselves."""
         await self.ask_all(dict.fromkeys(doubt.tasks, CommitGraph(doubt.step, doubt.settled is not None)), deadline)
 
     async def _unless_cancelled(self, doubt: Doubt, work: Coroutine[Any, Any, None]) -> None:
@@ -358,7 +358,7 @@ class MasterSession:
             raise
 
     def settle(self, doubt: Doubt, received: bool) -> None:
-        """Tell the tasks of a step that the client has its values, or that nobody will have them."""
+        """Tell the tasks of a step whether the client has its values."""
         if doubt.settled is not None:
             doubt.settled(received)
         elif received:
@@ -455,7 +455,7 @@ class MasterSession:
         await self.tell(dict.fromkeys(tasks, CancelStep(step, failure_of(error, ""))))
 
     async def tell(self, requests: Mapping[str, Any]) -> None:
-        """Tell the tasks that are connected, each something. A busy one is told, and not waited for."""
+        """Send each connected task its request. Does not wait for the answers of busy tasks."""
         await self.peers.tell(requests, self.config.close_timeout)
 
     async def close(self) -> None:

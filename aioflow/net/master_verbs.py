@@ -48,8 +48,8 @@ class CreateSession(Request[SessionCreated]):
         config: how it works, by the names of `Config`.
         graph: a first part of the graph, as a GraphDef in msgpack.
         constants: the arrays of that part which are sent as values, by the names of their operations.
-        counts: the name under which tasks count how often its operations run. A client that opens its session again
-            gives the same, so that random numbers go on. By default the session's id.
+        counts: the name under which tasks count the runs of its operations. A client that opens its session again sends
+            the same name, so that random numbers continue. By default the session's id.
     """
 
     config: Options = dataclasses.field(default_factory=dict)
@@ -104,12 +104,12 @@ class StepDone(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CommitStep(Request[Reply]):
-    """The client is about to hand over the values of a step: no task is to give back any more what the step took.
+    """Commit a step before the client hands over its values: tasks no longer give back its takes by themselves.
 
-    An error means that nobody may have the values. Until `Acknowledge` the client may still refuse them.
+    After an error the client must not hand over the values. Until `Acknowledge` it may still refuse them.
 
     Attributes:
-        token: that of the step.
+        token: the token of the step.
     """
 
     session: SessionId
@@ -119,11 +119,11 @@ class CommitStep(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Acknowledge(Note):
-    """The client has the values of these steps, or will never have them.
+    """The client has received the values of these steps, or never will.
 
     Attributes:
-        tokens: those that it gave the steps.
-        received: whether it has the values. If not, what the steps took is put back.
+        tokens: the tokens of the steps.
+        received: whether it has the values. If not, the elements that the steps took are put back.
     """
 
     session: SessionId
@@ -142,7 +142,7 @@ class RunStep(Request[StepDone]):
         targets: names of operations that are to run besides.
         options: what the run is told, by the names of `RunOptions`; its time limit is that of the message.
         token: by which the client acknowledges the step, another for each in the session; 0 if it never does.
-        attempt: the attempt of a run that is repeated if it fails.
+        attempt: the attempt that the step belongs to, if its run is repeated after a failure.
     """
 
     session: SessionId
@@ -212,7 +212,7 @@ class MakeCallable(Request[CallableMade]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunCallable(Request[StepDone]):
-    """Run a step of a call signature that is ready, with these feeds. Token and attempt are as in RunStep."""
+    """Run a step of a registered call signature with these feeds. Token and attempt are as in RunStep."""
 
     session: SessionId
     handle: Number
@@ -224,12 +224,12 @@ class RunCallable(Request[StepDone]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class TakeBackOnAll(Request[AttemptTakenBack]):
-    """Take an attempt back on all tasks of the session that took part in it.
+    """Undo an attempt on all tasks of the session that took part in it.
 
-    UnavailableError names one of them that is not there.
+    The answer is an UnavailableError, with the name of the task, if one of them cannot be reached.
 
     Attributes:
-        tasks: further tasks that have to be there.
+        tasks: further tasks, which have to be reachable.
     """
 
     session: SessionId
@@ -322,7 +322,7 @@ class Replan(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class UseQueue(Request[QueueServed]):
-    """Do something with the live queue behind a handle of a session's graph.
+    """Do an action on the live queue behind a handle of a session's graph.
 
     The token is as in RunStep: `take` counts as a step. The rest is as in ServeQueue.
     """

@@ -38,17 +38,17 @@ from aioflow.net.timeouts import listening_timeout
 
 M = TypeVar("M", bound=Message)
 Seek = Callable[[Identity], Awaitable[bool]]
-"""Whether the process of that identity is known to have ended."""
+"""Finds out whether the process of that identity has ended."""
 Begins = Callable[[Identity], None]
 """Is told that the process of that identity has begun."""
 _PLACES: Final = {"control": 0, "client": 0, "bulk": 1}
-"""Which of a peer's links a channel of that role is for."""
+"""The number of the peer's link for a channel of that role."""
 _ATTEMPTS: Final = 3
-"""So often is a task dialled if its connections are lost before they are agreed on."""
+"""The most attempts to dial a task when connections are lost during the handshake."""
 
 
 class _CutError(errors.UnavailableError):
-    """A connection was made, and lost before it was agreed on."""
+    """A connection was lost during the handshake."""
 
 
 async def _receive(channel: Channel, kind: type[M]) -> M:
@@ -100,7 +100,7 @@ async def connect(
 async def _connect(
     network: Network, address: str, me: Identity, target: str, handler: Handler, settings: Settings
 ) -> Peer:
-    """The same in one attempt. _CutError if a connection is lost before it is agreed on."""
+    """Connect in one attempt. _CutError if a connection is lost during the handshake."""
     role = "control" if me.task else "client"
     async with contextlib.AsyncExitStack() as stack:
         try:
@@ -145,12 +145,12 @@ def _hello(
 
 
 async def _redial(network: Network, address: str, hello: Hello, it: Identity, silence: float) -> tuple[Channel, int]:
-    """A channel in the place of one that was lost, and how many bytes the task has received.
+    """A new channel in place of a lost one, and the number of bytes that the task has received.
 
     Raises:
         NobodyListensError: the process of that task has ended.
         UnavailableError: the task cannot be reached for now.
-        FailedPreconditionError: the task does not know the connection any more.
+        FailedPreconditionError: the task has forgotten the connection.
     """
     async with contextlib.AsyncExitStack() as stack:
         channel, welcome = await _dial(network, address, hello, stack, silence)
@@ -199,15 +199,15 @@ class Acceptor:
         self, me: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None, *,
         network: Network | None = None, begins: Begins | None = None,
     ) -> None:  # fmt: skip
-        """Nobody has dialled yet.
+        """An acceptor without peers.
 
         Args:
             me: the task that is dialled.
             handler: answers requests.
             settings: how the task treats its peers.
-            has_ended: finds out whether a task that had dialled has ended; asked when its connection is lost.
-            network: tells of the monitors of those who dial; None for none.
-            begins: is told of each task that dials, before anything that the task asks for.
+            has_ended: finds out whether a task has ended, when a connection that it dialled is lost.
+            network: offers monitors to dialling peers; None for no monitors.
+            begins: called with the identity of each dialling task, before the task's first request.
         """
         self.peers: Final[dict[str, Peer]] = {}
         self._me: Final = me
@@ -290,25 +290,25 @@ class Acceptor:
 
     def _refusal_to_resume(self, peer: Peer | None, hello: Hello) -> str:
         if peer is None or peer.channels != 2:
-            return "the connection is not known any more"
+            return "the task has forgotten the connection"
         if not peer.link_at(_PLACES[hello.role]).keeps(hello.received or 0):
-            return f"the connection cannot go on after {hello.received} bytes"
+            return f"the connection cannot continue after {hello.received} bytes"
         return ""
 
     def _refusal_of_new(self, hello: Hello) -> str:
         if hello.connection:
-            return "a new connection has no number"
+            return "a new connection must not have a number"
         if len(self.peers) >= self._settings.connections:
             return f"{self._me.label} has {len(self.peers)} connections, some of which are lost and may come back"
         return ""
 
     async def _resume(self, channel: Channel, hello: Hello) -> None:
-        """Go on with a connection that was lost, over another channel, until that is lost."""
+        """Continue a lost connection over another channel, until that is lost or replaced."""
         peer, place, me = self.peers[hello.connection], _PLACES[hello.role], self._me
         old, link = peer.detach(place), peer.link_at(place)
         version = max(set(VERSIONS).intersection(hello.versions))
         welcome = Welcome(version, me.incarnation, me.task, me.cluster, hello.connection, peer.limits, link.received)
-        with contextlib.suppress(ClosedError):  # then it dials again
+        with contextlib.suppress(ClosedError):  # then the peer dials again
             channel.send(frame_of(Envelope(0, welcome), STANDARD))
         peer.resume(place, channel, hello.received or 0)
         released = link.released
@@ -337,7 +337,7 @@ class Acceptor:
             await peer.close()
 
     def _lose_before(self, it: Identity) -> None:
-        """A task that was started anew has ended before: what it had asked for then ends."""
+        """Lose the peers of the former process of a restarted task, so that its requests end."""
         for peer in list(self.peers.values()):
             if it.task and peer.it.task == it.task and peer.it.incarnation != it.incarnation:
                 peer.lose(Loss.ENDED, "it was started anew")

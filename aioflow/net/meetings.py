@@ -122,9 +122,10 @@ class Meetings:
             meeting.step.abort(error or errors.CancelledError("the step is over"))
 
     def broken(self, step: int, error: errors.OpError) -> None:
-        """The step cannot go on here: it ends with that error, unless it has run and taken something.
+        """End a step that cannot continue here with that error, unless it has run and holds takes or puts.
 
-        Then it ends as its master says, which may have the values of the step. The tasks that it sends to are told.
+        Then the master, which may have the values of the step, decides how it ends. The tasks that it sends to get the
+        error.
         """
         meeting = self.open.get(step)
         if meeting is None or not meeting.handover:
@@ -322,7 +323,7 @@ class Meetings:
 
 
 def _has_ended(peer: object) -> bool:
-    """Whether it is another task of which a process has ended."""
+    """Whether it is another task whose process has ended."""
     return isinstance(peer, Peer) and peer.end is not None and peer.end.loss is Loss.ENDED
 
 

@@ -66,7 +66,7 @@ class _Pipe:
         self.hanging = False
         """Whether nothing arrives any more of what is sent from now on."""
         self._frames: deque[tuple[float, Frame, bool]] = deque()
-        """When each arrives, and whether it is the repetition of the one before."""
+        """Frames, each with its time of arrival, and whether it repeats the one before."""
         self._free = 0.0
         self._last = 0.0
         self._reached = 0.0
@@ -304,11 +304,11 @@ class MemoryHost:
         return self._network.listen(address, accept)
 
     def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer:
-        """What the monitor of the host that has dialled the channel says."""
+        """A subscription to the monitor of the host that has dialled the channel."""
         return Offer(1, "", self.watch(channel, connection, 1, "", heartbeat))
 
     def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch:
-        """What the monitor of the host at the other end of the channel says."""
+        """A subscription to the monitor of the host at the other end of the channel."""
         return self._network.monitors.watch(*cast(MemoryChannel, channel).hosts, heartbeat)
 
 
@@ -316,7 +316,7 @@ class MemoryNetwork:
     """Hosts by name, which reach each other by channels in memory. All of it belongs to one loop.
 
     Attributes:
-        monitors: what tells of each host whether its loop turns.
+        monitors: the monitors of the hosts.
     """
 
     def __init__(

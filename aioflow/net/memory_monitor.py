@@ -1,4 +1,4 @@
-"""What the monitors of hosts in memory say: what those of real processes would, of hosts that a simulation holds up."""
+"""Simulated monitors for hosts in memory: they report the states that a simulation sets."""
 
 import asyncio
 import contextvars
@@ -8,44 +8,44 @@ from typing import Final
 from aioflow.net.liveness import State, Word, word_interval
 
 _LATE: Final = 2
-"""A loop is busy when it has not turned for so many words of its monitor."""
+"""A loop counts as busy after this many messages of its monitor without a turn."""
 
 
 class MemoryMonitors:
     """The monitors of all hosts of a network."""
 
     def __init__(self, reaches: Callable[[str, str], bool]) -> None:
-        """All loops turn. `reaches` says whether frames go from one host to another, and back."""
+        """Monitors of hosts whose loops turn. `reaches` tells whether frames pass between two hosts."""
         self.reaches: Final = reaches
         self._held: Final[dict[str, tuple[State, float]]] = {}
         self._watches: Final[dict[MemoryWatch, None]] = {}
 
     def hold(self, host: str, state: State) -> None:
-        """From now on the host is busy, or stopped."""
+        """Report the host as busy or stopped from now on."""
         self._held[host] = state, asyncio.get_running_loop().time()
 
     def release(self, host: str) -> None:
-        """The loop of the host turns again."""
+        """Report that the loop of the host turns again."""
         self._held.pop(host, None)
 
     def crash(self, host: str, *, silent: bool) -> None:
-        """The process of the host has ended. If it is `silent`, its monitor has, too."""
+        """Report that the process of the host has ended. If `silent`, report nothing: its monitor has ended, too."""
         for watch in self._watches:
             if watch.there == host:
                 watch.end(silent)
 
     def watch(self, here: str, there: str, heartbeat: float) -> "MemoryWatch":
-        """What the monitor of one host says to that of another."""
+        """A subscription of the monitor of one host to that of another."""
         watch = MemoryWatch(self, here, there, word_interval(heartbeat))
         self._watches[watch] = None
         return watch
 
     def forget(self, watch: "MemoryWatch") -> None:
-        """It is not needed any more."""
+        """End a subscription."""
         self._watches.pop(watch, None)
 
     def word(self, host: str, interval: float) -> Word:
-        """What the monitor of that host says."""
+        """The present message of a host's monitor."""
         state, since = self._held.get(host, (State.TURNING, 0.0))
         seconds = asyncio.get_running_loop().time() - since
         if state is State.TURNING or (state is State.BUSY and seconds < _LATE * interval):
@@ -54,7 +54,7 @@ class MemoryMonitors:
 
 
 class MemoryWatch:
-    """What the monitor of one host hears of that of another, and tells when its own host runs."""
+    """The subscription of one host's monitor to that of another host."""
 
     def __init__(self, monitors: MemoryMonitors, here: str, there: str, interval: float) -> None:
         self.there: Final = there
@@ -73,14 +73,14 @@ class MemoryWatch:
         self._timer = asyncio.get_running_loop().call_later(self._interval, self._speak)
 
     def end(self, silent: bool) -> None:
-        """The other host has crashed."""
+        """Report at once, unless `silent`, that the other host has crashed."""
         if self._ended is None:
             self._ended, self._silent = Word(State.ENDED), silent
             self._timer.cancel()
             self._timer = asyncio.get_running_loop().call_soon(self._speak, context=self._context)
 
     def close(self) -> None:
-        """Nothing more is told."""
+        """End the subscription."""
         self._timer.cancel()
         self._monitors.forget(self)
 

@@ -1,6 +1,7 @@
 """The monitor of this process: a helper process, started with the first connection and ended with the last.
 
-Each running loop has its own, for it tells whether that loop turns. See `monitor_process` for what it does.
+Each running loop has its own monitor, because the monitor reports whether this loop turns. `monitor_process` is the
+program of the helper process.
 """
 
 import asyncio
@@ -26,29 +27,29 @@ from aioflow.net.monitor_process import ACCEPT, DIAL, TEXT, TURN
 T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 _TURNS: Final = 2
-"""So many turns of the loop are shown between two words of the monitor."""
+"""The recorded turns of the loop between two messages of the monitor."""
 _STATES: Final = {state.value: state for state in State}
 _BACKLOG: Final = 64
 
 
 class Board:
-    """Memory that the monitor reads: when the loop turned the last time, and what compute threads do.
+    """Shared memory for the monitor: the time of the loop's last turn, and the kernels on compute threads.
 
     Attributes:
-        file: that both have in memory.
+        file: the file that both processes map.
     """
 
     def __init__(self) -> None:
-        self.file: Final = tempfile.TemporaryFile()  # noqa: SIM115 - the monitor is given it first
+        self.file: Final = tempfile.TemporaryFile()  # noqa: SIM115 - open until the monitor has it
         self.file.truncate(TURN.size + TEXT)
         self._memory: Final = mmap.mmap(self.file.fileno(), TURN.size + TEXT)
 
     def turn(self, interval: float) -> None:
-        """The loop turns now, and will again after so many seconds."""
+        """Record a turn of the loop now; the next one is due after `interval` seconds."""
         TURN.pack_into(self._memory, 0, time.monotonic(), interval)
 
     def show(self, text: str) -> None:
-        """Compute threads do this. May be called on any thread."""
+        """Record the kernels on compute threads. May be called on any thread."""
         data = text.encode(errors="replace")[: TEXT - 1] + b"\0"
         self._memory[TURN.size : TURN.size + len(data)] = data
 
@@ -57,14 +58,17 @@ class Monitor:
     """The helper process of one loop.
 
     Attributes:
-        pid: of the helper process.
+        pid: the id of the helper process.
     """
 
     _running: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Monitor]"] = weakref.WeakKeyDictionary()
 
     @classmethod
     def of_running_loop(cls) -> "Monitor":
-        """Starts it if there is none. OSError or NotImplementedError if there can be none."""
+        """The monitor of the running loop, started if there is none.
+
+        Raises OSError if it cannot start, and NotImplementedError if this system cannot have one.
+        """
         loop = asyncio.get_running_loop()
         found = cls._running.get(loop)
         if found is None:
@@ -73,7 +77,7 @@ class Monitor:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         if not sys.executable or not hasattr(socket, "send_fds"):
-            raise NotImplementedError
+            raise NotImplementedError("a monitor needs a Python executable, and sockets that can send file descriptors")
         self._watches: Final[dict[tuple[str, str], MonitorWatch]] = {}
         self._ports: Final[dict[str, int]] = {}
         self._data = b""
@@ -86,7 +90,7 @@ class Monitor:
         self._turn()
         activity.subscribe(self, self._board.show)
 
-    # What it is told
+    # Messages to the helper process
 
     def listen(self, address: str) -> int:
         """The port at which the monitor listens on that address of this machine."""
@@ -102,7 +106,7 @@ class Monitor:
     def watch(
         self, role: str, connection: str, key: str, heartbeat: float, address: tuple[str, int] | None = None
     ) -> "MonitorWatch":
-        """What the monitor hears of the other end of a connection, which it dials if there is an address."""
+        """Subscribe to the monitor at the other end of a connection. With an address this monitor dials it."""
         watch = self._watches[role, connection] = MonitorWatch(self, role, connection, heartbeat)
         where = "" if address is None else f" {address[0]} {address[1]}"
         self._tell(f"{role} {connection} {key} {word_interval(heartbeat)}{where}")
@@ -110,7 +114,7 @@ class Monitor:
         return watch
 
     def forget(self, watch: "MonitorWatch") -> None:
-        """It is not needed any more; with the last one the monitor ends."""
+        """End a subscription; with the last one the monitor ends."""
         if self._watches.pop((watch.role, watch.connection), None) is None:
             return
         if self._watches:
@@ -118,12 +122,12 @@ class Monitor:
         self.close_if_unused()
 
     def close_if_unused(self) -> None:
-        """Nobody watches anything."""
+        """End the monitor if it has no subscription."""
         if not self._watches:
             self.close()
 
     def _tell(self, line: str) -> None:
-        """A monitor that does not read what it is told is none."""
+        """Send a line to the helper process. A helper that does not read is closed."""
         try:
             if self._control.fileno() >= 0 and self._control.send(f"{line}\n".encode()) <= len(line):
                 raise BlockingIOError
@@ -131,7 +135,7 @@ class Monitor:
             self.close()
 
     def _turn(self) -> None:
-        """Show that the loop turns."""
+        """Record a turn of the loop, and schedule the next one."""
         if self._timer is not None:
             self._timer.cancel()
         heartbeats = [watch.heartbeat for watch in self._watches.values()]
@@ -139,7 +143,7 @@ class Monitor:
         self._board.turn(interval)
         self._timer = asyncio.get_running_loop().call_later(interval, self._turn)
 
-    # What it tells
+    # Messages from the helper process
 
     def _read(self) -> None:
         try:
@@ -158,7 +162,7 @@ class Monitor:
                 watch.told(Word(_STATES[state], float(seconds), _text(doing)))
 
     def close(self) -> None:
-        """The helper process ends. Peers go by frames alone from then on. May be called again."""
+        """End the helper process. Peers then judge by frames alone. May be called again."""
         if not self._release.alive:
             return
         loop = asyncio.get_running_loop()
@@ -172,7 +176,7 @@ class Monitor:
 
 
 class MonitorWatch:
-    """What the monitor hears of the other end of one connection."""
+    """A subscription to the monitor at the other end of one connection."""
 
     def __init__(self, monitor: Monitor, role: str, connection: str, heartbeat: float) -> None:
         self.role: Final = role
@@ -182,7 +186,7 @@ class MonitorWatch:
         self._monitor: Final = monitor
 
     def close(self) -> None:
-        """Nothing more is told."""
+        """End the subscription."""
         self.told = None
         self._monitor.forget(self)
 
@@ -207,14 +211,14 @@ def _started(board: Board) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
 
 
 def _kill(process: "subprocess.Popen[bytes]", control: socket.socket) -> None:
-    """It has nothing to lose, and its peers see that its connections end."""
+    """Kill the helper process. It has no state to save, and its peers notice that its connections end."""
     process.kill()
     control.close()
     process.wait()
 
 
 def _text(doing: str) -> str:
-    """What a monitor wrote in hex; it may come from anybody who shares a key."""
+    """The text that a peer's monitor sent in hex. It is not trusted."""
     try:
         text = bytes.fromhex(doing).decode(errors="replace")
     except ValueError:
@@ -226,11 +230,11 @@ def _text(doing: str) -> str:
 
 
 def offer(transport: asyncio.Transport, connection: str, heartbeat: float) -> Offer | None:
-    """Let the monitor of the peer at the other end of a transport dial the one here; None if there can be none.
+    """Offer this process's monitor to the peer at the other end of a transport; None if no monitor is possible.
 
     Args:
-        transport: what the peer has dialled.
-        connection: its number, 128 random bits.
+        transport: the transport that the peer has dialled.
+        connection: the number of the connection, 128 random bits.
         heartbeat: the shorter of the heartbeat timeouts of both ends.
     """
     here = transport.get_extra_info("sockname")
@@ -243,13 +247,13 @@ def offer(transport: asyncio.Transport, connection: str, heartbeat: float) -> Of
 
 
 def watch(transport: asyncio.Transport, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
-    """Dial the monitor of the peer at the other end of a transport, which has offered it; None if there can be none."""
+    """Dial the monitor that the peer at the other end of a transport has offered; None if no monitor is possible."""
     there = transport.get_extra_info("peername")
     return _with_monitor(lambda monitor: monitor.watch(DIAL, connection, key, heartbeat, (there[0], port)))
 
 
 def _with_monitor(use: Callable[[Monitor], T]) -> T | None:
-    """What it gives; None if there can be no monitor."""
+    """The result of `use` with the monitor of the running loop; None if no monitor is possible."""
     try:
         monitor = Monitor.of_running_loop()
         try:

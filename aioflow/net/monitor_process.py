@@ -1,15 +1,15 @@
-"""The monitor: a small process beside a task or a client, which tells its peers how the process beside it is.
+"""The monitor: a small process beside a task or client, which reports that process's state to its peers.
 
-A process whose loop is blocked, or whose GIL is held, cannot say so, and one that is stopped cannot either. Its monitor
-reads both from the system: when the loop last turned from memory that both share, and whether the process is stopped,
-or has ended, from the kernel. It tells the monitors of all peers, and tells its own process what they say of theirs.
+A process with a blocked loop, or with its GIL held, or in the stopped state, cannot report that. Its monitor can. It
+reads the time of the loop's last turn from shared memory, and asks the operating system whether the process is stopped
+or has ended. It reports the state to the monitors of all peers, and passes their reports on to its own process.
 
 This file runs as a program. It imports only the standard library, so that it starts in 20 ms and takes 10 MB. It ends
-when its process ends, however that happens.
+when its process ends, in any way.
 
-Two monitors that serve the same connection share a key. They speak in lines: connection, number, state, seconds since
-the loop turned, what its threads do (in hex, or `-`), and a code of authentication over all of these. The numbers of
-one direction rise, so that no line can be repeated by others. A line that is not right closes the TCP connection.
+Two monitors that serve the same connection share a key. They send lines: connection, number, state, seconds since the
+loop turned, kernels on the threads (in hex, or `-`), and an authentication code over all of these. The numbers rise in
+each direction, so that an attacker cannot replay a line. A wrong line closes the TCP connection.
 """
 
 import errno
@@ -26,29 +26,29 @@ from collections import deque
 from collections.abc import Callable
 
 TURN = struct.Struct("<dd")
-"""What the shared memory begins with: when the loop turned, and seconds between two turns. A text follows."""
+"""The head of the shared memory: the time of the last turn, and the seconds between two turns. A text follows."""
 TEXT = 200
-"""Bytes of the text at most, with the 0 that ends it."""
+"""The most bytes of the text, with its final 0."""
 LONGEST_LINE = 800
 ACCEPT, DIAL = "accept", "dial"
 _LATE = 4
-"""A loop is busy when so many of its turns are missing."""
+"""A loop counts as busy after this many missing turns."""
 _STRANGERS = 64
 _PATIENCE = 5.0
-"""Seconds that one who connects has to say who it is."""
+"""Seconds that a new TCP connection has for its first line."""
 _FORGOTTEN = 10
-"""A connection over which so many words did not come is made again."""
+"""A connection is made again after this many missing messages."""
 _FIRST, _LAST = 0.1, 2.0
-"""Seconds between two attempts to dial, at first and later."""
+"""Seconds between two attempts to dial: at first, and at most."""
 
 
 def sign(key: str, role: str, text: str) -> str:
-    """The code of authentication of a line that the monitor of that role sends."""
+    """The authentication code of a line from the monitor of that role."""
     return hmac.new(bytes.fromhex(key), f"{role} {text}".encode(), hashlib.sha256).hexdigest()[:32]
 
 
 class Owner:
-    """The process beside this one."""
+    """The watched process, which has started the monitor."""
 
     def __init__(self, pid: int, board: int) -> None:
         self._pid = pid
@@ -56,16 +56,16 @@ class Owner:
         os.close(board)
         try:
             self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-        except OSError:  # this system does not tell who is stopped
+        except OSError:  # this system does not show stopped processes
             self._stat = -1
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process that has started this one is gone."""
+        """Whether the watched process has ended."""
         return os.getppid() != self._pid
 
     def word(self) -> tuple[str, float, str]:
-        """Its state, the seconds since its loop turned, and what its threads do."""
+        """Its state, the seconds since its loop turned, and the kernels on its threads in hex."""
         turned, interval = TURN.unpack_from(self._board)
         text = self._board[TURN.size : TURN.size + TEXT].partition(b"\0")[0]
         seconds = max(0.0, time.monotonic() - turned)
@@ -74,7 +74,7 @@ class Owner:
         return state, seconds, text.hex() if busy and text else "-"
 
     def _is_stopped(self) -> bool:
-        """Whether by a signal; a debugger that holds it says `t`, and it is busy then."""
+        """Whether a signal has stopped it. Under a debugger the state is `t`, which counts as busy."""
         try:
             return self._stat >= 0 and os.pread(self._stat, 1024, 0).rpartition(b")")[2].split()[0] == b"T"
         except (OSError, IndexError):
@@ -91,7 +91,7 @@ class Wire:
         sock.setblocking(False)
 
     def lines(self) -> list[str]:
-        """The lines that have come since. OSError if no more will, ValueError for what is no line."""
+        """The lines received since the last call. OSError if the connection has ended, ValueError for long lines."""
         try:
             data = self.sock.recv(4096)
         except BlockingIOError:
@@ -104,7 +104,7 @@ class Wire:
         return [line.decode("ascii") for line in lines]
 
     def send(self, line: str) -> None:
-        """The line is on its way, whole. OSError if that cannot be; one for which there is no room is left out."""
+        """Send a whole line; drop it if the buffer is full. OSError if the connection has ended or took only a part."""
         try:
             if self.sock.send(f"{line}\n".encode("ascii")) <= len(line):
                 raise ConnectionAbortedError
@@ -113,7 +113,7 @@ class Wire:
 
 
 class Connection:
-    """One connection of the process beside this one, and what its other end says."""
+    """One connection of the watched process, with the reports from its other end."""
 
     def __init__(self, role: str, name: str, key: str, interval: float, address: tuple[str, int] | None) -> None:
         self.role, self.name, self.interval, self.address = role, name, interval, address
@@ -127,32 +127,32 @@ class Connection:
         self._told = ""
 
     def line(self, word: tuple[str, float, str]) -> str:
-        """The next line to the other end."""
+        """The next line for the other end."""
         self._next += 1
         text = f"{self.name} {self._next} {word[0]} {word[1]:.2f} {word[2]}"
         return f"{text} {sign(self._key, self.role, text)}"
 
     def read(self, line: str) -> tuple[str, str, str]:
-        """State, seconds and hex of what it does, by a line of the other end. ValueError if it is not right."""
+        """The state, seconds and kernels (in hex) in a line of the other end. ValueError if the line is wrong."""
         text, _, code = line.rpartition(" ")
         role = DIAL if self.role == ACCEPT else ACCEPT
         if not hmac.compare_digest(code.encode(), sign(self._key, role, text).encode()):
             raise ValueError("the line is forged")
         _, number, state, seconds, doing = text.split(" ")
         if int(number) <= self._last:
-            raise ValueError("the line has come before")
+            raise ValueError("the line is a repetition")
         self._last = int(number)
         self.heard = time.monotonic()
         self._pause = _FIRST
         return state, seconds, doing
 
     def news(self, state: str) -> bool:
-        """Whether that is to be told: a change, or that it is still busy."""
+        """Whether to pass on this state: it has changed, or it is busy."""
         changed, self._told = state != self._told, state
         return changed or state == "busy"
 
     def postpone(self) -> None:
-        """Dial again, a little later each time."""
+        """Schedule the next attempt to dial, after a longer pause each time."""
         self.connected = False
         self.redial_at = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LAST)
@@ -179,7 +179,7 @@ class Monitor:
         self._selector.register(sock, selectors.EVENT_READ, react)
 
     def run(self, pidfd: int) -> None:
-        """Until the process beside this one ends, or does not need it any more."""
+        """Run until the watched process ends or closes the control socket."""
         if pidfd >= 0:
             self._watch(pidfd, self._end)
         while True:
@@ -193,7 +193,7 @@ class Monitor:
     def _tick(self) -> float:
         return min([each.interval for each in self._connections.values()], default=1.0) / 2
 
-    # The process beside this one
+    # The watched process
 
     def _command(self) -> None:
         try:
@@ -229,14 +229,17 @@ class Monitor:
             self._close(connection.wire)
 
     def _end(self) -> None:
-        """The process is gone: its peers are told, and this one ends."""
+        """Report the end of the watched process to all peers, and exit."""
         for connection in self._connections.values():
             if connection.wire is not None and connection.connected:
                 self._say(connection, ("ended", 0.0, "-"))
         raise SystemExit
 
     def _tell(self, connection: Connection, state: str, seconds: str, doing: str) -> None:
-        """Tell it what a peer said. Of what it does not read the latest is kept of each peer."""
+        """Pass a peer's report on to the watched process.
+
+        While the process does not read, only the latest report of each peer is kept.
+        """
         where = connection.role, connection.name
         self._pending[where] = f"{' '.join(where)} {state} {seconds} {doing}\n"
         self._flush()
@@ -257,7 +260,7 @@ class Monitor:
     # Other monitors
 
     def _beat(self) -> None:
-        """What is due: words to all, attempts to dial, strangers who said nothing."""
+        """Do what is due: send reports, dial, and close connections that are silent or did not identify themselves."""
         now, word = time.monotonic(), self._owner.word()
         changed, self._state = word[0] != self._state, word[0]
         for connection in list(self._connections.values()):
@@ -327,7 +330,7 @@ class Monitor:
         try:
             wire = Wire(listener.accept()[0])
         except OSError:
-            time.sleep(_FIRST)  # as when there are too many open files
+            time.sleep(_FIRST)  # for example, too many open files
             return
         if len(self._strangers) >= _STRANGERS:
             wire.sock.close()
@@ -336,7 +339,7 @@ class Monitor:
         self._watch(wire.sock, lambda: self._meet(wire))
 
     def _meet(self, wire: Wire) -> None:
-        """The first lines of one who has connected say which connection they are of."""
+        """Read the first lines of a new TCP connection, which name the connection they belong to."""
         try:
             lines = wire.lines()
             if lines:
@@ -350,7 +353,7 @@ class Monitor:
             self._close(wire)
 
     def _welcome(self, connection: Connection, wire: Wire) -> None:
-        """It takes the place of an older one of the same connection."""
+        """Use the new TCP connection in place of an older one."""
         if connection.wire is not None:
             self._close(connection.wire)
         del self._strangers[wire]
@@ -361,7 +364,7 @@ class Monitor:
 
 
 def main(control: int, board: int, pid: int) -> None:
-    """Run beside the process of that number, which speaks over the socket `control` and writes into `board`."""
+    """Watch the process `pid`, which sends commands over the socket `control` and writes into `board`."""
     owner = Owner(pid, board)
     try:
         pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1

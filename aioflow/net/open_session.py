@@ -1,4 +1,4 @@
-"""A session of a client with a master: open, or being opened."""
+"""A client's session with a master: open, or being opened."""
 
 import asyncio
 import dataclasses
@@ -22,8 +22,8 @@ class OpenSession:
         devices: what it runs on.
         version: how many operations the master knows.
         loop: the loop that it is used on.
-        handles: the calls that are ready there.
-        tokens: by which its steps are acknowledged.
+        handles: the calls that the master has registered.
+        tokens: the numbers for its next steps, which the client acknowledges.
     """
 
     peer: Peer
@@ -35,18 +35,19 @@ class OpenSession:
     tokens: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))
 
     def handover(self, limit: float | None) -> RemoteHandover:
-        """What one more step will have taken, which has so many seconds to be committed."""
+        """The handover for the next step, which may take `limit` seconds to commit."""
         return RemoteHandover(self.peer, self.session, next(self.tokens), limit)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opening:
-    """A session that is being opened, for all who need it meanwhile.
+    """A session that is being opened, shared by all callers that need it.
 
     Attributes:
-        deadline: that of whoever began it; None for one who waits for nobody.
-        since: when it began, on the loop's clock.
-        task: what opens it.
+        deadline: the deadline of the caller that began it; None for a caller without one, which does not wait for a
+            master that is down.
+        since: the time of its start on the loop's clock.
+        task: the asyncio task that opens it.
     """
 
     deadline: float | None
@@ -54,7 +55,7 @@ class Opening:
     task: asyncio.Task[OpenSession]
 
     def may_succeed_within(self, deadline: float | None) -> bool:
-        """Whether another with that deadline may still open it, when this one could not in its own time."""
+        """Whether a caller with that deadline may still succeed after this attempt has failed."""
         if deadline is None or self.deadline is None:
             return deadline is not self.deadline
         return deadline > self.deadline

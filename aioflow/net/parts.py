@@ -49,7 +49,7 @@ class Share:
 
     @property
     def takes(self) -> bool:
-        """Whether it may take elements that have to go back if nobody gets the values of the step."""
+        """Whether it may take elements that go back if the values of the step are lost."""
         return any(takes(node.definition) for node in _nodes(self.parts))
 
 
@@ -59,12 +59,12 @@ def _nodes(parts: Iterable[Part]) -> list[Node]:
 
 
 def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
-    """The names of the operations in these parts whose effects outlive a step and cannot be taken back."""
+    """The names of the operations in these parts whose effects outlive a step and cannot be undone."""
     return tuple([node.name for node in _nodes(parts) if lasts(node.definition, node.input_specs)])
 
 
 def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
-    """The names of the operations in these parts that take or put what a step can give back."""
+    """The names of the operations in these parts with takes and puts that a step can give back."""
     return tuple([node.name for node in _nodes(parts) if hands_over(node.definition)])
 
 

@@ -1,9 +1,9 @@
 """Another task, reached over two channels: one for what is short, one for what is large.
 
 Either side may ask. Many requests are under way at a time; each ends in an answer, in the error that was raised there,
-or in the error that says how the peer was lost, once. A channel that is lost is made again, see `reconnect`: only when
-that does not succeed in time is the peer lost. Cancelling a request frees what it holds, here at once and there
-as soon as that is known.
+or in the error that says how the peer was lost, once. `reconnect` replaces a lost channel; the peer is lost only if
+that does not succeed in time. Cancelling a request frees what it holds, here at once and there as soon as that is
+known.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _log: Final = logging.getLogger(__name__)
 _FORGETS: Final = 1.1
 """By so much the shortest trip is taken to be longer each time: an old one says little of clocks that drift."""
 _GRACE: Final = 0.25
-"""Seconds for what a process has sent before it ended."""
+"""Seconds to receive messages that a process sent before it ended."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,18 +143,18 @@ class Peer:
         return link
 
     def link_at(self, place: int) -> Link:
-        """The link for what is short, 0, or for what is large, 1."""
+        """The link for short messages, 0, or for large ones, 1."""
         return self._links[place]
 
     def detach(self, place: int) -> Channel:
-        """Does without the channel of that link, until `resume` or the limit of time. The caller closes it."""
+        """Remove the channel of a link, until `resume` or the time limit, and return it. The caller closes it."""
         self._reconnect.lost(place, self._links[place])
         return self._links[place].detach()
 
     def resume(self, place: int, channel: Channel, received: int) -> None:
-        """Goes on over that channel, to a peer that has received so many bytes; `Link.resend` has to follow.
+        """Continue over a new channel, to a peer that has received that many bytes; `Link.resend` has to follow.
 
-        ValueError if what the peer has not received is not kept.
+        Raises ValueError if frames that the peer lacks are not kept.
         """
         self._reconnect.resume(self._links[place], channel, received)
 
@@ -170,11 +170,11 @@ class Peer:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a connection to it is lost, and nobody knows yet whether it comes back."""
+        """Whether a connection to it is lost, and may still come back."""
         return not self._reconnect.settled.is_set()
 
     async def settled(self) -> None:
-        """Returns when all connections are there, or the peer is lost."""
+        """Return when all connections are restored, or the peer is lost."""
         await self._reconnect.settled.wait()
 
     async def closed(self) -> None:
@@ -244,7 +244,7 @@ class Peer:
     # Is it there?
 
     def listen_to(self, monitor: Watch | None) -> None:
-        """What the monitor of the peer says counts, too. The peer closes the watch when it is lost."""
+        """Use the reports of the peer's monitor. This object ends the subscription when the peer is lost."""
         self._monitor = monitor
         if monitor is not None:
             monitor.told = self._told
@@ -256,7 +256,7 @@ class Peer:
             self._grace = loop.call_later(_GRACE, self._finish, Loss.ENDED, "")
 
     def _hear_nothing_more(self) -> None:
-        """Neither of the monitor nor of the grace that it began."""
+        """End the subscription to the monitor, and the time left after its report of the end."""
         if self._grace is not None:
             self._grace.cancel()
         if self._monitor is not None:
@@ -264,12 +264,12 @@ class Peer:
 
     @property
     def task(self) -> str:
-        """Its name, also that of a client."""
+        """The name of the task; for a client, its label."""
         return self.it.label
 
     @property
     def busy(self) -> str:
-        """Since when its loop has not turned, and what it does, in words; empty if it turns, or that is not known."""
+        """A text with how long its loop has been busy, and with which kernels; empty if it turns, or is unknown."""
         heard = max([link.heard for link in self._links], default=0.0)
         return "" if self.end is not None else self._liveness.busy(asyncio.get_running_loop().time(), heard)
 
@@ -289,7 +289,7 @@ class Peer:
 
     @property
     def _last_heard(self) -> float:
-        """When the last frame came, over the quieter of its channels; one that is lost has a limit of its own."""
+        """The time of the last frame on the quieter channel. Lost channels do not count: they have their own limit."""
         return min([link.heard for link in self._links if link.flowing], default=asyncio.get_running_loop().time())
 
     def _ping(self, link: Link, message: Envelope) -> None:
@@ -380,7 +380,7 @@ class Peer:
         del self._asked[number]
         if asked.future.done() and not asked.future.cancelled():
             asked.future.exception()  # it was seen to
-        del asked.future  # whose error knows the frame that holds `asked`
+        del asked.future  # its error refers to the frame that holds `asked`
         for link in self._links:
             link.abandon((number, True))
 
@@ -425,7 +425,7 @@ class Peer:
             self._serving.hear(message)
 
     def _begin(self, message: Envelope) -> None:
-        """A request has come. One that came before is answered as it was, when it was, and not done again."""
+        """Begin a new request. A repeated request gets the earlier answer, and is not done again."""
         number = message.number
         if self._serving.awaits(number) and any(link.expects((number, False)) for link in self._links):
             raise ProtocolError(f"request {number} came while it was announced")

@@ -19,7 +19,7 @@ from aioflow.net.worker_verbs import GetStatus
 
 A = TypeVar("A", bound=Answer)
 _LOOKS: Final = 0.25
-"""Seconds after which one who waits for an answer looks whether the peer is busy."""
+"""Seconds between two checks, during a request, whether the peer is busy."""
 
 
 class Asked(Protocol):
@@ -41,15 +41,15 @@ class Asked(Protocol):
 
     @property
     def busy(self) -> str:
-        """Since when its loop has not turned, in words; empty if it turns, or that is not known."""
+        """A text with how long its loop has been busy; empty if it turns, or is unknown."""
 
 
 class BusyError(errors.UnavailableError):
-    """The loop of the task does not turn: an answer would take until it does."""
+    """The loop of the task does not turn, so it cannot answer now."""
 
 
 async def request_unless_busy(peer: Asked, message: Request[A], deadline: float | None) -> A:
-    """The answer of a peer whose loop turns. BusyError says since when it does not."""
+    """The answer of a peer. BusyError, with the time, if its loop does not turn."""
     task = asyncio.get_running_loop().create_task(peer.request(message, deadline=deadline), name="asks unless busy")
     try:
         while not peer.busy:
@@ -89,7 +89,7 @@ class Peers:
     async def of(self, task: str) -> Asked:
         """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none.
 
-        While the connection to it is lost, this waits for it to come back, or for what takes its place.
+        While its connection is lost, this waits for it. If the peer is lost, this dials the task again.
         """
         if task == self._me.task:
             return self._itself
@@ -108,10 +108,10 @@ class Peers:
         return peer if peer is not None and peer.end is None else None
 
     async def tell(self, requests: Mapping[str, Any], seconds: float) -> None:
-        """The tasks that are connected have been told, each something, and have answered, whatever it was.
+        """Send each connected task its request, and wait for the answers; errors are ignored.
 
-        Those that are busy are told as soon as they listen, and are not waited for; nor are others for longer than so
-        many seconds.
+        Busy tasks get the request when they listen again; this does not wait for them. It waits for the others at most
+        that many seconds.
         """
         there = {task: peer for task in requests if (peer := self.there(task)) is not None}
         asked = {self._ask(peer, requests[task]): peer for task, peer in there.items()}
@@ -134,7 +134,7 @@ class Peers:
             task.exception()
 
     async def settled(self, tasks: Iterable[str]) -> None:
-        """Returns when no connection to these tasks is lost that may come back."""
+        """Return when every lost connection to these tasks is restored or given up."""
         for task in tasks:
             peer = self._peers.get(task)
             if peer is not None and peer.interrupted:
@@ -183,9 +183,9 @@ class Peers:
             peer.lose(Loss.ENDED, "it was started anew")
 
     async def has_ended(self, it: Identity) -> bool:
-        """Whether that process of a task has ended: nobody listens, or another process has taken its place.
+        """Whether that process of a task has ended: no process listens there, or another one.
 
-        It asks the task, and waits until it answers or the connection to it is lost for good.
+        It sends a request to the task, and waits for the answer or the final loss of the connection.
         """
         while True:
             try:
@@ -232,7 +232,7 @@ class Itself:
 
     @property
     def busy(self) -> str:
-        """Its loop turns, or nobody asks."""
+        """Empty: this code runs only while the loop turns."""
         return ""
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:

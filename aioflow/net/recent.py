@@ -26,7 +26,7 @@ class Recent:
         self._seen: Final[OrderedDict[RequestKey, Answer | None]] = OrderedDict()
 
     def begin(self, key: RequestKey) -> "Answer | Known | None":
-        """NEW for the first who asks; the answer, if it was answered; None if it was begun and not answered so far."""
+        """Begin a request. NEW for the first time; the answer if there is one; None while the request is under way."""
         found = self._seen.get(key, NEW)
         if found is NEW:
             self._seen[key] = None
@@ -35,7 +35,7 @@ class Recent:
         return found
 
     def end(self, key: RequestKey, answer: Answer | None) -> None:
-        """It was answered so; with None, in a way that is not remembered. The first answer stands."""
+        """Record the answer, or with None, that it is not kept. Only the first answer counts."""
         if self._seen.get(key, NEW) is None:
             self._seen[key] = UNKNOWN if answer is None else answer
 
@@ -51,6 +51,6 @@ NEW: Final = Known()
 UNKNOWN: Final[Failure] = failure_of(
     errors.AbortedError("the request came before, and its answer is not known any more; ask under a new number"), ""
 )
-"""The answer to a request of which nobody can know what became."""
+"""The answer to a request whose outcome is unknown."""
 
 __all__ = ["NEW", "UNKNOWN", "Recent", "RequestKey"]

@@ -1,7 +1,7 @@
-"""Reconnects a peer whose connection was lost while its process lives: nothing above the links notices.
+"""Reconnects a peer whose connection was lost while its process lives. Code above the links does not notice.
 
 The side that dialled dials again, at once and then after short pauses. The other side waits for that. A peer is given
-up when the time limit is over, when nobody listens at its address any more, or when another process answers there.
+up after the time limit, or as soon as no process or another process listens at its address.
 """
 
 import asyncio
@@ -14,36 +14,36 @@ from aioflow.net.ending import Loss
 from aioflow.net.link import Link
 
 Redial = Callable[[int, int], Awaitable[tuple[Channel, int]]]
-"""Dials a new channel for a link, by its place and how many bytes it has received; also gives the peer's number.
+"""Dials a new channel for a link, given its number and its received bytes; also returns the peer's received bytes.
 
-UnavailableError may pass; NobodyListensError and any other OpError are final.
+After an UnavailableError it may be called again; NobodyListensError and any other OpError are final.
 """
 HasEnded = Callable[[], Awaitable[bool]]
-"""Whether the process of the peer is known to have ended."""
+"""Finds out whether the process of the peer has ended."""
 
 _FIRST: Final = 0.02
 _LONGEST: Final = 0.5
-"""Seconds between two attempts to dial, at first and later."""
+"""Seconds between two attempts to dial: at first, and at most."""
 
 
 class Reconnect:
-    """The links of one peer whose channels are lost and may come back.
+    """The links of one peer whose channels are lost and may be restored.
 
     Attributes:
-        settled: set unless a link is lost and nobody knows yet whether it comes back.
+        settled: set unless a lost link may still be restored.
     """
 
     def __init__(
         self, limit: float, give_up: Callable[[Loss, str], None], *, redial: Redial | None = None,
         has_ended: HasEnded | None = None,
     ) -> None:  # fmt: skip
-        """No link is lost yet.
+        """A peer without lost links.
 
         Args:
-            limit: seconds after which a lost link is given up, and the peer with it.
-            give_up: is told once how the peer was lost.
+            limit: seconds after which a lost link, and with it the peer, is given up.
+            give_up: called with the kind and the text of the loss when the peer is given up.
             redial: how this side dials; None if the peer does.
-            has_ended: how this side finds out more of a peer that dials; None if it cannot.
+            has_ended: finds out whether a dialling peer has ended; None if this side cannot.
         """
         self.settled: Final = asyncio.Event()
         self.settled.set()
@@ -55,7 +55,7 @@ class Reconnect:
         self._tasks: Final[dict[asyncio.Task[None], None]] = {}
 
     def lost(self, place: int, link: Link) -> None:
-        """The channel of that link is lost. Does not wait."""
+        """Begin to restore a link whose channel is lost. Does not wait."""
         if link in self._waiting:
             return
         self.settled.clear()
@@ -67,7 +67,7 @@ class Reconnect:
         task.add_done_callback(self._tasks.pop)
 
     def resume(self, link: Link, channel: Channel, position: int) -> None:
-        """The link goes on over that channel, to a peer that has received so many bytes; see `Link.resume`."""
+        """Continue a link over a new channel, to a peer that has received that many bytes; see `Link.resume`."""
         link.resume(channel, position)
         timer = self._waiting.pop(link, None)
         if timer is not None:
@@ -79,7 +79,7 @@ class Reconnect:
         self._give_up(Loss.GONE, f"it was not made again within {self._limit:g} s")
 
     async def _look(self, link: Link) -> None:
-        """Give up a peer whose process has ended, as far as this side can find out."""
+        """Give up the peer if its process has ended."""
         if self._has_ended is not None and link in self._waiting and await self._has_ended():
             self._give_up(Loss.ENDED, "")
 
@@ -104,7 +104,7 @@ class Reconnect:
             await link.resend()
 
     async def _dialled(self, place: int, received: int) -> tuple[Channel, int]:
-        """A new channel. It dials until that succeeds or cannot any more; the limit of time ends it from outside."""
+        """Dial until there is a new channel, or a final error. The timer of the time limit cancels this."""
         assert self._redial is not None
         pause = _FIRST
         while True:
@@ -117,7 +117,7 @@ class Reconnect:
                 pause = min(2 * pause, _LONGEST)
 
     async def stop(self) -> None:
-        """Nothing is dialled or waited for any more."""
+        """Stop dialling and waiting."""
         for timer in self._waiting.values():
             timer.cancel()
         self._waiting.clear()

@@ -19,18 +19,18 @@ class Asks(Protocol):
         """What came of it."""
 
     async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
-        """Elements of it. If the caller is cancelled, they are put back."""
+        """Take elements of the queue. If the caller is cancelled, they are put back."""
 
     def later(self, work: Any) -> None:
         """Do this in a task that ends before the session does."""
 
 
 class RemoteQueue:
-    """A queue that lives on a task of the cluster. What waits waits there, in one line with the steps.
+    """A queue on a task of the cluster. Its callers wait there, in one line with steps.
 
-    Elements are converted and checked here. A cancelled take has taken nothing: what is on its way by then goes back to
-    its place, as it does when this client is lost. What was being put when the put was cancelled may be in the queue.
-    UnavailableError if the task is lost, with all elements that were in the queue.
+    Elements are converted and checked here. A cancelled take removes no element: elements on their way to the client
+    are put back at their place. The same happens when this client is lost. After a cancelled put the elements may be in
+    the queue. If the task is lost, calls raise UnavailableError, and the elements of the queue are lost.
     """
 
     def __init__(self, engine: Asks, handle: str, elements: Elements) -> None:

@@ -30,7 +30,7 @@ class TaskReport:
         report: what their steps wait for.
         memory: what the memory of their devices holds, where that is accounted for.
         savings: what lossy forms have saved, by edge.
-        graph: who waits for whom there, if others are to find cycles in it.
+        graph: its wait-for graph, if another task searches for cycles in it.
     """
 
     report: Report
@@ -117,7 +117,7 @@ def joined(reports: Iterable[TaskReport], absent: Iterable[str], steps: Mapping[
 
 
 def _of_session(wait: Wait, steps: Mapping[int, int]) -> Wait:
-    """The same with the numbers that the session knows steps by."""
+    """The same report with the session's numbers of the steps."""
     holder = None if wait.holder is None else wait.holder._replace(step=steps.get(wait.holder.step, 0))
     return dataclasses.replace(wait, step=steps[wait.step], holder=holder)
 

@@ -1,7 +1,7 @@
-"""The frames that a link has sent and that the peer may not have received yet, to be sent again over a new channel.
+"""Keeps the sent frames of a link that the peer may not have received, to send them again over a new channel.
 
-A position is a number of bytes: of all frames since the connection was made, in one direction. The peer tells its
-position now and then, and the log forgets the frames before it. A frame that shows an array keeps that array alive.
+A position counts the bytes of all frames in one direction since the connection was made. The peer reports its position
+now and then, and the log drops the frames before it. A frame that is a view of an array keeps the array alive.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from aioflow.net.framing import Frame
 
 
 class SentLog:
-    """The frames from some position on.
+    """The sent frames from some position on.
 
     Attributes:
         end: the position after the last frame.
@@ -26,32 +26,34 @@ class SentLog:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the frames that are kept."""
+        """The bytes of the kept frames."""
         return self.end - self._start
 
     def append(self, frame: Frame) -> None:
-        """Keeps one more frame."""
+        """Add a frame."""
         self._frames.append(frame)
         self.end += len(frame)
 
     def forget(self, position: int) -> None:
-        """Drops the frames that the peer has received whole. ValueError if the position was never reached."""
+        """Drop the frames that the peer has received whole. ValueError if the position lies beyond the sent bytes."""
         if position > self.end:
-            raise ValueError(f"{position} bytes were received, and {self.end} were sent")
+            raise ValueError(f"the peer has received {position} bytes, but only {self.end} were sent")
         while self._frames and self._start + len(self._frames[0]) <= position:
             self._start += len(self._frames.popleft())
 
     def keeps(self, position: int) -> bool:
-        """Whether all frames after that position are kept, and it was reached."""
+        """Whether all frames after that position are kept, and the position was reached."""
         return self._start <= position <= self.end
 
     def after(self, position: int) -> deque[Frame]:
-        """The frames that the peer has not received, the first without its part before the position.
+        """The frames that the peer lacks, the first one without its part before the position.
 
-        ValueError if they are not kept.
+        Raises ValueError if they are not kept.
         """
         if not self.keeps(position):
-            raise ValueError(f"the bytes from {position} on are wanted, and those from {self._start} on are kept")
+            raise ValueError(
+                f"the peer needs the bytes from {position} on, but only those from {self._start} on are kept"
+            )
         self.forget(position)
         frames = self._frames.copy()
         if position > self._start:

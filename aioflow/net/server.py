@@ -157,10 +157,9 @@ class Server:
         await self._asked.wait()
 
     def update_addresses(self, cluster: ClusterSpec | Mapping[str, Any], version: int) -> bool:
-        """Tasks that died came back elsewhere: this task dials them there from now on.
+        """Take over the addresses of tasks that restarted elsewhere: this task dials them there from now on.
 
-        A version that is not above the last is passed over. Returns whether it was newer. ValueError if that is
-        another cluster.
+        Ignores a version that is not newer. Returns whether it was newer. ValueError if it is another cluster.
         """
         return self._book.update(dict(ClusterSpec(cluster)), version)
 
@@ -192,7 +191,7 @@ class Server:
 
     @property
     def master(self) -> Master:
-        """What answers requests of clients."""
+        """The handler of requests from clients."""
         return self._master
 
     def check_open(self) -> None:

@@ -88,13 +88,13 @@ class Serving:
         return number in self._tasks
 
     def awaits(self, number: int) -> bool:
-        """Whether the request of that number is announced, and has not begun."""
+        """Whether the request of that number is announced, but has not begun."""
         return number in self._held and number not in self._tasks
 
     def holds(self, number: int, nbytes: int) -> bool:
-        """A request with so many bytes is announced: whether there is room; if there is none it is answered so.
+        """Reserve bytes for an announced request. If there is no room, refuse it, and return False.
 
-        There is none for a request that comes again while it is being answered.
+        Also returns False for a repeated request that is being answered.
         """
         if number in self._tasks or number in self._held:
             return False
@@ -114,7 +114,7 @@ class Serving:
         self._held.pop(number, None)
 
     def begin(self, message: Envelope) -> None:
-        """Answer a request, unless it is being answered. ProtocolError if there are far too many."""
+        """Answer a request, unless it is being answered. ProtocolError if far too many are open."""
         count = len(self._tasks)
         if count < self._limits.requests:
             self._start(message.number, lambda: self._serve(message))
@@ -132,7 +132,7 @@ class Serving:
             raise ProtocolError(f"{type(message.message).__name__}: {error}") from None
 
     def answer(self, number: int, answer: Answer) -> None:
-        """The answer to a request is known. ProtocolError if far too many are not sent yet."""
+        """Send the known answer to a request. ProtocolError if far too many are open."""
         self._start(number, lambda: self._reply(number, answer))
 
     def cancel(self, number: int) -> None:
@@ -149,11 +149,11 @@ class Serving:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, number: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Work on the answer to a request, one task for each. A request that comes again meanwhile waits for it."""
+        """Start one asyncio task that answers a request. A repeated request gets the answer of that task."""
         if number in self._tasks:
             return
         if len(self._tasks) >= 2 * self._limits.requests:
-            raise ProtocolError(f"{len(self._tasks)} requests were not answered, and more came")
+            raise ProtocolError(f"{len(self._tasks)} requests were open, and more came")
         task = asyncio.get_running_loop().create_task(work(), name=f"answer {number}", context=self._context.copy())
         self._tasks[number] = task
         task.add_done_callback(lambda done: self._ended(number, done))

@@ -1,4 +1,4 @@
-"""What a session of a cluster tells its master of its configuration."""
+"""The settings that a session of a cluster sends to its master."""
 
 import dataclasses
 from typing import Any, Final
@@ -7,19 +7,21 @@ from aioflow.config import Config
 from aioflow.net.master import SETTINGS
 
 _OWN: Final = frozenset({"close_timeout", "heartbeat_timeout", "ssl", "token_file"})
-"""Settings of a session that its master is not told."""
+"""Settings that a session does not send to its master."""
 
 
 def session_settings(config: Config) -> dict[str, Any]:
-    """What the master is told of how the session works: what is not as it is by default.
+    """The settings for the master: those that differ from the defaults.
 
-    ValueError if that is something which only a task decides.
+    Raises ValueError for a setting that only tasks have.
     """
     default, names = Config(), [field.name for field in dataclasses.fields(Config)]
     changed = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
     if strange := changed.keys() - _OWN - set(SETTINGS):
         listed = ", ".join(f"{name}=" for name in sorted(strange))
-        raise ValueError(f"Config({listed}) is no matter of a cluster's session: give it to the Server of each task")
+        raise ValueError(
+            f"Config({listed}) has no effect in a session of a cluster: give it to the Server of each task"
+        )
     told = {name: value for name, value in changed.items() if name in SETTINGS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
 

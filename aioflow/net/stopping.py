@@ -22,7 +22,7 @@ async def stop_servers(
 ) -> None:
     """All tasks of a cluster were asked to stop, and are about to: `Server.join` returns there.
 
-    A task at whose address nobody listens has stopped before, or died.
+    If no process listens at a task's address, the task has stopped before, or died.
 
     Args:
         cluster: which tasks.
@@ -30,7 +30,7 @@ async def stop_servers(
         reason: what their logs say of it.
 
     Raises:
-        UnavailableError: some could not be reached, which it names; all others were asked.
+        UnavailableError: some tasks, which the error names, could not be reached; all others were asked.
     """
     config = config or Config()
     network = network_of_client(config, config.ssl is not None)

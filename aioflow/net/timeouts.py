@@ -1,4 +1,4 @@
-"""Time limits on what others do, which count only the time in which the own loop listened to them."""
+"""Time limits for actions of peers, which count only the time in which this loop turns."""
 
 import asyncio
 import contextlib
@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 _PARTS: Final = 5
-"""The time is counted in so many parts."""
+"""The number of parts in which the time is counted."""
 
 
 @contextlib.asynccontextmanager
 async def listening_timeout(seconds: float) -> AsyncIterator[asyncio.Timeout]:
-    """As `asyncio.timeout`, but a part of the time in which the loop did not turn does not count."""
+    """Like `asyncio.timeout`, but a part of the time counts only if the loop turned meanwhile."""
     loop = asyncio.get_running_loop()
     part, left = seconds / _PARTS, _PARTS
 

@@ -34,7 +34,7 @@ async def dial(address: str, token: Token | None, tls: ssl.SSLContext | None, li
     Raises:
         InvalidArgumentError: that is no address.
         UnauthenticatedError: it does not accept the token, or one end does not accept the other's certificate.
-        UnavailableError: it cannot be reached; NobodyListensError if its host says that no process listens there.
+        UnavailableError: it cannot be reached; NobodyListensError if its host reports that no process listens there.
     """
     split_address(address)
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), ws_response_class=_Socket)

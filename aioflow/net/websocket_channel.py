@@ -64,7 +64,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     @property
     def transport(self) -> asyncio.Transport:
-        """What it goes over."""
+        """The transport of the channel."""
         return self._transport
 
     # Sending

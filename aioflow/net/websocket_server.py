@@ -74,11 +74,11 @@ class WebSocketNetwork:
         return listener
 
     def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer | None:
-        """Let the monitor of the peer that has dialled this channel dial the one here."""
+        """Offer this process's monitor to the peer that dialled the channel."""
         return monitor.offer(cast(WebSocketChannel, channel).transport, connection, heartbeat)
 
     def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
-        """Hear the monitor of the task that was dialled by this channel."""
+        """Watch a dialled task through the monitor that it has offered."""
         return monitor.watch(cast(WebSocketChannel, channel).transport, connection, port, key, heartbeat)
 
 

@@ -249,7 +249,7 @@ class Worker:
         return _ran(fetched, packed, held)
 
     def _journal(self, message: Any, graph: Registered) -> Journal | None:
-        """What keeps account of the attempt that the step is part of, if it is. AbortedError if that was taken back."""
+        """The journal of the step's attempt; None without an attempt. AbortedError if the attempt is being undone."""
         if not message.attempt:
             return None
         journal = self._journals.of(ticket_of(message.attempt))
@@ -257,13 +257,13 @@ class Worker:
         return journal
 
     async def take_back(self, call: Call) -> AttemptTakenBack:
-        """Nothing of an attempt is left here, and none of its steps begins any more."""
+        """Undo an attempt on this task, and refuse its later steps."""
         message: Any = call.message
         journal = self._journals.known(ticket_of(message.attempt))
         if journal is None:
-            return AttemptTakenBack((f"what the run changed on {self.task}, which remembers it no longer",))
+            return AttemptTakenBack((f"the changes of the run on {self.task}, which has forgotten them",))
         journal.close()
-        ended = errors.AbortedError("the run is repeated: this attempt of it was given up", task=self.task)
+        ended = errors.AbortedError("the run is repeated: this attempt was given up", task=self.task)
         for step in list(journal.steps):
             self.meetings.end(step, ended)
         await journal.idle()
@@ -324,7 +324,7 @@ class Worker:
 
 
 def _give_back(journal: Journal, handover: Handover, names: Sequence[str]) -> None:
-    """What a step took and put is where it was; if that cannot be, these operations may happen twice."""
+    """Undo the takes and puts of a step. If that is impossible, record that its operations may happen twice."""
     if not handover.refuse():
         journal.leaves(names)
 

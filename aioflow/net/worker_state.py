@@ -36,12 +36,12 @@ class Registered:
 
     @functools.cached_property
     def lasting(self) -> Sequence[str]:
-        """The names of its operations whose effects cannot be taken back."""
+        """The names of its operations whose effects cannot be undone."""
         return lasting(self._parts)
 
     @functools.cached_property
     def handed_over(self) -> Sequence[str]:
-        """The names of its operations that take or put what a step can give back."""
+        """The names of its operations with takes and puts that a step can give back."""
         return handed_over(self._parts)
 
     def programs(self, form: Form) -> Programs:
@@ -59,7 +59,7 @@ class WorkerSession:
     def __init__(self, owner: Peer | None, counts: str) -> None:
         self.owner: Final = owner
         self.counts: Final = counts
-        """The name under which it is counted how often operations run."""
+        """The name under which the runs of operations are counted."""
         self.graphs: Final[dict[int, Registered]] = {}
         self.light: Step | None = None
         """The step that all of its light runs are, one after the other."""
@@ -75,7 +75,7 @@ class Meeting:
         self.undo = Undo()
         """What takes back what it has changed here, once it has run."""
         self.handover = Handover()
-        """What it has taken here, once it has run: the master says when that is handed over."""
+        """The handover of its takes and puts, once it has run; the master reports when to settle it."""
         self.only_puts = False
         """Whether it takes nothing on any task, so that the loss of the master undoes nothing once it has run."""
         self.senders: Senders = {}
@@ -89,12 +89,12 @@ class Meeting:
 
     @property
     def held(self) -> Handover:
-        """What it has taken and put here so far."""
+        """The handover of its takes and puts so far."""
         return self.handover if self.step is None else self.step.handover
 
     @property
     def stays(self) -> bool:
-        """Whether it has run and taken or put something, which stays if the master is lost."""
+        """Whether it has run, and keeps its takes and puts if the master is lost."""
         return bool(self.handover) and (self.only_puts or self.handover.is_committed)
 
 

@@ -64,7 +64,7 @@ class Inspect(Request[Inspected]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CreateWorkerSession(Request[Reply]):
-    """Make what a worker needs of a session. `counts` is as in `CreateSession`."""
+    """Make the worker's part of a session. `counts` is as in `CreateSession`."""
 
     session: SessionId
     counts: SessionId | None = None
@@ -121,7 +121,7 @@ class GraphRan(Answer):
     Attributes:
         values: what it had to give, by name.
         metadata: what was written down of it, if that was asked for.
-        held: whether it keeps what it has taken until the master says that the step is over.
+        held: whether it keeps the step's takes and puts until the master reports the end of the step.
     """
 
     values: NamedValues = dataclasses.field(default_factory=dict)
@@ -139,7 +139,8 @@ class RunGraph(Request[GraphRan]):
         step: the step: 64 random bits.
         feeds: what it is given, by name.
         options: what the run is told, by the names of `RunOptions`.
-        attempt: the attempt of a run that is repeated if it fails; AbortedError if that attempt was taken back.
+        attempt: the attempt that the step belongs to, if its run is repeated after a failure; AbortedError if that
+            attempt is being undone.
     """
 
     session: SessionId
@@ -153,10 +154,10 @@ class RunGraph(Request[GraphRan]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttemptTakenBack(Answer):
-    """Everything is as it was before an attempt.
+    """An attempt is undone.
 
     Attributes:
-        left: the names of variables and operations of which that is not so.
+        left: the names of variables and operations whose effects remain.
     """
 
     left: Names = ()
@@ -165,7 +166,7 @@ class AttemptTakenBack(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class TakeBack(Request[AttemptTakenBack]):
-    """End the steps of an attempt, undo what they have changed, and refuse those of its steps that come late."""
+    """End the steps of an attempt, undo their changes, and refuse its later steps."""
 
     attempt: Attempt
 
@@ -214,12 +215,12 @@ class PushTensors(Note):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CommitGraph(Request[Reply]):
-    """Give back nothing that a step has taken so far, unless `CleanupGraph` demands it.
+    """Commit a step: its takes so far are given back only on a `CleanupGraph`.
 
-    AbortedError if the worker has given back already what the step took.
+    The answer is an AbortedError if the worker has already given them back.
 
     Attributes:
-        partial: whether the step is a partial run, which goes on, and may have taken nothing on the worker.
+        partial: whether the step is a partial run, which continues, and may have no takes on the worker.
     """
 
     step: StepId
@@ -229,12 +230,12 @@ class CommitGraph(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CleanupGraph(Note):
-    """Steps are over: nothing of them is kept.
+    """Steps are over, and the worker drops their data.
 
     Attributes:
-        received: whether the client has their values, or may have them. If not, they end, and what they took is put
-            back.
-        over: false if the steps are partial runs that go on: only what they have taken so far is not kept.
+        received: whether the client has, or may have, their values. If not, the steps end, and the elements they took
+            are put back.
+        over: false for partial runs that continue: the worker drops only their takes and puts so far.
     """
 
     steps: Steps
@@ -290,9 +291,9 @@ class ServeQueue(Request[QueueServed]):
         handle: the operation that is its handle, as a GraphDef in msgpack.
         action: what, by the names of `live.ACTIONS`.
         values: the components of elements that are put, element by element.
-        number: how many elements are taken.
+        number: how many elements to take.
         option: whether fewer will do, all go in at once, who waits is cancelled.
-        step: of `take`, the number of the step that it counts as: the elements are kept until that is over.
+        step: for `take`, the number of its step; the elements are kept until that step is over.
     """
 
     handle: Data

@@ -21,8 +21,8 @@ ROUNDS: Final = 4
 def optimise(flow: Flow) -> Flow:
     """The Flow that computes the same with less: PASSES, until nothing changes, at most ROUNDS times.
 
-    What branches and loops hold is optimised first; then what is no longer used of them is left out, and the rest is
-    optimised once more. At last neighbours that one kernel computes together become one node.
+    The blocks of branches and loops are optimised first. Then their unused outputs are removed, and the rest is
+    optimised again. Finally neighbouring nodes that one kernel computes together become one node.
     """
     flow = _simpler(flow)
     if any(node.blocks for node in flow.nodes):

@@ -1,8 +1,8 @@
-"""Which values of a flow are needed, inside branches and loops too.
+"""Finds the values of a flow that are needed, also inside branches and loops.
 
-What a branch or loop makes is needed if something that runs reads it; then what its blocks make it of is needed. An
-argument of a block that is needed makes the input that it stands for needed. Every value is marked once, so this takes
-time linear in the nodes of all blocks together, however they are nested.
+An output of a branch or loop is needed if a running node reads it. Then the values in the blocks that give this output
+are needed, too. If an argument of a block is needed, so is the input that it stands for. Every value is marked once, so
+the time is linear in the nodes of all blocks, at any depth.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,20 +12,20 @@ from aioflow.passes.flow import Block, Flow, Node, Value, blocks_within
 
 
 class Demand:
-    """What runs and what is needed.
+    """The nodes that run and the outputs that are needed.
 
     Attributes:
         nodes: the nodes that run.
-        outputs: for each branch or loop that runs, which of its outputs are needed.
+        outputs: for each branch or loop that runs, the numbers of the needed outputs.
     """
 
     def __init__(self, flow: Flow, roots: Iterable[Node], effects: bool = True) -> None:
-        """Mark what follows from the fetches of a flow.
+        """Mark the values that the fetches of a flow need.
 
         Args:
             flow: the flow.
-            roots: nodes that run, whatever is fetched.
-            effects: whether all that has an effect runs in a block whenever the block does.
+            roots: nodes that run for any fetches.
+            effects: whether all nodes with an effect in a block run whenever the block runs.
         """
         self.nodes: Final[set[Node]] = set()
         self.outputs: Final[dict[Node, set[int]]] = {}
@@ -38,7 +38,7 @@ class Demand:
         self.run(roots)
 
     def run(self, nodes: Iterable[Node]) -> None:
-        """Mark these nodes as running, and all that follows from that."""
+        """Mark these nodes as running, with everything that they need."""
         running = list(nodes)
         while running or self._values:
             if self._values:
@@ -57,7 +57,7 @@ class Demand:
                     running += [effect for block in node.blocks for effect in block.effects]
 
     def _reads(self, node: Node) -> Sequence[Value]:
-        """What a node reads whenever it runs."""
+        """The values that a node reads whenever it runs."""
         if node.blocks:
             self.outputs.setdefault(node, set())
             return _always_read(node)
@@ -65,7 +65,7 @@ class Demand:
 
 
 def unneeded_effects(flow: Flow) -> dict[Block, set[Node]]:
-    """For each block what has an effect there and is needed by no value that is; nothing where loops are handmade."""
+    """For each block the nodes with an effect that no needed value needs; none in blocks with handmade control flow."""
     demand = Demand(flow, flow.nodes, effects=False)
     found: dict[Block, set[Node]] = {}
     for _, block in blocks_within(flow.nodes):
@@ -80,7 +80,7 @@ def is_loop(node: Node) -> bool:
 
 
 def _given(node: Node, place: int) -> Value:
-    """What the blocks of a node are given: an input; for a loop variable what the node makes of it in the end."""
+    """The value given to the blocks of a node: an input, or for a loop variable, its output."""
     if is_loop(node):
         first: int = node.attrs["limited"]
         if first <= place < first + node.attrs["variables"]:
@@ -89,7 +89,7 @@ def _given(node: Node, place: int) -> Value:
 
 
 def _made_of(node: Node, index: int) -> list[Value]:
-    """What an output of a branch or loop is made of."""
+    """The values that give an output of a branch or loop."""
     if not is_loop(node):
         return [block.flow.fetches[index] for block in node.blocks]
     body, count = node.blocks[-1].flow, node.attrs["variables"]
@@ -99,7 +99,7 @@ def _made_of(node: Node, index: int) -> list[Value]:
 
 
 def _always_read(node: Node) -> list[Value]:
-    """What decides which branch is taken, or whether the loop goes on."""
+    """The values that choose the branch, or decide whether the loop continues."""
     if not is_loop(node):
         return [node.inputs[0]]
     return [*node.inputs[: node.attrs["limited"]], *[block.flow.fetches[0] for block in node.blocks[:-1]]]

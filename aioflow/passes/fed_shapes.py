@@ -1,8 +1,8 @@
-"""A flow whose shapes are those of one run: what placement looks at where devices have limits of memory.
+"""A flow with the shapes of one run, for placement on devices with memory limits.
 
-A placeholder's open axes make the sizes of nearly all values open. Shape rules run again from the shapes of what was
-fed, so that the sizes are those of the run. The result is for estimates alone; plans keep the shapes of the graph, for
-the next run may be fed others.
+A placeholder's open axes make the sizes of nearly all values unknown. So the shape rules run again with the fed shapes,
+and give the sizes of this run. The result serves only estimates: plans keep the shapes of the graph, because the next
+run may have feeds of other shapes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 
 
 def with_fed_shapes(flow: Flow, fed: Sequence[Sequence[int]]) -> Flow:
-    """The flow, node by node, with the shapes that follow from those of its feeds.
+    """A copy of the flow with the shapes that follow from the shapes of its feeds.
 
-    Shapes that do not follow, as those of what a loop made by hand carries, stay as they are.
+    Other shapes stay unchanged, like those of values that a handmade loop carries.
     """
     shapes = [TensorShape(list(shape)) for shape in fed]
     specs = [Spec(node.output_specs[0].dtype, shape) for node, shape in zip(flow.feeds, shapes, strict=True)]
@@ -42,7 +42,7 @@ def _resized(flow: Flow, given: Mapping[Node, Spec]) -> Flow:
 
 
 def _infer(node: Node) -> None:
-    """Give the node the shapes that follow from its inputs'."""
+    """Give the node the shapes that follow from its inputs."""
     if node.blocks:
         node.blocks = tuple([_block(node, block) for block in node.blocks])
         found = [value.spec for value in node.blocks[-1].flow.fetches]
@@ -61,7 +61,7 @@ def _block(node: Node, block: Block) -> Block:
 
 
 def _narrowed(known: Spec, found: Spec) -> Spec:
-    """The Spec with what another one knows besides."""
+    """The Spec, completed by the sizes of another one."""
     if isinstance(known, ResourceSpec) or found.dtype is not known.dtype:
         return known
     try:

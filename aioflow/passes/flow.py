@@ -14,7 +14,7 @@ from aioflow.node import Attrs, Operation
 from aioflow.op import REGISTRY, Op
 
 _HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
-"""Stateful so that they are never merged, but without an effect of their own."""
+"""Ops that are stateful only to prevent merging; they have no effect of their own."""
 
 
 class Value(NamedTuple):
@@ -103,7 +103,7 @@ class Node:
 
     @property
     def has_effect(self) -> bool:
-        """Whether it, or what it runs, changes something besides its outputs."""
+        """Whether the node, or a node in its blocks, has an effect besides its outputs."""
         own = self.definition
         harmless = own.observes or own.counted or own.name in _HARMLESS
         return (own.stateful and not harmless) or any(block.effects for block in self.blocks)
@@ -132,18 +132,18 @@ class Flow:
 
 
 class Block:
-    """What a structured node runs. The feeds of its Flow are arguments: `takes` says which input each of them is.
+    """A block of a structured node. The feeds of its Flow are arguments; `takes` has the input number of each.
 
-    A block finds what holds of the nodes at any depth from its own nodes and the blocks of these: a pass that asks each
-    block of a nest takes no longer than one that asks each node.
+    A block derives its properties from its own nodes and their blocks, not from all nodes below. So a pass that visits
+    every block of a nest takes no longer than one that visits every node.
 
     Attributes:
-        flow: what runs.
+        flow: the nodes of the block.
         takes: for each feed of the flow, the input of the structured node.
         waits: whether a node may suspend, or is a primitive of control flow.
         handmade: whether the user's graph has primitives of control flow in it.
-        effects: its own nodes that have an effect, or that hold one that has.
-        touches: what `order.touched` has found out about it.
+        effects: its own nodes that have an effect, or contain a node that has one.
+        touches: the result of `order.touched`, kept for reuse; None until it is computed.
     """
 
     __slots__ = ("effects", "flow", "handmade", "takes", "touches", "waits")
@@ -226,7 +226,7 @@ def has_primitives(flow: Flow) -> bool:
 
 
 def blocks_within(nodes: Iterable[Node]) -> list[tuple[Node, Block]]:
-    """The blocks of these nodes at any depth, each with the node that runs it, and after the block around it."""
+    """The blocks of these nodes at any depth, outer blocks first, each with the node that runs it."""
     found: list[tuple[Node, Block]] = []
     waiting: list[Iterable[Node]] = [nodes]
     while waiting:

@@ -4,7 +4,7 @@ A value belongs to the node that makes it, or shares the memory of what the node
 takes memory from then on until the last has read it, or to the end if it is fetched. What the caller feeds, what a
 variable holds and what is known before any step is not counted. Sizes that are open are taken to be of one size.
 
-A list of tensors takes memory where a loop writes it, for as many elements as it has slots or the loop has iterations.
+A list of tensors takes memory in the loop that writes it, for as many elements as the loop has iterations.
 """
 
 import math
@@ -79,7 +79,7 @@ class Liveness:
         self.reuses.append(made[0][1] if reusing else 0)
 
     def _inside(self, node: Node, made: list[tuple[Value, int]]) -> int:
-        """What the branches of a node, or one iteration of it, take besides what they give; `made` is completed."""
+        """The bytes of a node's branches or of one iteration, without outputs. Adds the bytes of lists to `made`."""
         inner = [Liveness(block.flow, self._kind, self._guess) for block in node.blocks]
         most = max([peak_of(each, range(len(each.nodes))) for each in inner], default=0)
         if node.definition.name == "cond":
@@ -114,7 +114,7 @@ class Liveness:
 
 
 def _handed_on(node: Node, index: int) -> Value | None:
-    """The input that a loop hands on unchanged as its output of that number, if it does."""
+    """The input that a loop passes on unchanged as the output `index`; None if there is none."""
     if node.definition.name != "while_loop":
         return None
     step = node.blocks[-1]
@@ -125,9 +125,10 @@ def _handed_on(node: Node, index: int) -> Value | None:
 
 
 def _kept(loop: Node, step: Liveness) -> dict[Value, int]:
-    """The values of one iteration that lists keep, written or recorded for the gradient, and which output keeps each.
+    """The values of one iteration that lists keep, each with the number of the output that is the list.
 
-    A value that several lists keep counts in the last, which is one that is recorded: that is needed the longest.
+    A loop writes a list itself, or records values for the gradient. A value in several lists counts in the last one, a
+    list of recorded values, because it is needed longest.
     """
     block, variables = loop.blocks[-1], loop.attrs["variables"]
     place = {argument: place for place, argument in block.arguments.items()}
@@ -144,7 +145,7 @@ def _kept(loop: Node, step: Liveness) -> dict[Value, int]:
 
 
 def _iterations(loop: Node, guess: int) -> int:
-    """How often a loop goes round, if it counts up to a constant; else a guess."""
+    """The iterations of a loop that counts up to a constant; for other loops, the guess."""
     if len(loop.blocks) < 2:
         return guess
     asks, step = loop.blocks
@@ -209,9 +210,9 @@ def peak(flow: Flow, kind: DeviceKind = DeviceKind.CPU, guess: int = GUESS) -> i
 
 
 def peak_of_part(flow: Flow, kind: DeviceKind = DeviceKind.CPU) -> int:
-    """The most bytes that one device's part of a step takes at a time, whatever the other parts do meanwhile.
+    """The peak bytes of one device's part of a step, for any behaviour of the other parts.
 
-    Values that nothing delays are taken to be received before anything runs, and sent values to be kept to the end: the
+    Receives without control inputs count as done before all other nodes. Sent values count to the end, because the
     other part decides when it reads them.
     """
     early = {node for node in flow.nodes if node.definition.name == "recv" and not node.controls}
@@ -226,7 +227,7 @@ def peak_of_part(flow: Flow, kind: DeviceKind = DeviceKind.CPU) -> int:
 
 
 def constant_bytes(flow: Flow) -> int:
-    """The bytes of the constants of a flow, each array once: they are there all the time."""
+    """The bytes of the constants of a flow, each array once. Constants stay in memory between steps."""
     arrays = [
         node.attrs["value"] for top in flow.nodes for node in top.everything() if node.definition.name == "constant"
     ]

@@ -64,7 +64,7 @@ class _Lowering:
         self._framed = False
         """Whether some of the flow is in branches and loops already."""
         self._unneeded: dict[Block, set[Node]] = {}
-        """For each block what has an effect there and is needed by nothing that is used."""
+        """For each block the nodes with an effect that no used value needs."""
 
     def flow(self, flow: Flow) -> Flow:
         """All of it."""

@@ -54,7 +54,7 @@ def order(flow: Flow, keys: Keys | None = None) -> Flow:
 def _ordered(node: Node, keys: Keys) -> list[Block]:
     blocks = []
     for block in node.blocks:
-        blocks.append(Block(order(block.flow, inside(node, block, keys)), block.takes))  # noqa: PERF401 (no call more)
+        blocks.append(Block(order(block.flow, inside(node, block, keys)), block.takes))  # noqa: PERF401 (one call less)
     return blocks
 
 
@@ -83,7 +83,7 @@ def _by_blocks(node: Node, keys: Keys) -> dict[Hashable, bool]:
 
 
 def _touches(block: Block) -> dict[Hashable, bool]:
-    """What the nodes of a block work on: variables and stacks, and arguments, whatever these stand for."""
+    """The variables, stacks and arguments that the nodes of a block use, each with whether they may change it."""
     own = {argument: argument for argument in block.flow.feeds if isinstance(argument.output_specs[0], ResourceSpec)}
     found: dict[Hashable, bool] = {}
     for node in block.flow.nodes:

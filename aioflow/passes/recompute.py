@@ -8,8 +8,8 @@ up to what is still alive, right before the first late use. Chosen is what is la
 least time; several lengths of runs of dropped values are simulated, and the best is taken. Only what has no state and
 always gives the same is computed twice.
 
-`swap` copies such a value to the host after its early uses and back before its late ones, one after the other over the
-link. Where the copies take longer than what is computed meanwhile the step waits for them, within a bound.
+`swap` copies such a value to the host after its early uses and back before its late ones; the link does one copy at a
+time. If copies take longer than the computation beside them, the step waits, within a bound.
 
 Copies that must not come early wait for a node just before the late use that waits for nothing that the late use does
 not wait for anyway, so that nothing waits in a circle, over other devices neither.
@@ -98,8 +98,8 @@ def swap(
     Args:
         flow: what one device runs.
         transfer: how long so many bytes take to the host or back.
-        target: bytes: as soon as no more are taken at a time, the rest stays.
-        most: how much more time the step may take, as a share of what its nodes take.
+        target: bytes: no more values are swapped out once the peak is at most this.
+        most: the time that swapping may add to the step, as a share of the time of its nodes.
         seconds: how long a node takes.
         kind: of which kind the device is.
         guess: the size of axes whose size is open.
@@ -118,7 +118,7 @@ def swap(
         if not choice.trips:
             break
         found, allowed = choice.flow(), choice.allowed
-        now = peak(found, kind, guess)  # another place may take as much, so one round may not lower it
+        now = peak(found, kind, guess)  # another node may have the same peak, so one round may not lower it
         if now < least and now <= enough:
             flow, least = found, now
     return flow
@@ -320,12 +320,12 @@ def _repeatable(node: Node) -> bool:
 
 
 class _Trip(NamedTuple):
-    """One value's way to the host and back, by numbers of nodes.
+    """The copies of one value to the host and back.
 
     Attributes:
-        out: it is put away after this one.
-        free: its memory is given up after this one.
-        back: the node that its way back waits for.
+        out: the number of the node after which it is swapped out.
+        free: the number of the node after which its GPU memory is freed.
+        back: the node that the copy back waits for.
     """
 
     out: int
@@ -334,11 +334,11 @@ class _Trip(NamedTuple):
 
 
 class _Away:
-    """A choice of values to put away, and the flow that does so.
+    """A choice of values to swap out, and the flow with the copies.
 
     Attributes:
         allowed: the seconds that the step may still wait for copies.
-        trips: the values that are put away.
+        trips: the values that are swapped out, with their copies.
     """
 
     def __init__(
@@ -349,7 +349,7 @@ class _Away:
         self._ends = list(itertools.accumulate(map(seconds, found.flow.nodes)))
         self.trips: dict[Value, _Trip] = {}
         self._gone, self._back = 0.0, self._ends[-1] if self._ends else 0.0
-        """When the link to the host is free, and when the link back must be."""
+        """When the link to the host becomes free, and when the next copy back must have ended."""
         for held in self._ranked():
             if excess <= 0:
                 break
@@ -362,7 +362,7 @@ class _Away:
         return sorted(whole, key=lambda held: -held.first)
 
     def _consider(self, held: _Held, takes: float) -> bool:
-        """Put it away, if the step may wait for as long as its copies need more time than there is."""
+        """Choose the value if the step may wait for as long as its copies would delay it."""
         ends, at = self._ends, self._peak.at
         arrived = max(self._gone, ends[held.last]) + takes
         waits_out = max(0.0, arrived - ends[at - 1])

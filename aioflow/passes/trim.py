@@ -1,8 +1,8 @@
-"""What nobody uses of branches and loops is left out: outputs, and inside what only these need.
+"""Removes unused outputs of branches and loops, and the nodes inside that only these outputs need.
 
-A gradient has the forward loop record whatever it might need; once its own loop is simplified it needs less. A loop
-variable stays if its last value is used, or if the condition or something that stays reads it. What has an effect stays
-in its block, as a target: an effect inside happens whatever is used of the results.
+A gradient makes the forward loop record every value that it might need; once the gradient's loop is simplified, it
+needs fewer. A loop variable stays if its last value is used, or if the condition or a remaining node reads it. A node
+with an effect stays as a target of its block: the effect happens even if no result is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ class _Trimmer:
         self._demand = demand
         self._blocks: dict[Block, Block] = {}
         self._moved: dict[Node, dict[int, int]] = {}
-        """For each branch or loop the outputs that stay, each with its new number."""
+        """For each branch or loop the new numbers of the outputs that stay, by their old numbers."""
 
     def block(self, node: Node, block: Block) -> None:
-        """Trim a block, whose inner blocks are trimmed. Its arguments are numbered as the node's inputs still are."""
+        """Trim a block after its inner blocks. Its arguments keep the numbers of the node's untrimmed inputs."""
         if node not in self._demand.nodes:
             return
         pairs = [pair for pair in zip(block.flow.feeds, block.takes, strict=True) if pair[0] in self._demand.nodes]
@@ -39,7 +39,7 @@ class _Trimmer:
         self._blocks[block] = Block(flow, tuple([place for _, place in pairs]))
 
     def _outputs(self, node: Node, block: Block) -> list[int]:
-        """Which of a block's values stay."""
+        """The numbers of the block's fetches that stay."""
         kept = sorted(self._demand.outputs[node])
         if not is_loop(node):
             return kept
@@ -49,7 +49,7 @@ class _Trimmer:
         return [index if index < count else index - 1 for index in kept if index != count]
 
     def flow(self, flow: Flow, feeds: Sequence[Node], fetches: Sequence[Value], targets: Sequence[Node]) -> Flow:
-        """The nodes of a flow that run, with the blocks that were trimmed."""
+        """The flow with only the nodes that run, with their trimmed blocks."""
         done: dict[Node, Node] = {}
 
         def moved(value: Value) -> Value:

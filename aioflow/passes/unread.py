@@ -1,8 +1,8 @@
-"""A TensorArray's slot is cleared by the read that runs, not by one that was only built.
+"""Lets a read of a TensorArray's slot clear the slot only if the read runs.
 
-Reading a slot builds two operations: the read, and a `tensor_array_clear` whose list all later reads get. If a step
-does not need what the read gives, later reads would still find the slot cleared. So without its read such an operation
-hands on the list as it is.
+Reading a slot builds two operations: the read, and a `tensor_array_clear` that gives the list for later reads. If a
+step prunes the read but runs later reads, these would find the slot cleared. So a `tensor_array_clear` without its read
+becomes an identity.
 """
 
 from collections.abc import Container
@@ -16,7 +16,7 @@ _READS: Final = frozenset({"tensor_array_read", "tensor_array_gather", "tensor_a
 
 
 def keep_unread(flow: Flow) -> Flow:
-    """The Flow in which slots that no read of this step reads are not cleared."""
+    """The Flow that clears a slot only if this step reads it."""
     if not any(inner.definition.name == _CLEAR for node in flow.nodes for inner in node.everything()):
         return flow
     flow = rewrite_blocks(flow, lambda node, block: Block(keep_unread(block.flow), block.takes))
@@ -26,7 +26,7 @@ def keep_unread(flow: Flow) -> Flow:
 
 
 def _is_read(clear: Node, read: Container[tuple[Value, ...]]) -> bool:
-    """Whether the slots it clears are read: these, or all of the list."""
+    """Whether a read uses the slots that it clears, or the whole list."""
     return clear.inputs in read or clear.inputs[:1] in read
 
 

@@ -63,9 +63,9 @@ def place(
 
 
 def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
-    """The best of some placements, refined: one on all devices, and some on a single one.
+    """The best of several refined placements: one on all devices, the others on a single device.
 
-    That is the one of each class with the most room for memory.
+    The single devices are those with the most memory of each class.
     """
     order = order_of(work, layout)
     tried = [Assignment(work, layout, order)]

@@ -32,7 +32,7 @@ class Layout:
         short_lane: of each device, the lane of what is too short for a thread: its loop's; of a GPU, its own.
         lanes: how many there are.
         limited: whether some device has a limit of memory.
-        roomiest: of each class of devices, the first of those that may hold the most bytes.
+        roomiest: for each class of devices, the first device with the largest memory limit.
     """
 
     def __init__(self, sites: Sequence[Site], model: CostModel) -> None:

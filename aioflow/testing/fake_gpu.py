@@ -102,7 +102,7 @@ class FakeGpu:
         return made
 
     def to_device(self, source: Host, target: FakeArray, stream: FakeStream) -> None:
-        """Enqueue a copy out of page-locked memory, with what a copy to there that is enqueued will have put there."""
+        """Enqueue a copy out of page-locked memory, including the data of copies to it that are still enqueued."""
         ref = self._checked(source, target, stream)
         coming = _COMING.get(id(ref()))
         now = source.copy() if coming is None else np.frombuffer(coming, source.dtype).reshape(source.shape)
@@ -150,7 +150,7 @@ class FakeGpu:
         return self.used
 
     def room(self) -> float:
-        """How many bytes they may take up."""
+        """The bytes that the arrays may take up."""
         return math.inf if self.limit is None else self.limit
 
     def translate(self, error: BaseException) -> errors.OpError | None:
@@ -249,7 +249,7 @@ class FakeGpu:
 _PINNED: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
 """Page-locked memory by its id."""
 _COMING: Final[dict[int, bytes]] = {}
-"""What copies that are enqueued, and not done, will put into page-locked memory, by its id."""
+"""The data of enqueued copies that are not done, by the id of their page-locked target."""
 
 
 def _bare(value: Any, used: list[FakeArray]) -> Any:

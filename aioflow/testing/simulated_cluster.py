@@ -240,7 +240,7 @@ class SimulatedCluster:
         self._hold(host, State.STOPPED)
 
     def block(self, host: str) -> None:
-        """The loop of that host does not turn, as in `time.sleep`, but its process lives, as its monitor says."""
+        """Block the loop of a host, like `time.sleep`. Its process lives, and its monitor reports that."""
         self._hold(host, State.BUSY)
 
     def _hold(self, host: str, state: State) -> None:

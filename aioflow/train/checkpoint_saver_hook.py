@@ -22,7 +22,7 @@ from aioflow.train.writing import Writing
 _log: Final = logging.getLogger("aioflow.train")
 
 WhileSaving = Literal["wait", "skip"]
-"""What happens when a checkpoint is due while as many are being written as the saver allows."""
+"""The choice for a checkpoint that is due while earlier ones are being written."""
 
 
 class CheckpointSaverListener:
@@ -50,11 +50,11 @@ class CheckpointSaverListener:
 class CheckpointSaverHook(SessionRunHook):
     """Saves a checkpoint every so many steps or seconds, one where training begins, and one at the end.
 
-    The values are taken at the end of a run, and written while training goes on, if the saver's mode is "consistent".
-    The saver writes `max_in_flight` checkpoints at the same time. If a further one is due, the run waits until one of
-    them is written, so that a recovery never loses more steps than `save_steps` says, plus those in flight. If one
-    cannot be written the log tells so at once, and again at the end, and training goes on; only the last one, at the
-    end, has to succeed.
+    If the saver's mode is "consistent", the values are taken at the end of a run, and written while training continues.
+    The saver writes up to `max_in_flight` checkpoints at the same time. If a further one is due, the run waits until
+    one of them is written. So a recovery never loses more steps than `save_steps` plus those in flight. If a checkpoint
+    cannot be written, the log reports it at once and again at the end, and training continues; only the last
+    checkpoint, at the end, has to succeed.
 
     Args:
         checkpoint_dir: the directory.
@@ -64,8 +64,8 @@ class CheckpointSaverHook(SessionRunHook):
         checkpoint_basename: what their names begin with; the global step follows.
         scaffold: has the saver.
         listeners: are told of each.
-        while_saving: "wait", or "skip": a checkpoint that is due while one is being written is left out, and the log
-            warns of it. The next one is due when the writing has ended.
+        while_saving: "wait", or "skip", which leaves out a checkpoint that is due while one is being written, with a
+            warning in the log. The next one is due when the writing has ended.
 
     Raises:
         ValueError: not exactly one of `save_secs` and `save_steps`, or both `saver` and `scaffold`, are given, or
@@ -162,7 +162,7 @@ class CheckpointSaverHook(SessionRunHook):
     # Saving
 
     def _skip(self, step: int) -> bool:
-        """Whether the checkpoint of that step is left out, of which the log warns once for each writing."""
+        """Whether the checkpoint of that step is left out. The log warns once for each writing."""
         if not self._skips or not (self._begun or self._writings):
             return False
         if self._skipped is None:
@@ -208,7 +208,7 @@ class CheckpointSaverHook(SessionRunHook):
             await self._tell_after(session, step)
 
     def _forget(self, step: int) -> None:
-        """There is no checkpoint of that step."""
+        """Record that the step has no checkpoint."""
         if self._saved == step:
             self._saved = None
 

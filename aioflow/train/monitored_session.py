@@ -93,7 +93,7 @@ class _MonitoredSession:
         self._creator: Final = session_creator
         self._progress: Final = StepReadHook()
         self._hooks: Final[list[SessionRunHook]] = [*items_of("hooks", hooks or ()), self._progress]
-        """The last one knows the step: a run of which another hook has failed is repeated, and does not count."""
+        """The last hook records the step. A run in which an earlier hook failed is repeated, and does not count."""
         for hook in self._hooks:
             if not isinstance(hook, SessionRunHook):
                 raise TypeError(f"a hook is a SessionRunHook, not {shown(hook)}")
@@ -155,11 +155,11 @@ class _MonitoredSession:
     ) -> Any:
         """What `Session.run` gives, with what hooks do before and after.
 
-        If it ends because a peer is lost, the session is made ready again and the run begun anew, with the same feeds.
-        What the failed run did is undone first, so that the run happens once. Where the feeds depend on the step, use
-        `run_step_fn`, for variables may have gone back to earlier values, or be those after the run, if they were saved
-        before it could end. What was lost, and what may have happened twice, is in the log, in `recoveries`, and told
-        to the hooks.
+        If it ends because a peer is lost, the session recovers and repeats the run with the same feeds. The effects of
+        the failed run are undone first, so that the run happens once. If the feeds depend on the step, use
+        `run_step_fn`: after a recovery the variables may have earlier values, or those after the run, if a checkpoint
+        was saved before it ended. The log, `recoveries` and the hooks report lost values, and effects that may have
+        happened twice.
 
         Raises:
             TypeError, ValueError, RuntimeError: as `Session.run` does.
@@ -205,14 +205,14 @@ class _MonitoredSession:
                 del suspect
 
     def _settle(self, life: Life, attempt: Attempt) -> None:
-        """The attempt is over: nobody takes it back."""
+        """Record that the attempt is over, and is not taken back."""
         life.attempts.discard(attempt)
         self._attempts.settle(attempt)
 
     async def _undo(self, life: Life, attempt: Attempt, error: errors.OpError) -> None:
-        """What the attempt did is undone, by the recovery from the loss that ended it, or after that recovery.
+        """Undo the attempt in the recovery from the loss that ended it, or after that recovery.
 
-        Cancelling this leaves it to the next recovery, if there still has to be one.
+        If this is cancelled before the recovery, the recovery undoes the attempt.
         """
         life.lose(error, attempt)
         try:
@@ -228,7 +228,7 @@ class _MonitoredSession:
             raise
 
     async def _undone(self, life: Life, failed: Failed) -> bool:
-        """Whether runs of which the last recovery did not know could be undone without another one."""
+        """Undo runs that failed after the last recovery. False if another recovery is needed for that."""
         try:
             left = await failed.take_back(life.session, self._deadline())
         except errors.OpError:
@@ -278,7 +278,7 @@ class _MonitoredSession:
         began = loop.time()
         pause = self._patience.failed(began)
         if pause is None:
-            self._patience.succeeded()  # who asks again waits again
+            self._patience.succeeded()  # the next run has the full time again
             raise errors.DeadlineExceededError(
                 f"for {self._patience.seconds:g} s runs have failed again after each recovery: {error.message}"
             ) from error
@@ -291,7 +291,7 @@ class _MonitoredSession:
         try:
             fresh = self._life = Life(await self._mended(life))
         except errors.DeadlineExceededError:
-            self._patience.succeeded()  # who asks again waits again
+            self._patience.succeeded()  # the next run has the full time again
             raise
         try:
             await fresh.begin(self._hooks, deadline)
@@ -310,7 +310,7 @@ class _MonitoredSession:
             _log.warning("%s", recovery)
 
     async def _mended(self, life: Life) -> Session:
-        """A session that is ready, in which the failed runs are undone, or everything is put back."""
+        """A ready session in which the failed runs are undone, or all variables are restored."""
         is_in_vain = life.unfit and self._creator.ends_runs
         session = None if is_in_vain else await self._creator.repair_session(life.session, life.failed)
         undone = life.failed.undone
@@ -325,7 +325,7 @@ class _MonitoredSession:
         return session
 
     async def _give_up(self, life: Life, attempts: Sequence[Attempt]) -> None:
-        """No step of these attempts changes anything from here on, as far as tasks can be reached."""
+        """Stop all steps of these attempts on the reachable tasks, and undo their changes."""
         if not life.session.closed:
             with contextlib.suppress(errors.OpError):
                 await Failed(list(attempts)).take_back(life.session, asyncio.get_running_loop().time() + _GRACE)
@@ -334,7 +334,7 @@ class _MonitoredSession:
         """What the recovery came to, of which the hooks are told."""
         done = self._creator.prepared
         after = self._step_after(done, before)
-        saved = before is not None and after is not None and after > before  # with what the failed run did
+        saved = before is not None and after is not None and after > before  # the checkpoint includes the failed run
         repeated = (*done.repeated, *done.restored) if saved else done.repeated
         recovery = Recovery(
             error, done.checkpoint, done.restored, done.initialized, before, after, self._examples, seconds, repeated,
@@ -404,7 +404,7 @@ class _MonitoredSession:
             await life.session.close()
 
     async def _let_go(self, life: Life) -> None:
-        """Tasks forget what variables were before the last runs, as far as they can be reached at once."""
+        """Let the reachable tasks drop the values from before the last runs."""
         with self._attempts.one() as none:
             pass
         await self._give_up(life, [none])
@@ -422,12 +422,12 @@ class MonitoredSession(_MonitoredSession):
     calls `end` of all hooks and closes the session; if the block raises, hooks are not called, but for the end of the
     input, an OutOfRangeError, which ends the block and is no error. Cancelling whoever waits inside ends that run.
 
-    A run that ends by an AbortedError or UnavailableError, which tells of a lost peer, or for variables that have lost
-    their values with one, is begun anew once all is ready again: the tasks that the run needs are back, what the run
-    did is undone on all of them, and what was lost is restored. So are runs of other tasks if everything is restored.
-    `session_creator.max_wait_secs` bounds how long that takes.
+    A loss ends a run with AbortedError or UnavailableError, or because variables have lost their values. Then the
+    session recovers: it waits until the needed tasks are back, undoes the run on all of them, restores the lost values,
+    and repeats the run. If all variables are restored, runs of other asyncio tasks are repeated, too.
+    `session_creator.max_wait_secs` limits the time of a recovery.
 
-    So each run happens once. A `Recovery` names in `repeated` what that cannot be said of.
+    So each run happens once. The field `repeated` of a `Recovery` names the exceptions.
 
     [P15 section 3.3] [P16 section 4.3]
 

@@ -246,7 +246,7 @@ class ProgressHook(SessionRunHook):
         self._progress.note(str(recovery))
 
     async def end(self, session: Session) -> None:
-        """Shows the step at which it ends, with the loss that was fetched last."""
+        """Show the last step, with the loss that was fetched last."""
         self._progress.update(int(await session.run(self._step)), **(self._known or {"workers": _workers(session)}))
         self._progress.close()
 

@@ -28,10 +28,9 @@ class Recovery:
             lost; None if that is not known.
         examples_per_step: how many examples each step takes, if the session was told.
         seconds: from the loss until the session was ready again.
-        repeated: the names of variables and operations that keep what the failed run did, and may do it twice now:
-            something else has changed the variable meanwhile, the checkpoint that it was restored from had it already,
-            or the effect of the operation cannot be taken back, as that on a queue. All other variables hold what the
-            run did once.
+        repeated: the names of variables and operations whose effect of the failed run was not undone, so that it may
+            happen twice: something else has changed the variable meanwhile, its checkpoint includes the run, or the
+            effect of the operation cannot be undone, like one on a queue. For all other variables the run happens once.
     """
 
     error: errors.OpError

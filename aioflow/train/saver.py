@@ -83,7 +83,7 @@ class Saver:
 
     Attributes:
         mode: how checkpoints are taken.
-        state: whether they also have where the run is.
+        state: whether they also hold the position of the run in its inputs.
         variables: what is saved, and restored.
 
     Raises:

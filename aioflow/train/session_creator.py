@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class Failed:
-    """The runs that a loss has ended, and that will be repeated.
+    """The runs that a loss has ended, to be repeated.
 
     Attributes:
-        attempts: what they were attempts of.
-        tasks: the tasks that are lost, as far as errors named them.
+        attempts: the attempts of these runs.
+        tasks: the lost tasks that errors have named.
         undone: the attempts that were taken back.
     """
 
@@ -39,14 +39,14 @@ class Failed:
     undone: list[Attempt] = dataclasses.field(default_factory=list)
 
     def add(self, attempt: Attempt | None, error: errors.OpError) -> None:
-        """One more has failed."""
+        """Add a failed attempt, and the task that the error names."""
         if attempt is not None:
             self.attempts.append(attempt)
         if error.task is not None:
             self.tasks.add(error.task)
 
     async def take_back(self, session: Session, deadline: float) -> tuple[str, ...]:
-        """The runs are undone. Gives the names of what could not be; UnavailableError names a task that is missing."""
+        """Undo the runs. Returns the names of the effects that remain; UnavailableError names a missing task."""
         tasks, left, attempts = sorted(self.tasks), set[str](), list(self.attempts)
         for attempt in attempts:
             left.update(await session.take_back(attempt, tasks, deadline))
@@ -59,7 +59,7 @@ class SessionCreator(abc.ABC):
 
     Attributes:
         max_wait_secs: seconds that a session, or a recovery, may take to be ready and known to the hooks.
-        ends_runs: whether runs that are under way have to end before `recover_session`, which puts everything back.
+        ends_runs: whether all runs have to end before `recover_session`, because it restores all variables.
         prepared: what was done until the last session was ready.
     """
 
@@ -82,10 +82,10 @@ class SessionCreator(abc.ABC):
         return True
 
     async def repair_session(self, session: Session, failed: Failed) -> Session | None:
-        """A session that is ready after a loss in which nothing, or only a part of the values, was lost.
+        """A ready session after a loss that took no values, or only some of them.
 
-        The failed runs are undone in it, so that they can be repeated. None, as by default, if a repair would not be
-        exact: then `recover_session` puts everything back.
+        It undoes the failed runs, so that they can be repeated. Returns None, the default, if a repair would not be
+        exact; then `recover_session` restores everything.
         """
         return None
 
@@ -106,7 +106,7 @@ class _ScaffoldSessionCreator(SessionCreator):
         self._master: Final = master
         self._config: Final = config
         self._repeated: Final[set[str]] = set()
-        """What could not be undone since the last session was in use."""
+        """The names of effects that could not be undone since the last session was in use."""
         self._graph: Final = get_default_graph()
 
     def finalize(self) -> None:
@@ -130,10 +130,10 @@ class _ScaffoldSessionCreator(SessionCreator):
         return await self._manager.is_ready(session)
 
     async def repair_session(self, session: Session, failed: Failed) -> Session | None:
-        """The session itself, ready again, or a new one if its master does not know it any more. None if it takes more.
+        """The session itself, ready again, or a new one if its master has lost it. None if a repair is not enough.
 
         Raises:
-            af.errors.DeadlineExceededError: somebody who is needed, named, has not come back in `max_wait_secs`.
+            af.errors.DeadlineExceededError: a needed task, which the error names, has not come back in `max_wait_secs`.
         """
         deadline = asyncio.get_running_loop().time() + self.max_wait_secs
         if not session.closed:
@@ -158,12 +158,12 @@ class _ScaffoldSessionCreator(SessionCreator):
         return session
 
     def settled(self) -> None:
-        """What could not be undone has been told."""
+        """Forget the effects that could not be undone: the last recovery has reported them."""
         self._repeated.clear()
 
     @abc.abstractmethod
     async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
-        """The session is ready, and the runs undone, or an error tells who is missing. None if it takes more."""
+        """Make the session ready and undo the runs. None if a repair is not enough; an error names a missing task."""
 
 
 class ChiefSessionCreator(_ScaffoldSessionCreator):
@@ -176,12 +176,12 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         checkpoint_dir: where checkpoints are, of which the newest is restored that is not damaged.
         checkpoint_filename_with_path: the checkpoint that is restored instead.
         max_wait_secs: seconds that a session, or a recovery, may take to be ready.
-        restore: which variables get values if some have lost theirs. "all", so that everything is as it was at the
-            checkpoint, as synchronous training needs it. "lost": those that have none, as when a parameter server was
-            lost; what others hold stays, and runs that are under way go on, as suits asynchronous training. With both,
-            if no variable was lost and the failed run could be undone, as when a task without variables was killed,
-            nothing is restored and the run is repeated. "all" restores everything, too, if the saver saves `state`, or
-            something that the run did cannot be undone; "lost" tells of that in `Recovery.repeated`.
+        restore: the variables to restore when some have lost their values. "all", for synchronous training: all
+            variables go back to the checkpoint. "lost", for asynchronous training: only variables without a value, like
+            those of a lost parameter server; other variables keep their values, and runs under way continue. In both
+            modes, if no variable was lost and the failed run was undone, nothing is restored and the run is repeated.
+            If an effect of the run cannot be undone, "all" restores all variables, and "lost" names the effect in
+            `Recovery.repeated`. "all" also restores all variables if the saver saves `state`.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         session, self.prepared = await self._manager.prepared(
             self._master, self._config, self._source, self._scope, self.max_wait_secs
         )
-        if self._scope == "all":  # every variable has gone back
+        if self._scope == "all":  # all variables were restored
             self._repeated.clear()
         return session
 
@@ -224,7 +224,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
 
     @property
     def _saves_state(self) -> bool:
-        """Whether checkpoints have more than variables, of which nothing tells that it is lost."""
+        """Whether checkpoints hold state besides variables, whose loss is not detected."""
         return self.scaffold.saver is not None and self.scaffold.saver.state
 
     def settled(self) -> None:

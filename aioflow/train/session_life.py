@@ -33,8 +33,8 @@ class Life:
         coord: owns the tasks that hooks create.
         lost: what told of a loss, if anything did: then this life is over.
         failed: the runs that a loss has ended.
-        attempts: what its runs are attempts of, until they have succeeded.
-        unfit: whether the session was ready, and yet a hook has found something that is lost.
+        attempts: the attempts of its runs, until they succeed or are undone.
+        unfit: whether a hook found a loss although the session was ready.
     """
 
     def __init__(self, session: Session) -> None:
@@ -147,7 +147,7 @@ class Life:
             raise copy.copy(self.lost)  # with a traceback of its own: many runs may end with it
 
     def lose(self, error: errors.OpError, attempt: Attempt | None = None) -> None:
-        """This life is over. The first error counts, and all attempts that have failed will be repeated."""
+        """End this life. It keeps the first error, and collects the failed attempts for repetition."""
         self.lost = self.lost or error
         self.failed.add(attempt, error)
 

@@ -121,7 +121,7 @@ class Preparation:
         checkpoint: what values were restored from, if any were.
         restored: the names of the variables that got their values from it.
         initialized: the names of those that got their initial values.
-        repeated: the names of variables and operations that keep what the failed runs did, which are repeated.
+        repeated: the names of variables and operations whose effects of the failed runs were not undone.
     """
 
     checkpoint: str | None = None

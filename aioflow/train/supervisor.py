@@ -235,10 +235,10 @@ class Supervisor:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> asyncio.Task[None]:
-        """A task that calls `target`, which may be a coroutine function, every so many seconds until the stop.
+        """A task that calls `target`, a function or coroutine function, at this interval until the stop.
 
-        The seconds count from the beginning of one call to that of the next. If a call takes longer, the next one
-        begins at once when it ends. Without seconds it is called again at once. Its error stops all.
+        The interval runs from the beginning of one call to the beginning of the next. If a call takes longer, the next
+        one follows at once. Without an interval each call follows at once. An error of `target` requests a stop.
         """
         call = functools.partial(target, *args, **(kwargs or {}))
         return self.coord.create_task(self._repeat(timer_interval_secs or 0.0, call), name=f"calling {target!r}")
