@@ -187,13 +187,6 @@ class MapStagingArea(Area):
         if attempt.outcome is not None and attempt.outcome[0] is not None and not isinstance(attempt.serve, Look):
             self._restore(attempt.outcome[0])
 
-    def put_back(self, taken: KeyTaken) -> None:
-        """Put taken components back into their element."""
-        with self._lock:
-            self._restore(taken)
-            served = self._serve()
-        wake(served)
-
     def _restore(self, taken: KeyTaken) -> None:
         key, number, item = taken
         self._bytes += nbytes(item.values())

@@ -126,6 +126,17 @@ class Area(Granting):
     def _clear(self) -> None:
         raise NotImplementedError
 
+    def put_back(self, taken: Any) -> None:
+        """Put a taken element, or taken components, back in place. `taken` is the result of a marked take."""
+        with self._lock:
+            self._restore(taken)
+            served = self._serve()
+        wake(served)
+
+    def _restore(self, taken: Any) -> None:
+        """Put back what was taken; a subclass defines how. The caller holds the lock."""
+        raise NotImplementedError
+
     @property
     def size(self) -> int:
         """How many whole elements it holds."""
@@ -223,13 +234,6 @@ class StagingArea(Area):
     def _return(self, attempt: Attempt) -> None:
         if attempt.serve == self._take and attempt.outcome is not None:
             self._restore(attempt.outcome[0])
-
-    def put_back(self, taken: Taken) -> None:
-        """Put a taken element back at its place."""
-        with self._lock:
-            self._restore(taken)
-            served = self._serve()
-        wake(served)
 
     def _restore(self, taken: Taken) -> None:
         self._items.put_back([taken])

@@ -1,9 +1,9 @@
-"""How long the event loop stands still while kernels and conversions work on a million Python objects.
+"""Measures how long kernels and conversions of a million Python objects block the event loop.
 
-Kernels of strings, and whatever else touches Python objects, hold the GIL while they compute, so that a compute thread
-alone does not keep the loop free: one call into C that takes seconds, as the sort of an array of strings, holds the
-loop for all of them. A timer on the loop is due every millisecond; a row's figure is the longest time between two of
-its turns, the shortest of three runs, because other processes delay the loop, too.
+Code that touches Python objects holds the GIL, so a compute thread alone does not keep the loop free. For example, one
+call into C that sorts an array of strings takes seconds and blocks the loop for all of them. A timer on the loop is due
+every millisecond. The figure of a row is the longest time between two turns, and the least of three runs, because other
+processes delay the loop, too.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from benchmarks.report import Claim, Row
 COUNT: Final = 1_000_000
 RUNS: Final = 3
 LIMIT: Final = 12.0
-"""Milliseconds: Python hands over the GIL after 5, the system its cores in a few more."""
+"""Milliseconds: Python releases the GIL after 5, and the system switches processes in a few more."""
 
 
 class Case(NamedTuple):
-    """What is built on placeholders, and what is fed to them."""
+    """A graph built on placeholders, and their feeds."""
 
     build: Callable[..., Any]
     feeds: tuple[Any, ...]
@@ -34,14 +34,14 @@ async def rows() -> AsyncIterator[Row]:
     """One row for each case."""
     every = cases(peers.aioflow(), COUNT)
     for name, case in every.items():
-        freeze()  # or Python's collector goes through the millions of objects that these cases are fed
+        freeze()  # otherwise Python's collector scans the millions of fed objects
         stalls, seconds = await measured(case)
         figures = {"aioflow": f"longest stall {stalls * 1e3:8.1f} ms of {seconds:6.2f} s"}
         yield Row(f"{name}, {COUNT:,} elements", figures, [Claim(name, stalls * 1e3, LIMIT, unit=" ms")])
 
 
 async def measured(case: Case) -> tuple[float, float]:
-    """The longest stall of the loop during a run, and how long the run takes: of the calmest run."""
+    """The longest stall of the loop in a run, and the time of the run, both for the run with the least stall."""
     af = peers.aioflow()
     with af.Graph().as_default() as graph:
         fed = [af.placeholder(af.as_dtype(np.asarray(value).dtype), [None] * np.ndim(value)) for value in case.feeds]
@@ -85,7 +85,7 @@ def strings(items: Any) -> Any:
 
 
 def cases(af: Any, count: int) -> dict[str, Case]:
-    """All that handles a million objects."""
+    """The cases with a million objects each."""
     some = np.random.default_rng(1)
     texts = strings(b"text %d" % number for number in some.permutation(count))
     numbers = strings(b"%d" % number for number in some.permutation(count))

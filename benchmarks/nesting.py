@@ -10,7 +10,9 @@ from benchmarks.report import Claim, Row, span
 
 DEPTHS = (1, 5, 10, 20, 30)
 LINEAR = 3.0
-"""The time per level at the largest depth, as a multiple of that at 5: gradients hand values through all levels."""
+"""The limit for the time per level at the largest depth, as a multiple of that at 5: gradients pass values through all
+levels.
+"""
 
 
 def loops(af: Any, depth: int, x: Any) -> Any:
@@ -21,7 +23,7 @@ def loops(af: Any, depth: int, x: Any) -> Any:
 
 
 def branches(af: Any, depth: int, x: Any) -> Any:
-    """Branches, of which the outer one is taken."""
+    """Branches with the outer one taken."""
     if not depth:
         return af.tanh(x)
     return af.cond(x > -1e9, lambda: branches(af, depth - 1, x * 1.01), lambda: x * 2.0)
@@ -72,7 +74,7 @@ async def aioflow(build: Callable[[Any, int, Any], Any], depth: int, with_gradie
 
 
 def tensorflow(build: Callable[[Any, int, Any], Any], depth: int, with_gradient: bool) -> float:
-    """The same in TensorFlow."""
+    """The same nest in TensorFlow."""
     tf = peers.tensorflow()
     began = time.perf_counter()
     with tf.Graph().as_default():

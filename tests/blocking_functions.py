@@ -6,7 +6,7 @@ import numpy as np
 
 
 def hold_gil(seconds):
-    """Hold the GIL for so many seconds, as a sort of objects does."""
+    """Hold the GIL for that many seconds, like a sort of objects."""
     ctypes.PyDLL(None).usleep(int(1e6 * seconds))
     return np.float32(seconds)
 

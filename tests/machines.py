@@ -28,8 +28,8 @@ class WaitingMachine(RuleBasedStateMachine):
     What is cancelled leaves when the loop turns, and gives back what it was served meanwhile. A subclass says in
     `served(entry)` what an entry comes to now, None if it must wait, changing the model; in `given_back(entry)` what
     becomes of what a cancelled one had; in KINDS which kinds of entries are served, in that order. Entries of one kind
-    wait in order, those of different keys for themselves. An entry that waits may come to GRANTED, with nothing changed
-    yet: what it comes to when its caller goes on is for `finished(entry)` to say.
+    wait in order, those of different keys independently. The outcome of a waiting entry may be GRANTED, with nothing
+    changed yet; `finished(entry)` then gives the outcome when its caller resumes.
     """
 
     KINDS = (None,)
@@ -43,18 +43,21 @@ class WaitingMachine(RuleBasedStateMachine):
         self.leaving = []
         self.granted = []
         self.moments = []
-        """Who goes on in the next turn, granted or cancelled, in that order."""
+        """The callers that resume in the next turn, granted or cancelled, in that order."""
 
     def make(self):
+        """A new model object. A subclass defines it."""
         raise NotImplementedError
 
     def served(self, entry):
+        """The outcome of an entry now; None if it must wait. A subclass defines it."""
         raise NotImplementedError
 
     def given_back(self, entry):
         pass
 
     def finished(self, entry):
+        """The outcome of a granted entry when its caller resumes. A subclass that grants defines it."""
         raise NotImplementedError
 
     def settle(self):

@@ -79,7 +79,7 @@ def fan_in():
 
 
 def there_and_back():
-    """Each value of a chain is needed again, the first last."""
+    """A chain whose values are all needed again, in reverse order."""
     x, values = fed(500, 500)
     chain = [x]
     for number in range(6):
@@ -131,7 +131,7 @@ GRAPHS = (
 )  # fmt: skip
 
 
-# What a GPU may put away
+# Values that a GPU may swap out
 
 
 def deep():

@@ -4,9 +4,9 @@ import random
 
 
 class Attempt:
-    """Something that somebody wants of a queue. `outcome` is None as long as it waits.
+    """A waiting call on a queue. `outcome` is None while it waits.
 
-    One that puts, and has waited, is granted its room first, and puts its last element when it `finish`es.
+    A put that has waited is granted its room first, and puts its last element in `finish`.
     """
 
     def __init__(self, kind, items=(), count=0):
@@ -44,7 +44,7 @@ class Model:
         return attempt
 
     def finish(self, attempt):
-        """Whoever was granted the room goes on."""
+        """Let a granted put put its last element."""
         self.granted.remove(attempt)
         if self.closed:
             attempt.outcome = "closed"

@@ -1,4 +1,4 @@
-"""What storms of cancels rage over: every kind of operation that waits, in several forms of runs."""
+"""The traffic of cancellation storms: every kind of waiting operation, in several forms of runs."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ QUEUES = {
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a storm rages: the session, its graph, the devices that hold the elements and that use them."""
+    """The place of a storm: the session, its graph, the devices that hold the elements and those that use them."""
 
     session: Any
     graph: Any
@@ -29,7 +29,7 @@ class Place:
     remote: bool = False
 
     def formed(self, put, take, form):
-        """What is run to put, and to take, and what finds the elements in what is fetched."""
+        """The fetches of a put and of a take, and a function from the fetched values to the elements."""
         with self.graph.as_default(), self.graph.device(self.elsewhere):
             other = af.constant(1.0) * 2.0
             first = take[0] if isinstance(take, (list, tuple)) else take
@@ -86,7 +86,7 @@ def staging(place, form="alone"):
 
 
 def map_staging(place, form="alone"):
-    """Elements through a staging area of keys, which are the elements; any is taken."""
+    """Elements through a map staging area: the keys are the elements, and a take takes any key."""
     with place.graph.as_default(), place.graph.device(place.here):
         area = af.MapStagingArea([af.int64], shapes=[[]], capacity=3)
         x = af.placeholder(af.int64, [])
@@ -106,13 +106,16 @@ def barrier(place, form="alone"):
 
 
 def dense(place, form="alone"):
-    """Gradients through an accumulator: they are counted."""
+    """Gradients through an accumulator, which are only counted."""
     with place.graph.as_default(), place.graph.device(place.here):
         made = af.ConditionalAccumulator(af.float64, shape=[], reduction_type="SUM")
         x = af.placeholder(af.int64, [])
         put = made.apply_grad(af.cast(x, af.float64) * 0.0 + 1.0, local_step=1 << 40)
         take, rest, size = made.take_grad(2), made.take_grad(1), made.num_accumulated()
-    counted = lambda found: [0] * round(float(found))  # noqa: E731
+
+    def counted(found):
+        return [0] * round(float(found))
+
     return _scalars(place, form, x, put, take, rest, size, counted, exact=False, labelled=False)
 
 
@@ -123,12 +126,15 @@ def sparse(place, form="alone"):
         x = af.placeholder(af.int64, [])
         put = made.apply_grad(af.reshape(x, [1]), af.ones([1, 1], af.float64), local_step=1 << 40)
         take, rest, size = made.take_grad(2)[0], made.take_grad(1)[0], made.num_accumulated()
-    rows = lambda found: [int(value) for value in found]  # noqa: E731
+
+    def rows(found):
+        return [int(value) for value in found]
+
     return _scalars(place, form, x, put, take, rest, size, rows, exact=False)
 
 
 def reader(place, form="alone"):
-    """Work items through a queue and a reader that gives them as they are."""
+    """Work items through a queue and an IdentityReader."""
     with place.graph.as_default(), place.graph.device(place.here):
         made, names = af.IdentityReader(), af.FIFOQueue(4, [af.string], shapes=[[]])
         x = af.placeholder(af.int64, [])
@@ -136,7 +142,7 @@ def reader(place, form="alone"):
         size, produced = names.size(), made.num_records_produced()
 
     async def rest(session):
-        """What the reader was given back, and what is in the queue: until nothing comes any more."""
+        """The work items that went back to the reader, and those in the queue."""
         await session.run(close)
         found = []
         while True:
@@ -181,6 +187,6 @@ OTHERS = {
     "staging": staging, "map staging": map_staging, "barrier": barrier, "dense": dense, "sparse": sparse,
     "reader": reader,
 }  # fmt: skip
-"""All that waits besides queues."""
+"""All waiting operations but those of queues."""
 
 __all__ = ["FORMS", "OTHERS", "QUEUES", "Place", "queue"]

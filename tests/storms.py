@@ -1,8 +1,8 @@
-"""Storms of cancels: producers and consumers of whatever waits, cut short at random, and every element counted.
+"""Cancellation storms: producers and consumers are cancelled at random, and every element is counted.
 
-A producer that returned has put its element exactly once, one that was cut short at most once. A storm runs `Traffic`
-until so many calls were cut short: by cancelling the task after some turns of the loop, by `asyncio.timeout`, or by the
-time limit of the run. Then it takes what is left, and compares.
+A producer that returned has put its element exactly once; a cancelled one at most once. A storm runs `Traffic` until a
+given number of calls were cut short: by cancelling the task after some turns of the loop, by `asyncio.timeout`, or by
+the time limit of the run. Then it takes the remaining elements, and compares.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ PRODUCERS = 3
 EACH = 1_000_000
 """The values of a producer begin at its number times this."""
 SOON = 0.002
-"""Seconds after which a call is cut short, at most."""
+"""The most seconds after which a call is cut short."""
 CUT = (asyncio.CancelledError, TimeoutError, errors.DeadlineExceededError)
 
 
 class RandomSlice(Slice):
-    """A slice of time that is used up now and then: the run pauses where it may."""
+    """A slice of time that ends at random, so that the run pauses."""
 
     def __init__(self, rng):
         super().__init__()
@@ -36,7 +36,7 @@ class RandomSlice(Slice):
 
 @dataclasses.dataclass
 class Account:
-    """What became of the elements."""
+    """The account of the elements: put, in doubt, and delivered."""
 
     certain: list = dataclasses.field(default_factory=list)
     doubtful: set = dataclasses.field(default_factory=set)
@@ -44,7 +44,7 @@ class Account:
     cut: int = 0
 
     def check(self, ordered=False, labelled=True):
-        """Nothing is lost or doubled; with `ordered`, the elements of each producer came in order."""
+        """Check that no element is lost or doubled; with `ordered`, also the order of each producer's elements."""
         if not labelled:
             assert len(self.certain) <= len(self.delivered) <= len(self.certain) + len(self.doubtful), self.text()
             return
@@ -66,12 +66,12 @@ class Account:
 
 
 class Traffic:
-    """How elements get in and out.
+    """A way to put and take elements.
 
     Attributes:
         width: how many elements a put has.
         labelled: whether elements can be told apart.
-        exact: whether a put that was cut short has put nothing.
+        exact: whether a put that was cut short puts nothing.
     """
 
     width = 1
@@ -79,19 +79,20 @@ class Traffic:
     exact = False
 
     async def put(self, values, options):
+        """Put these elements. A subclass defines how."""
         raise NotImplementedError
 
     async def take(self, options):
-        """A list of elements."""
+        """Take elements, and return a list of them. A subclass defines how."""
         raise NotImplementedError
 
     async def rest(self):
-        """What is left."""
+        """The remaining elements. A subclass defines how they are taken."""
         raise NotImplementedError
 
 
 async def storm(traffic, seed, cuts, consumers=3):
-    """Run it until so many calls were cut short, and check what became of the elements."""
+    """Run the traffic until enough calls were cut short, and check the account of the elements."""
     rng, account = random.Random(seed), Account()
     workers = [_produce(traffic, rng, account, number, cuts) for number in range(PRODUCERS)]
     workers += [_consume(traffic, rng, account, cuts) for _ in range(consumers)]
@@ -122,7 +123,7 @@ async def _consume(traffic, rng, account, cuts):
 
 
 async def _cut(rng, account, begin):
-    """Whether the call has returned, and what. It is cut short if it has not by then."""
+    """Whether the call has returned, and its result. A call that has not returned by then is cut short."""
     how = rng.choice(("cancel", "cancel", "timeout", "limit"))
     options = af.RunOptions(timeout=rng.uniform(1e-6, SOON)) if how == "limit" else None
     try:
@@ -150,11 +151,11 @@ async def _cancelled_after(call, turns):
 
 
 class Graph(Traffic):
-    """Runs of a session: `put` is an operation, `fed` what it is fed, `taken` a fetch.
+    """Runs of a session: `put` is an operation, `fed` gives its feeds, `taken` is a fetch.
 
     Attributes:
-        values: from what was fetched to the elements.
-        drain: takes what is left.
+        values: from fetched values to elements.
+        drain: takes the remaining elements.
     """
 
     def __init__(self, session, put, fed, taken, values, drain, *, width=1, ordered=False, labelled=True, exact=False):
@@ -198,7 +199,7 @@ class Live(Traffic):
 
 
 class Streams(Traffic):
-    """Elements that come out by streams which are left early. The steps of one overlap, and take in any order."""
+    """Elements taken by streams that are left early. The steps of one stream overlap, and take in any order."""
 
     ordered = False
 
@@ -207,7 +208,7 @@ class Streams(Traffic):
         self.put, self.seen = graph.put, []
 
     async def take(self, options):
-        """One element of the stream, which the caller has even if closing it is cut short. All others go back."""
+        """One element of the stream; the caller keeps it even if closing is cut short. All others go back."""
         stream = self.graph.session.stream(self.graph.taken, read_ahead=2, options=options)
         async with contextlib.aclosing(stream) as values:
             async for value in values:
@@ -220,7 +221,7 @@ class Streams(Traffic):
 
 
 async def drained(queue):
-    """What is left in a live queue, as numbers."""
+    """The remaining elements of a live queue, as numbers."""
     found = queue.statistics()
     found = await found if asyncio.iscoroutine(found) else found
     return [int((await queue.take())[-1]) for _ in range(found.size)]

@@ -1,4 +1,4 @@
-"""Giants of small input are refused before anything of their size is allocated."""
+"""Operations that would make huge tensors from small inputs are refused before they allocate."""
 
 import tracemalloc
 
@@ -72,7 +72,7 @@ GIANTS = {
     "gather_nd of a giant": lambda n: af.gather_nd(af.fill([n], 1.0), [[0]]),
 }
 NARROW = {"bincount", "dynamic_stitch", "histogram", "confusion_matrix", "multinomial"}
-"""Those whose sizes are int32."""
+"""The operations whose sizes are int32."""
 
 
 async def refused(session, tensor, feeds):
@@ -213,7 +213,7 @@ async def test_text_of_numbers_is_not_wider_than_memory(attribute, value):
         assert await refused(session, made, {x: np.ones(10, np.float32)}) < LIMIT
 
 
-async def test_the_error_tells_how_much_is_needed_and_how_much_there_is(monkeypatch):
+async def test_the_error_names_the_needed_and_the_available_bytes(monkeypatch):
     monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
     n = af.placeholder(af.int64, [])
     made = af.fill([n], 1.0, name="giant")

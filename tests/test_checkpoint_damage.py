@@ -76,7 +76,7 @@ def test_no_damage_goes_unnoticed(sound, folder, data):
     raise AssertionError(f"{damage} at {at} of {name} went unnoticed")
 
 
-def test_every_bit_and_every_length_of_every_file_counts(sound, folder):
+def test_every_changed_bit_and_length_of_every_file_is_detected(sound, folder):
     for name, original in sound.items():
         for at in range(len(original)):
             byte = bytes([original[at] ^ 1 << at % 8])
@@ -86,14 +86,14 @@ def test_every_bit_and_every_length_of_every_file_counts(sound, folder):
                     Checkpoint.open(path).verify()
 
 
-def test_files_that_change_places_are_noticed(sound, folder):
+def test_swapped_files_are_detected(sound, folder):
     first, second = sorted(name for name in sound if name.startswith("model-"))
     path = laid({**sound, first: sound[second], second: sound[first]}, folder)
     with pytest.raises(errors.DataLossError, match="and should have"):
         Checkpoint.open(path)
 
 
-def test_an_index_of_a_save_that_was_cut_off_is_no_damage(sound, folder):
+def test_the_index_of_an_interrupted_save_is_no_damage(sound, folder):
     other = SHARD.replace(".safetensors", ".saved-1.safetensors")
     cut_off = json.dumps({"metadata": {"total_size": 8}, "weight_map": {"a": other}}).encode()
     files = {**sound, "model.safetensors.index.json": cut_off}

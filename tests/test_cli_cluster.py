@@ -238,7 +238,7 @@ def test_the_loop_is_uvloop_unless_asyncio_is_wanted():
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_cluster_comes_up_and_says_which_task_dies_and_ends_with_its_status_or_goes_down_with_a_signal(number):
+def test_a_cluster_starts_names_a_dead_task_and_ends_with_its_status_or_by_a_signal(number):
     with running("cluster", "up", "-n", "2", "--ps", "1") as cluster:
         lines = [cluster.stdout.readline().strip() for _ in range(5)]
         tasks = [re.fullmatch(r"(/job:\w+/replica:0/task:\d) at 127\.0\.0\.1:\d+", line)[1] for line in lines[:3]]
@@ -272,7 +272,7 @@ def test_a_cluster_comes_up_and_says_which_task_dies_and_ends_with_its_status_or
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")
-def test_a_cluster_starts_tasks_again_that_die_if_it_is_told_to():
+def test_a_cluster_restarts_dead_tasks_with_the_option_restart():
     with running("cluster", "up", "-n", "2", "--restart") as cluster:
         _, _, target, file = [cluster.stdout.readline().split()[-1] for _ in range(4)]
         children = Path(f"/proc/{cluster.pid}/task/{cluster.pid}/children").read_text().split()
@@ -339,7 +339,7 @@ def test_tasks_that_cannot_be_asked_to_stop_are_named(tmp_path, capsys):
 
 @pytest.mark.real
 @pytest.mark.slow
-def test_a_cluster_goes_down_though_a_task_of_it_is_dead_already(tmp_path, caplog):
+def test_a_cluster_goes_down_though_one_task_is_already_dead(tmp_path, caplog):
     ports = free_ports(2)
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"worker": [f"127.0.0.1:{port}" for port in ports]}))

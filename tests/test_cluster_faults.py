@@ -359,7 +359,7 @@ def test_a_step_never_mixes_two_incarnations_of_a_worker(seeds):
 
 
 async def blocks(run):
-    """Once all are connected nothing fails, however long and whoever is blocked: each step gives its value."""
+    """Once all hosts are connected, every step gives its value, though hosts are blocked for any time."""
     model = counter()
     async with run.session(model.graph) as session:
         for begin in (model.count.initializer, model.add, model.count.initializer):
@@ -374,7 +374,7 @@ async def blocks(run):
 
 
 @every_seed
-def test_hosts_that_are_blocked_fail_no_step(seeds):
+def test_blocked_hosts_fail_no_step(seeds):
     calm = Chaos(30.0, 0.002, 0.0, 0.01, resets=0.0, half_open=0.0, partitions=0.0, pauses=0.0, crashes=0.0, blocks=6.0)
     survives(seeds, blocks, chaos=dataclasses.replace(calm, lasting=(1.0, 20.0)))
 

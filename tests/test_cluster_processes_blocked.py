@@ -1,4 +1,4 @@
-"""Processes that are blocked, stopped and killed, and what their peers make of it; and the monitors that tell them."""
+"""Blocked, stopped and killed processes, the reactions of their peers, and the monitors."""
 
 import asyncio
 import os
@@ -17,11 +17,11 @@ from aioflow import errors
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 HELD = 7.0
-"""Seconds for which something is blocked: longer than the heartbeat timeout."""
+"""Seconds for which a process is blocked: longer than the heartbeat timeout."""
 
 
 def monitors(owner):
-    """The processes that are monitors of that process."""
+    """The monitors of a process."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -48,7 +48,7 @@ def all_listen(cluster):
 
 
 def build():
-    """A step of all three tasks, one that waits for ever, and one that holds the GIL of the second worker."""
+    """A step on all three tasks, a step that waits for ever, and a step that holds the GIL of the second worker."""
     with af.Graph().as_default() as graph:
         with af.device(PS):
             count = af.Variable(0.0, name="count")
@@ -78,7 +78,7 @@ async def test_a_client_that_blocks_its_loop_loses_no_step(cluster):
 
 
 @on_one_loop
-async def test_training_goes_on_after_the_client_has_blocked_its_loop(cluster, tmp_path):
+async def test_training_continues_after_the_client_has_blocked_its_loop(cluster, tmp_path):
     with af.Graph().as_default():
         with af.device(PS):
             step = af.train.get_or_create_global_step()
@@ -115,7 +115,7 @@ async def test_a_worker_whose_gil_is_held_is_waited_for_and_explained(cluster):
 
 
 @on_one_loop
-async def test_a_worker_that_is_stopped_is_named_within_five_seconds_and_one_that_is_killed_within_one(cluster):
+async def test_an_error_names_a_stopped_worker_within_five_seconds_and_a_killed_one_within_one(cluster):
     graph, _ = build()
     for fault, limit in [(cluster.stop, 5.0), (cluster.kill, 1.0)]:
         cluster.revive()
@@ -148,7 +148,7 @@ async def test_a_monitor_ends_with_its_process_and_with_the_last_connection(clus
 
 
 @on_one_loop
-async def test_a_monitor_that_is_killed_leaves_the_rest_to_frames(cluster):
+async def test_without_its_killed_monitor_a_process_is_judged_by_frames(cluster):
     graph, count = build()
     async with af.Session(cluster.target(), graph=graph) as session:
         await session.run(count.initializer)
@@ -183,7 +183,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 @on_one_loop
-async def test_of_a_client_that_is_killed_nothing_is_left_though_a_child_has_its_sockets(cluster):
+async def test_a_killed_client_leaves_nothing_though_a_child_has_its_sockets(cluster):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", CHILD, cluster.target()], env=environment, stdout=subprocess.PIPE, process_group=0

@@ -107,7 +107,7 @@ async def test_what_comes_slowly_and_in_pieces_comes_whole(session, between):
 
 
 @pytest.mark.parametrize("how", ["reset", "finish"])
-async def test_a_step_goes_on_over_a_connection_that_is_cut_again_and_again(how, session, processes, between):
+async def test_a_step_continues_over_a_repeatedly_cut_connection(how, session, processes, between):
     x = af.placeholder(af.float32, [None])
     y, value = there_and_back(x), np.ones(10, np.float32)
     with af.device(SECOND):
@@ -130,7 +130,7 @@ async def test_a_step_goes_on_over_a_connection_that_is_cut_again_and_again(how,
 
 
 @pytest.mark.parametrize("how", ["reset", "finish"])
-async def test_a_large_value_comes_whole_over_connections_that_are_cut_amid_it(how, session, processes, between):
+async def test_a_large_value_arrives_whole_over_connections_cut_in_its_middle(how, session, processes, between):
     x = af.placeholder(af.float32, [None])
     y, value = there_and_back(x), np.arange(3_000_000, dtype=np.float32)
     await session.run(y, {x: value[:10]})

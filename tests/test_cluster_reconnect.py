@@ -1,4 +1,4 @@
-"""Programs on a cluster whose connections are cut again and again: every step gives its value, and is done once."""
+"""Programs on a cluster with repeatedly cut connections: every step gives its value, and happens once."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ CALM = Chaos(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 @contextlib.asynccontextmanager
 async def cuts(run, longest=0.01):
-    """Meanwhile a connection between two hosts is cut at random, or both, on average once in half as many seconds."""
+    """Inside the block, cut one or all channels between two hosts, after random pauses of up to `longest` s."""
 
     async def cut():
         while True:
@@ -54,7 +54,7 @@ async def adds(run):
 
 
 @every_seed
-def test_a_step_that_adds_is_done_once_however_often_connections_are_cut(seeds):
+def test_an_adding_step_happens_once_over_repeatedly_cut_connections(seeds):
     survives(seeds, adds, chaos=CALM)
 
 
@@ -82,12 +82,12 @@ async def passes_on(run):
 
 
 @every_seed
-def test_a_queue_loses_no_element_and_gives_none_twice_however_often_connections_are_cut(seeds):
+def test_a_queue_gives_each_element_once_over_repeatedly_cut_connections(seeds):
     survives(seeds, passes_on, chaos=CALM)
 
 
 async def loops(run):
-    """A loop and a branch over two tasks, whose values are all pushed from one to the other."""
+    """A loop and a branch over two tasks, which send all values from one task to the other."""
     model = spanning()
     async with run.session(model.graph) as session:
         expected = await session.run(model.found, {model.x: 2.0, model.limit: 5})
@@ -97,7 +97,7 @@ async def loops(run):
 
 
 @every_seed
-def test_a_loop_over_two_tasks_gives_its_value_however_often_connections_are_cut(seeds):
+def test_a_loop_over_two_tasks_gives_its_value_over_repeatedly_cut_connections(seeds):
     survives(seeds, loops, chaos=CALM)
 
 
@@ -112,7 +112,7 @@ def arrays():
 
 
 async def carries(run):
-    """Large arrays in both directions, of which each connection carries a part."""
+    """Large arrays in both directions, each carried by several connections in turn."""
     graph, x, back = arrays()
     value = np.arange(60_000, dtype=np.float32)
     async with run.session(graph) as session:
@@ -123,5 +123,5 @@ async def carries(run):
 
 
 @every_seed
-def test_large_arrays_come_whole_however_often_connections_are_cut(seeds):
+def test_large_arrays_arrive_whole_over_repeatedly_cut_connections(seeds):
     survives(seeds, carries, chaos=CALM, bandwidth=2e7)

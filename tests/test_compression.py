@@ -214,7 +214,7 @@ def test_what_is_sent_and_what_is_left_out_make_the_whole(x, keep):
         ([1 << 40, 1], "an impossible shape"),
     ],
 )
-def test_a_few_bytes_that_say_they_are_a_giant_take_no_memory(head, says):
+def test_a_header_of_a_huge_shape_before_few_bytes_takes_no_memory(head, says):
     wire = np.array(head, np.int64).view(np.uint8)
     with pytest.raises(ValueError, match=says):
         compression.from_top_k(np, wire, np.dtype(np.float32), TensorShape(None), 0.01)

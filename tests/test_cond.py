@@ -401,7 +401,7 @@ async def test_what_waits_in_both_branches_in_a_row(run, pred):
     assert [await run(result, {pred: value}) for value in (True, False)] == [2.0, 1.0]
 
 
-# What no result needs
+# Nodes that no result needs
 
 
 def unused_capture(z, x, pred):
@@ -432,7 +432,7 @@ def gradient(z, x, pred):
     unused_capture, unused_capture_of_a_branch_inside, unused_capture_of_a_loop, result_that_is_not_fetched,
     variable_of_a_loop_that_is_not_fetched, gradient,
 ])  # fmt: skip
-async def test_what_no_result_of_a_body_needs_is_neither_fed_nor_computed(run, pred, build):
+async def test_unneeded_nodes_of_a_body_are_neither_fed_nor_computed(run, pred, build):
     calls = collections.Counter()
     z = light(af.placeholder(af.float32, [], name="z"), lambda value: calls.update("z") or value)
     made = build(z, af.constant(1.0), pred)
@@ -440,7 +440,7 @@ async def test_what_no_result_of_a_body_needs_is_neither_fed_nor_computed(run, p
     assert not calls
 
 
-async def test_a_placeholder_that_the_branch_not_taken_needs_must_be_fed(run, pred):
+async def test_a_placeholder_of_the_branch_not_taken_must_be_fed(run, pred):
     z = af.placeholder(af.float32, [], name="z")
     with pytest.raises(af.errors.InvalidArgumentError, match="placeholder 'z' must be fed"):
         await run(af.cond(pred, lambda: z * 2, lambda: af.constant(0.0)), {pred: False})

@@ -1,4 +1,4 @@
-"""Reports of steps that wait for each other, of loops under way, and of who holds a lock."""
+"""Reports of steps that wait for each other, of loops under way, and of holders of locks."""
 
 import asyncio
 import functools
@@ -29,7 +29,7 @@ async def turns(count=30):
 
 
 async def cycles_of(session, *fetches):
-    """The report of a session that runs these, some time later; then they are ended."""
+    """The report of a session, some time after it began these runs; then the runs are cancelled."""
     tasks = [asyncio.create_task(session.run(fetch)) for fetch in fetches]
     try:
         await asyncio.sleep(100)
@@ -49,7 +49,7 @@ def queue(name, **more):
 
 
 def ring(count):
-    """Each operation takes of one queue and puts into the next."""
+    """Operations each of which takes from one queue and puts into the next."""
     queues = [queue(f"queue{place}") for place in range(count)]
     taken = [each.dequeue(name=f"take{place}") for place, each in enumerate(queues)]
     return queues, [queues[(place + 1) % count].enqueue(each, name=f"put{place}") for place, each in enumerate(taken)]
@@ -64,7 +64,7 @@ def operations(report):
 
 @pytest.mark.parametrize("executor", ["regions", "tokens"])
 @pytest.mark.parametrize("count", [1, 2, 5])
-async def test_queues_that_wait_for_each_other_are_a_cycle_with_its_operations_and_lines(graph, count, executor):
+async def test_steps_that_wait_on_each_others_queues_are_a_cycle_with_operations_and_lines(graph, count, executor):
     _, puts = ring(count)
     async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
         report = await cycles_of(session, *puts)
@@ -77,7 +77,7 @@ async def test_queues_that_wait_for_each_other_are_a_cycle_with_its_operations_a
     assert "which needs 'put" in str(report)
 
 
-async def test_queues_that_are_full_for_each_other_are_a_cycle(graph):
+async def test_steps_that_wait_on_each_others_full_queues_are_a_cycle(graph):
     one, two = queue("one"), queue("two")
 
     def swap(first, second, name):
@@ -90,7 +90,7 @@ async def test_queues_that_are_full_for_each_other_are_a_cycle(graph):
         assert operations(await cycles_of(session, *steps)) == [["put_a", "put_b"]]
 
 
-async def test_a_ring_that_has_gone_round_before_is_a_cycle_when_its_token_is_lost(graph):
+async def test_a_ring_of_steps_that_has_lost_its_token_is_a_cycle(graph):
     queues, puts = ring(2)
     with af.control_dependencies([puts[0]]):
         both = queues[1].dequeue(name="take_back")
@@ -105,7 +105,10 @@ async def test_a_step_deep_inside_loops_and_branches_is_in_a_cycle(graph):
         if not depth:
             with af.control_dependencies([second.enqueue(first.dequeue(name="taken"))]):
                 return af.constant(1)
-        inner = lambda: nested(first, second, depth - 1)  # noqa: E731
+
+        def inner():
+            return nested(first, second, depth - 1)
+
         if depth % 2:
             return af.cond(af.placeholder_with_default(True, []), inner, lambda: af.constant(0))
         return af.while_loop(lambda i: i < 3, lambda i: i + inner(), [0])
@@ -126,7 +129,7 @@ async def test_staging_areas_that_wait_for_each_other_are_a_cycle(graph):
     assert {edge.op_type for edge in report.cycles[0].edges} == {"unstage"}
 
 
-async def test_a_cycle_over_two_devices_is_found_through_what_they_send(graph):
+async def test_a_cycle_over_two_devices_is_found_through_their_sends(graph):
     one, two = queue("one"), queue("two")
     with af.device("/cpu:0"):
         x = one.dequeue(name="take_one")
@@ -140,7 +143,7 @@ async def test_a_cycle_over_two_devices_is_found_through_what_they_send(graph):
     assert {"take_one", "take_two"} <= {edge.operation for edge in cycle.edges}
 
 
-async def test_a_cycle_through_two_sessions_is_told_by_both():
+async def test_both_sessions_report_a_cycle_through_them():
     graphs = []
     for place in range(2):
         with af.Graph().as_default() as graph, graph.container("shared"):
@@ -159,7 +162,7 @@ async def test_a_cycle_through_two_sessions_is_told_by_both():
     await af.reset(["shared"])
 
 
-async def test_a_cycle_over_hosts_is_told_with_the_numbers_of_the_session(graph):
+async def test_a_cycle_over_hosts_is_reported_with_the_sessions_step_numbers(graph):
     one, two = None, None
     with af.device("/job:worker/task:0"):
         one = queue("one")
@@ -211,7 +214,7 @@ async def test_a_time_limit_on_a_cluster_names_the_other_steps_of_its_session(gr
 
 
 async def test_a_slow_producer_is_in_no_cycle(graph):
-    """Application code, a feed, a step that computes first, and a step that has been run before."""
+    """The slow producers: application code, a feed, a step that computes first, and a step that has run before."""
     one, two = queue("one"), queue("two")
     step, back = two.enqueue(one.dequeue(name="take_one")), one.enqueue(two.dequeue(name="take_two"))
     gate = Gate()
@@ -250,7 +253,7 @@ def test_a_step_that_is_reported_in_a_cycle_never_ends(seed):
 
 
 async def _random_program(rng):
-    """Steps that take, dawdle and put in any order, and feeds that are slow."""
+    """Steps that take, pause and put in random order, and slow feeds."""
 
     async def dawdle(value):
         await asyncio.sleep(rng.randrange(1, 50))
@@ -341,7 +344,7 @@ async def test_critical_sections_entered_in_a_ring_are_a_cycle_that_names_locks_
         assert await asyncio.gather(*tasks[1:]) == [2.0] * (count - 1)
 
 
-async def test_who_waits_for_a_slow_section_is_in_no_cycle_and_its_time_limit_names_who_is_slow(graph):
+async def test_waiting_for_a_slow_section_is_no_cycle_and_the_time_limit_names_the_slow_operation(graph):
     (section,), gate = sections(1), Gate()
     slow = section.execute(lambda: gated(1.0, gate, name="slow"), **SECTION)
     quick = section.execute(lambda: af.constant(1.0) + 1.0, **SECTION)
@@ -360,7 +363,7 @@ async def test_who_waits_for_a_slow_section_is_in_no_cycle_and_its_time_limit_na
         await task
 
 
-async def test_a_time_limit_names_what_another_step_computes_before_the_queue_that_waits_for_it(graph):
+async def test_a_time_limit_names_the_computing_operation_of_another_step_before_the_waiting_queue(graph):
     one, gate = queue("one"), Gate()
     put = one.enqueue(gated(1.0, gate, name="slow"))
     take = one.dequeue(name="take")
@@ -418,7 +421,7 @@ async def test_a_compiled_loop_on_the_loop_is_a_running_step_with_its_iteration(
 
 
 @pytest.mark.real
-async def test_a_heavy_region_on_a_thread_is_told_with_operation_and_iterations(graph, monkeypatch):
+async def test_a_heavy_region_on_a_thread_is_reported_with_operation_and_iterations(graph, monkeypatch):
     monkeypatch.setattr(costs, "HEAVY", 0.0)
     monkeypatch.setattr(costs, "BIG_KERNEL", 0.0)
     begun, go_on, calls = threading.Event(), threading.Event(), []

@@ -651,7 +651,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.parametrize("damage", BROKEN)
-def test_an_example_without_what_is_required_is_refused_and_named(parser, damage):
+def test_an_example_without_a_required_feature_is_refused_and_named(parser, damage):
     features, changes, text = BROKEN[damage]
     bad = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
     made = PARSERS[parser]([features_of(**GOOD, t="", e=np.zeros(0, np.int64)), features_of(**bad)], features)
@@ -661,7 +661,7 @@ def test_an_example_without_what_is_required_is_refused_and_named(parser, damage
 
 
 def test_positions_of_one_example_are_not_paired_with_values_of_another():
-    """As many positions as values in all, but not in each."""
+    """Equally many positions and values in all examples together, but not in each example."""
     examples = [features_of(i=[0, 1], v=[1.0]), features_of(i=[0], v=[1.0, 2.0])]
     made = af.parse_example(examples, SPARSE)["s"]
     with pytest.raises(af.errors.InvalidArgumentError, match="of example 0 have 2 positions and 1 values"):

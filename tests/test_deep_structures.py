@@ -1,4 +1,4 @@
-"""Structures that are thousands deep, or contain themselves, are refused with a ValueError; long graphs just work."""
+"""Structures that are thousands deep, or contain themselves, raise ValueError; long graphs work."""
 
 import contextlib
 import inspect
@@ -101,7 +101,7 @@ async def test_feeds_are_refused_when_they_are_too_deep(shape, graph):
             await session.run(x, {x: SHAPES[shape](1.0)})
 
 
-async def test_structures_that_are_shared_many_times_are_no_deep_ones(graph):
+async def test_a_structure_with_many_references_is_not_a_deep_one(graph):
     shared = [af.constant(1.0)]
     for _ in range(12):
         shared = [shared, shared]
@@ -123,7 +123,7 @@ async def test_long_chains_have_values_gradients_and_places(graph):
 
 
 @pytest.mark.slow
-async def test_long_chains_of_controls_and_deep_scopes_just_work(graph):
+async def test_long_chains_of_controls_and_deep_scopes_work(graph):
     with contextlib.ExitStack() as stack:
         for _ in range(1000):
             stack.enter_context(af.name_scope("s"))
@@ -150,7 +150,7 @@ UNCHECKED = {
 
 
 def entries():
-    """Everything public that is called, with each of its parameters."""
+    """All public callables, each with each of its parameters."""
     seen = set()
     for space in SPACES:
         for name in sorted(set(dir(space)) - UNCHECKED.keys()):
@@ -201,7 +201,7 @@ def test_no_public_function_ends_in_a_recursion_error(shape, tmp_path, monkeypat
                     called(call, parameters, chosen, SHAPES[shape](leaf), leaf)
                 except RecursionError:
                     found.append(f"{name}({chosen.name}=)")
-                except Exception:  # which of the others is right is for the tests of the function to say
+                except Exception:  # other errors are the subject of the function's own tests
                     continue
     assert not found
     assert count > 2000

@@ -1,4 +1,4 @@
-"""A gradient of 0 stays 0 on its way back through an op, also where the op has a pole, or is not defined."""
+"""A gradient of 0 stays 0 through the gradient of an op, also where the op has a pole, or is undefined."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ NOT_FINITE = {
 
 
 def fillings(inputs):
-    """The inputs with their floats replaced: all by one special value, then by all of them in turn."""
+    """The inputs with their floats replaced by one special value, for each value, and by all of them in turn."""
     arrays = [np.asarray(value) for value in inputs]
     for start, value in enumerate(POLES):
         yield [np.full_like(a, value) if a.dtype.kind in "fc" else a for a in arrays]
@@ -36,7 +36,7 @@ def fillings(inputs):
 
 
 def backwards(ys, xs):
-    """Placeholders for the gradients of `ys`, and the gradients of `xs` that follow from them."""
+    """Placeholders for the gradients of `ys`, and the resulting gradients of `xs`."""
     arriving = [placeholder(y.dtype, y.shape) for y in ys]
     return arriving, [dense(dx) for dx in gradients(ys, xs, arriving, unconnected_gradients="zero")]
 
@@ -44,7 +44,7 @@ def backwards(ys, xs):
 @pytest.mark.parametrize(
     ("name", "sample"), cases(lambda name, sample: is_differentiable(name, sample) and name not in NOT_FINITE)
 )
-def test_zero_goes_back_as_zero_through_every_op_to_second_order(name, sample):
+def test_a_zero_gradient_stays_zero_through_every_op_to_second_order(name, sample):
     graph, outputs, feeds = build(sample)
     with graph.as_default():
         ys = [output for output in outputs if output.dtype.is_differentiable]
@@ -58,7 +58,7 @@ def test_zero_goes_back_as_zero_through_every_op_to_second_order(name, sample):
             found = evaluate(first, fed)
             fed |= dict(zip(ddys, map(np.zeros_like, found), strict=True))
             found += evaluate(second, fed)
-        except errors.InvalidArgumentError:  # it refuses such a value
+        except errors.InvalidArgumentError:  # the op refuses the value
             continue
         for value in found:
             np.testing.assert_array_equal(value, np.zeros_like(value), err_msg=f"of {arrays}")
@@ -89,7 +89,7 @@ NARROWED = [
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(("function", "beyond"), [case[1:] for case in NARROWED], ids=[case[0] for case in NARROWED])
 async def test_a_mask_after_an_op_keeps_its_poles_out_of_the_gradient(function, beyond, dtype):
-    """In a session as well, where kernels write over their inputs: where(kept, f(x), 0) at points where f has poles."""
+    """Also in a session, where kernels overwrite their inputs: where(kept, f(x), 0) at the poles of f."""
     inside = {"acosh": 2.0}.get(getattr(function, "__name__", ""), 0.5)
     with af.Graph().as_default() as graph:
         x = af.placeholder(dtype, [3])
@@ -105,7 +105,7 @@ async def test_a_mask_after_an_op_keeps_its_poles_out_of_the_gradient(function, 
 
 
 async def test_products_keep_zeros_in_blocks_and_over_their_inputs():
-    """Large arrays are worked on in blocks, in buffers that are written over."""
+    """Kernels process large arrays in blocks, in buffers that they overwrite."""
     size = 1 << 19
     x = np.linspace(-1, 1, size)
     with af.Graph().as_default() as graph:

@@ -1,4 +1,4 @@
-"""Journals of what attempts of runs change, on one task."""
+"""Journals of the changes that attempts of runs make on one task."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ def grow(value):
     value += 1.0
 
 
-def test_what_an_attempt_has_changed_is_as_before_when_it_is_taken_back():
+def test_taking_back_an_attempt_restores_the_values_from_before():
     first, second, empty = variable(1.0), variable(2.0, "w"), VariableState("e", Spec(af.float64, af.TensorShape([2])))
     journal, read = Journal(), first.read()
     first.change(grow, journal)
@@ -42,7 +42,7 @@ def test_what_an_attempt_has_changed_is_as_before_when_it_is_taken_back():
     assert journal.take_back() == (), "a second time nothing is left to do"
 
 
-def test_a_change_of_something_else_stays_and_is_named():
+def test_a_change_by_another_run_stays_and_is_named():
     state, journal = variable(), Journal()
     state.change(grow, journal)
     state.change(grow)
@@ -59,7 +59,7 @@ def test_a_change_of_something_else_stays_and_is_named():
     assert state.read()[0] == 3.0
 
 
-def test_an_attempt_that_was_taken_back_changes_nothing_more():
+def test_an_undone_attempt_changes_nothing_more():
     state, journal = variable(), Journal()
     journal.close()
     with pytest.raises(errors.AbortedError, match="given up"):
@@ -82,7 +82,7 @@ def test_an_attempt_that_is_over_holds_no_value():
     assert journals.known(Ticket(7, 3, 1)) is None
 
 
-def test_journals_are_bounded_and_what_is_forgotten_is_told():
+def test_journals_are_bounded_and_a_forgotten_attempt_is_reported():
     journals = Journals()
     for owner in range(1500):
         journals.of(Ticket(owner, 1, 1))
@@ -132,7 +132,7 @@ async def test_steps_of_an_attempt_are_waited_for():
     await waiting
 
 
-async def test_attempts_are_current_only_while_they_go_on_and_count_what_is_over():
+async def test_an_attempt_is_current_only_inside_its_block_and_settled_counts_ended_ones():
     attempts = Attempts()
     assert current_attempt() is None
     with attempts.one() as first:
@@ -148,8 +148,8 @@ async def test_attempts_are_current_only_while_they_go_on_and_count_what_is_over
     await beside
 
 
-def test_every_operation_that_changes_state_can_be_undone_or_is_known_not_to_be():
-    """Which of the registry's operations take a variable, and which have effects that cannot be taken back."""
+def test_every_stateful_operation_can_be_undone_or_is_listed_as_lasting():
+    """The registry's operations on variables, and those with effects that cannot be undone."""
     variables = {"adopt_variable", "count_up_to_variable"}
     for name, definition in REGISTRY.items():
         is_update = name.startswith(("assign_", "scatter_", "apply_", "sparse_apply_")) or name in variables

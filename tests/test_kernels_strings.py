@@ -150,7 +150,7 @@ TEXTS = [b"", b"a", b"axxb,  foo", b"   12.345.6", b"ace bce", "\u00e9\u4e2d\U00
 
 
 @pytest.mark.parametrize("pattern", BACKTRACKING)
-def test_what_backtracks_needs_re2_and_is_linear_with_it(pattern, monkeypatch):
+def test_backtracking_expressions_need_re2_and_are_linear_with_it(pattern, monkeypatch):
     hostile = b"a" * 100_000
     expression = regex.compiled(pattern)
     expression.matches(hostile)
@@ -171,7 +171,7 @@ def test_simple_expressions_mean_the_same_with_and_without_re2(pattern):
 
 
 def test_without_re2_no_expression_of_a_grammar_takes_long(monkeypatch):
-    """Each attempt of those that are taken looks at a bounded number of letters: a text ten times longer takes them."""
+    """Each attempt of an accepted expression reads a bounded number of letters, also on a text ten times longer."""
     draw = random.Random(1)
 
     def expression(depth: int) -> str:
@@ -197,7 +197,7 @@ def test_without_re2_no_expression_of_a_grammar_takes_long(monkeypatch):
     assert taken > 100
 
 
-def test_an_empty_match_is_none_where_the_last_one_ended():
+def test_no_empty_match_follows_directly_after_a_match():
     assert regex.compiled("x*").replace(b"axxb", ["-"], True) == b"-a-b-"
     assert regex.compiled("").replace("\u00e9\xff".encode() + b"\xff", ["-"], True) == b"-\xc3\xa9-\xc3\xbf-\xff-"
 

@@ -191,7 +191,7 @@ async def test_tasks_that_are_lost_are_named_as_long_as_the_block_lasts(caplog):
 WORKER = "/job:worker/replica:0/task:0"
 
 
-async def test_a_task_that_dies_is_started_again_and_the_others_are_told_where(caplog):
+async def test_a_dead_task_restarts_and_the_others_get_its_address(caplog):
     engine = FakeEngine()
     async with engine.launch(restarts=5) as cluster:
         target = cluster.target
@@ -211,7 +211,7 @@ async def test_a_task_that_dies_is_started_again_and_the_others_are_told_where(c
     ]
 
 
-async def test_a_task_whose_worker_is_lost_is_started_on_another(caplog):
+async def test_a_task_whose_worker_is_lost_restarts_on_another_one(caplog):
     engine = FakeEngine(watch1=lost, reserve1=first_time)
     async with engine.launch(restarts=5) as cluster:
         await asyncio.sleep(10)
@@ -226,7 +226,7 @@ async def test_a_task_whose_worker_is_lost_is_started_on_another(caplog):
 
 
 async def first_time(place):
-    """A worker that is lost after its task has come up."""
+    """A worker that is lost after its task has started."""
     if place.order is None:
         return f"127.0.0.1:{1000 + place.number}"
     raise ConnectionError("the worker is gone")
@@ -248,7 +248,7 @@ async def test_a_task_that_dies_too_often_is_lost():
     assert engine.left == []
 
 
-async def test_a_task_that_was_asked_to_stop_is_not_started_again():
+async def test_a_task_that_was_asked_to_stop_does_not_restart():
     engine = FakeEngine()
     async with engine.launch(restarts=3) as cluster:
         engine.places[1].exit_status = 0
@@ -260,7 +260,7 @@ async def test_a_task_that_was_asked_to_stop_is_not_started_again():
 
 
 @pytest.mark.parametrize("method", ["reserve", "start"])
-async def test_leaving_the_block_while_a_task_is_started_again_leaves_nothing(method):
+async def test_leaving_the_block_during_a_restart_leaves_nothing(method):
     engine = FakeEngine()
     async with engine.launch(restarts=3):
         engine.faults[1, method] = hang
@@ -280,7 +280,7 @@ def test_restarts_wait_twice_as_long_each_time_and_old_deaths_do_not_count():
     assert max(filter(None, map(Restarts(50).delay, range(50)))) == 30
 
 
-def test_a_book_of_addresses_takes_newer_versions_of_the_same_tasks_alone():
+def test_an_address_book_accepts_only_newer_versions_of_the_same_tasks():
     book = AddressBook({"a": "x:1", "b": "x:2"})
     assert book.update({"a": "y:1", "b": "x:2"}, 2)
     assert not book.update({"a": "z:1", "b": "x:2"}, 1)
@@ -312,7 +312,7 @@ async def test_a_killed_process_is_replaced_and_sessions_reach_the_replacement()
 
 
 def process_of(cluster, task):
-    """The process of a worker, by the port that it listens at."""
+    """The process of a worker, found by its port."""
     port = int(cluster.spec.task_address("worker", task).rpartition(":")[2])
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     (inode,) = [line[9] for line in lines if line[1].endswith(f":{port:04X}") and line[3] == "0A"]

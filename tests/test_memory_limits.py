@@ -1,4 +1,4 @@
-"""Limits of memory: plans keep to them, what they are taken to need is what they need, and swapping lowers it."""
+"""Memory limits: plans keep them, estimates match the real use, and swapping lowers it."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ def graph():
 
 
 @pytest.mark.parametrize("build", GRAPHS, ids=lambda build: build.__name__)
-async def test_what_a_step_is_taken_to_need_is_what_it_needs_within_a_tenth(build, graph):
+async def test_the_planned_peak_is_within_a_tenth_of_the_real_one(build, graph):
     fetches, feeds = build()
     init = af.global_variables_initializer()
     async with af.Session(graph=graph, config=af.Config(track_memory=True)) as session:
@@ -112,8 +112,8 @@ async def test_larger_feeds_are_planned_anew(graph):
             await session.run(fetch, {x: np.ones((rows, 1000), np.float32)})
 
 
-async def test_a_step_that_runs_out_of_memory_teaches_the_next(graph):
-    """A py_func's result is of any size, so no plan knows it before."""
+async def test_after_running_out_of_memory_the_next_step_has_another_plan(graph):
+    """No plan knows the size of a py_func's result."""
     x = af.placeholder(af.float32, [])
     large = af.py_func(lambda _: np.ones(ROWS * 1000, np.float32), [x], af.float32)
     parts = [af.tanh(large * float(number)) for number in range(1, 5)]
@@ -132,7 +132,7 @@ async def test_a_step_that_runs_out_of_memory_teaches_the_next(graph):
             await session.run(y, {x: 0})
 
 
-async def test_where_nothing_fits_the_error_says_who_holds_what(graph):
+async def test_if_no_placement_fits_the_error_names_the_memory_by_op(graph):
     fetches, feeds = there_and_back()
     config = af.Config(device_count={"CPU": 2}, memory_limit={"CPU:0": MB // 2, "CPU:1": MB // 2})
     async with af.Session(graph=graph, config=config) as session:
@@ -145,7 +145,7 @@ async def test_where_nothing_fits_the_error_says_who_holds_what(graph):
 
 
 async def peak_on_gpu(build, limit=None, **options):
-    """The most bytes on a GPU in a step, and the first value that it gives."""
+    """The peak bytes on a GPU in a step, and its first value."""
     machine = Machine(strict=True)
     gpu = FakeGpu(machine)
     graph = af.Graph()
@@ -174,6 +174,6 @@ async def test_swapping_lowers_the_real_peak_and_changes_no_value(build):
     swapped, value = await peak_on_gpu(build, limit, swap_to_host=True)
     assert swapped <= limit
     np.testing.assert_array_equal(value, expected)
-    if not build.__name__.startswith("swapping"):  # loops that may swap do so when memory is short
+    if not build.__name__.startswith("swapping"):  # loops decide themselves to swap when memory is short
         with pytest.raises(errors.ResourceExhaustedError):
             await peak_on_gpu(build, limit)

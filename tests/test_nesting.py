@@ -1,4 +1,4 @@
-"""Branches and loops nested deep: planned in linear time, run as any others, and named in errors and reports."""
+"""Deeply nested branches and loops: planned in linear time, run, and named in errors and reports."""
 
 import sys
 
@@ -52,7 +52,7 @@ NESTS = [loops, branches, maps, mixed]
 
 @pytest.mark.parametrize("depth", [1, 14, 15, 16, 17, 31, 40])
 @pytest.mark.parametrize("build", NESTS)
-async def test_any_depth_computes_what_a_shallow_graph_does_with_its_gradient(build, depth, graph):
+async def test_a_nest_of_any_depth_has_the_values_and_gradients_of_a_shallow_graph(build, depth, graph):
     x = af.placeholder(af.float32, [])
     y = build(depth, x)
     (slope,) = af.gradients(y, x)
@@ -84,7 +84,7 @@ class Calls:
 
 
 def effects(depth, x):
-    """Loops that update a variable at each level, and carry a value that nobody uses."""
+    """Loops that update a variable at each level, and carry an unused value."""
     total = af.Variable(0.0)
 
     def level(depth, v):
@@ -99,7 +99,7 @@ def effects(depth, x):
 
 
 def waits(depth, x):
-    """Loops in which something waits, so that all of them are lowered."""
+    """Loops with a waiting operation, so that all of them are lowered."""
     queue = af.FIFOQueue(1, [af.float32], shapes=[[]])
 
     def level(depth, v):
@@ -110,7 +110,7 @@ def waits(depth, x):
 
 
 def extent(graph):
-    """How many operations there are in a graph and in the bodies inside, with the values that they take and make."""
+    """The number of operations, inputs and outputs in a graph and in its bodies."""
     found, graphs = 0, [graph]
     while graphs:
         for operation in graphs.pop().get_operations():
@@ -120,7 +120,7 @@ def extent(graph):
 
 
 def work(build, depth, with_gradient, **config):
-    """How many functions are called to plan and compile a nest, for each operation and edge in it."""
+    """The calls of functions to plan and compile a nest, per operation and edge."""
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [])
         y = build(depth, x)
@@ -151,7 +151,7 @@ CONFIGS = {
     ("build", "with_gradient"), [*[(build, True) for build in (*NESTS, effects)], (effects, False), (waits, False)]
 )
 def test_the_work_of_planning_grows_with_the_operations_and_not_with_the_depth(build, with_gradient, config):
-    work(build, 2, with_gradient, **CONFIGS[config])  # what is made once in a process is there
+    work(build, 2, with_gradient, **CONFIGS[config])  # fill the caches of the process first
     shallow, deep = [work(build, depth, with_gradient, **CONFIGS[config]) for depth in (5, 20)]
     assert deep < 1.3 * shallow
 
@@ -172,7 +172,7 @@ async def test_an_error_deep_inside_names_its_operation_and_all_iterations(graph
     assert text.count("in iteration 0 of ") == 33
 
 
-def test_a_graph_is_long_by_what_its_bodies_hold_too(graph):
+def test_the_size_of_a_graph_counts_the_operations_in_bodies(graph):
     def body(i, v):
         for _ in range(LONG_PLAN):
             v = v + 1.0

@@ -1,4 +1,4 @@
-"""A message takes memory in proportion to its bytes, whatever it says that it holds."""
+"""A message takes memory in proportion to its bytes, for any claimed contents."""
 
 import dataclasses
 import struct
@@ -46,7 +46,7 @@ def a_list(structure, data=b""):
 
 
 def lists_in_lists(deep, wide):
-    """Each list holds `wide` others, and the innermost ones as many slots as there may be."""
+    """Lists in lists, `wide` in each; the innermost have the most slots that a list may have."""
     descriptor, data = a_list([MOST, [[0, MOST, ["cleared"]]]])
     for _ in range(deep):
         size = len(data) + -len(data) % 64
@@ -103,7 +103,7 @@ def peak(function):
 
 
 def refused(function, data):
-    with pytest.raises(ValueError):  # noqa: PT011 - each reader says it in its own words
+    with pytest.raises(ValueError):  # noqa: PT011 - the readers have different messages
         function(data)
 
 
@@ -128,7 +128,7 @@ def test_plain_data_takes_memory_in_proportion_to_its_bytes(reader, name):
     assert peak(lambda: refused(READERS[reader], data)) < 60 * len(data)
 
 
-def test_plain_data_that_is_no_attack_is_read():
+def test_harmless_plain_data_is_read():
     data = {"nodes": [{"name": str(n), "in": [[n, 0]], "attr": {"shape": {"tuple": []}}} for n in range(5_000)]}
     assert unpack(msgpack.packb(data)) == data
 

@@ -43,7 +43,7 @@ def test_what_is_no_token_is_refused_and_not_shown(tmp_path, secret):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o666])
-def test_a_token_file_of_ones_own_that_is_open_to_others_is_refused(tmp_path, mode):
+def test_a_token_file_that_other_users_can_access_is_refused(tmp_path, mode):
     file = tmp_path / "token"
     file.write_text(SECRET)
     file.chmod(mode)
@@ -53,7 +53,7 @@ def test_a_token_file_of_ones_own_that_is_open_to_others_is_refused(tmp_path, mo
     assert load_token(file, {}).header() == f"Bearer {SECRET}"
 
 
-def test_a_secret_that_belongs_to_another_user_is_read_whatever_its_mode(tmp_path, monkeypatch):
+def test_a_secret_of_another_user_is_read_with_any_mode(tmp_path, monkeypatch):
     file = tmp_path / "token"
     file.write_text(SECRET)
     file.chmod(0o444)

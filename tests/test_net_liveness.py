@@ -1,4 +1,4 @@
-"""What is concluded from frames and from the words of a monitor, and what becomes of peers whose hosts are held up."""
+"""Liveness of a peer, judged by its frames and its monitor, and peers whose hosts are blocked or stopped."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ def now():
 
 
 def looks(liveness, until, heard, words=()):
-    """When a peer is found silent by one who looks whenever it is due; None if it is not."""
+    """The time at which checks on schedule find a peer silent; None if they never do."""
     words, time = dict(words), 0.0
     while time < until:
         due = liveness.due(time, heard)
@@ -45,7 +45,7 @@ def looks(liveness, until, heard, words=()):
 
 
 @pytest.mark.parametrize("word", [None, STOPPED, TURNING])
-def test_a_peer_that_sends_nothing_and_is_not_busy_is_silent_after_the_heartbeat_timeout(word):
+def test_a_peer_without_frames_that_is_not_busy_is_silent_after_the_heartbeat_timeout(word):
     words = {} if word is None else {at / 2: word for at in range(1, 100)}
     assert looks(Liveness(HEARTBEAT), 60.0, 0.0, words) == HEARTBEAT
 
@@ -56,7 +56,7 @@ def test_a_busy_peer_is_waited_for_as_long_as_it_is_busy():
     assert looks(Liveness(HEARTBEAT), 100.0, 0.0, words) == 59.5 + HEARTBEAT
 
 
-def test_a_watcher_that_looked_too_late_did_not_listen_itself():
+def test_a_late_check_restarts_the_silence():
     liveness = Liveness(HEARTBEAT)
     due = liveness.due(0.0, 0.0)
     assert not liveness.is_silent(60.0, due, 0.0)
@@ -64,7 +64,7 @@ def test_a_watcher_that_looked_too_late_did_not_listen_itself():
     assert liveness.is_silent(65.0, 65.0, 0.0)
 
 
-def test_since_when_a_peer_is_busy_is_known_until_its_monitor_says_otherwise_or_nothing():
+def test_a_peer_counts_as_busy_until_its_monitor_reports_otherwise_or_falls_silent():
     liveness = Liveness(HEARTBEAT)
     assert liveness.busy(0.0, 0.0) == ""
     liveness.tell(BUSY, 10.0)
@@ -78,7 +78,7 @@ def test_since_when_a_peer_is_busy_is_known_until_its_monitor_says_otherwise_or_
 
 
 @given(st.lists(st.sampled_from([BUSY, STOPPED, TURNING, None]), max_size=60), st.floats(0.1, 60.0))
-def test_no_peer_is_lost_within_the_heartbeat_timeout_of_a_frame_or_a_busy_word_and_each_is_after_it(said, heartbeat):
+def test_a_peer_is_lost_exactly_a_heartbeat_timeout_after_its_last_frame_or_busy_report(said, heartbeat):
     step = word_interval(heartbeat)
     words = {(index + 1) * step: word for index, word in enumerate(said) if word is not None}
     found = looks(Liveness(heartbeat), 1e9, 0.0, words)
@@ -86,7 +86,7 @@ def test_no_peer_is_lost_within_the_heartbeat_timeout_of_a_frame_or_a_busy_word_
     assert found == pytest.approx(max(signs) + heartbeat)
 
 
-async def test_a_time_limit_on_others_does_not_count_while_the_own_loop_does_not_turn():
+async def test_a_time_limit_for_peers_does_not_count_while_this_loop_is_blocked():
     loop, began = asyncio.get_running_loop(), now()
     hosts = Hosts()
 
@@ -118,7 +118,7 @@ async def test_a_peer_that_has_ended_is_lost_within_a_second_though_its_connecti
         task = asyncio.create_task(peer.request(WAITING))
         await asyncio.sleep(1.0)
         began = now()
-        network.monitors.crash("b", silent=False)  # as when a child that it has forked holds its sockets
+        network.monitors.crash("b", silent=False)  # for example, a forked child holds its sockets
         assert isinstance(await outcome(task), errors.UnavailableError)
         assert now() - began < 1.0
         assert peer.end.loss is Loss.ENDED
@@ -139,7 +139,7 @@ async def test_a_client_may_be_silent_for_as_long_as_its_own_heartbeat_timeout_s
             network.heal("a", "b")
 
 
-async def test_a_heartbeat_timeout_that_others_would_not_believe_is_told_them_within_bounds(network):
+async def test_an_extreme_heartbeat_timeout_is_sent_within_bounds(network):
     endless = Settings(silence=1e9)
     async with meeting(network.at("a"), network.at("b"), "b", Service(), endless, endless, me="") as (peer, _):
         assert peer.end is None
@@ -188,7 +188,7 @@ async def test_a_host_that_is_blocked_for_a_minute_fails_no_step(hosts):
         assert await taken == 7
 
 
-async def test_a_step_on_a_blocked_task_ends_by_its_own_limit_which_says_that_the_task_is_busy():
+async def test_a_step_on_a_blocked_task_ends_by_its_limit_and_the_error_reports_the_busy_task():
     graph, _, _ = waiting_and_not()
     async with a_session(graph) as (cluster, session):
         cluster.block("worker1")
@@ -199,7 +199,7 @@ async def test_a_step_on_a_blocked_task_ends_by_its_own_limit_which_says_that_th
 
 
 @pytest.mark.parametrize("task", [0, 1], ids=["the master", "a worker"])
-async def test_explain_says_since_when_a_task_is_busy_without_waiting_for_it(task):
+async def test_explain_reports_a_busy_task_without_waiting_for_it(task):
     graph, _, _ = waiting_and_not()
     async with a_session(graph) as (cluster, session):
         cluster.block(f"worker{task}")
@@ -215,7 +215,7 @@ async def test_explain_says_since_when_a_task_is_busy_without_waiting_for_it(tas
         assert (await session.explain()).absent == ()
 
 
-async def test_a_task_that_is_stopped_is_lost_and_the_error_says_so():
+async def test_a_stopped_task_is_lost_and_the_error_reports_that():
     graph, element, _ = waiting_and_not()
     async with a_session(graph) as (cluster, session):
         taken = asyncio.ensure_future(session.run(element))

@@ -1,4 +1,4 @@
-"""Monitors: what they believe of each other, and what a process learns from its own."""
+"""Monitors: the lines that they accept from each other, and their reports to their own process."""
 
 import asyncio
 import contextlib
@@ -24,16 +24,16 @@ def pair(key=KEY):
     return Connection(DIAL, NAME, KEY, 0.5, ("127.0.0.1", 1)), Connection(ACCEPT, NAME, key, 0.5, None)
 
 
-# What is believed
+# Accepted lines
 
 
-def test_a_line_is_understood_by_the_other_end():
+def test_the_other_end_reads_a_line():
     here, there = pair()
     assert there.read(here.line(("busy", 3.0, b"sort".hex()))) == ("busy", "3.00", b"sort".hex())
     assert here.read(there.line(TURNING)) == ("turning", "0.25", "-")
 
 
-def test_a_line_is_refused_that_is_forged_repeated_reflected_or_of_another_key():
+def test_a_forged_repeated_or_reflected_line_or_one_of_another_key_is_refused():
     here, there = pair()
     first, second = here.line(TURNING), here.line(TURNING)
     assert there.read(second)
@@ -49,21 +49,21 @@ def test_a_line_is_refused_that_is_forged_repeated_reflected_or_of_another_key()
         pair("0e" * 16)[1].read(here.line(TURNING))
 
 
-def test_only_a_change_is_told_and_each_word_that_says_busy():
+def test_only_changes_and_busy_reports_are_passed_on():
     here, _ = pair()
     said = ["turning", "turning", "busy", "busy", "stopped", "stopped", "turning"]
     assert [here.news(state) for state in said] == [True, False, True, True, True, False, True]
 
 
 @pytest.mark.parametrize(("told", "text"), [("-", ""), ("zz", ""), (b"a\x1b[2Jb\n".hex(), "a?[2Jb?"), ("ff", "\ufffd")])
-def test_what_a_monitor_says_cannot_upset_a_terminal(told, text):
+def test_a_monitors_text_has_no_control_characters(told, text):
     assert monitor._text(told) == text
 
 
-# What compute threads do
+# Kernels on compute threads
 
 
-def test_what_threads_do_is_shown_to_those_who_ask_the_latest_first():
+def test_subscribers_get_the_kernels_on_threads_the_latest_first():
     shown, me, one, other = [], object(), object(), object()
     activity.begin(one, "nobody asks")
     activity.subscribe(me, shown.append)
@@ -82,12 +82,12 @@ def test_what_threads_do_is_shown_to_those_who_ask_the_latest_first():
     assert shown[-1] == ""
 
 
-# A process beside this one
+# The helper process
 
 
 @pytest.fixture
 async def listening():
-    """A monitor with a port at which it hears of one connection, and what it tells."""
+    """A monitor that listens for one connection, and the list of its messages."""
     found = Monitor.of_running_loop()
     port = found.listen("127.0.0.1")
     watch = found.watch(ACCEPT, NAME, KEY, 1.0)
@@ -102,7 +102,7 @@ async def said(words):
 
 
 @pytest.mark.real
-async def test_a_process_learns_from_its_monitor_what_another_one_says(listening):
+async def test_a_process_gets_the_reports_of_another_monitor_from_its_own(listening):
     _, port, words = listening
     there = Connection(DIAL, NAME, KEY, 0.5, None)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -127,7 +127,7 @@ HOSTILE = {
 
 
 @pytest.mark.real
-async def test_strangers_are_cut_off_and_disturb_nobody(listening):
+async def test_unidentified_connections_are_closed_and_disturb_no_other(listening):
     _, port, words = listening
     there = Connection(DIAL, NAME, KEY, 0.5, None)
     _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -149,7 +149,7 @@ async def test_strangers_are_cut_off_and_disturb_nobody(listening):
 
 
 @pytest.mark.real
-async def test_more_strangers_than_there_is_room_for_are_cut_off_and_the_room_is_used_again(listening):
+async def test_too_many_unidentified_connections_are_closed_and_their_places_reused(listening):
     _, port, words = listening
     strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(70)]
     reads = [asyncio.ensure_future(reader.read()) for reader, _ in strangers]
@@ -171,7 +171,7 @@ async def test_more_strangers_than_there_is_room_for_are_cut_off_and_the_room_is
 
 
 @pytest.mark.real
-async def test_two_monitors_tell_each_other_that_a_loop_does_not_turn(listening):
+async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     here, port, words = listening
     watch = here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
     watch.told = (back := asyncio.Queue()).put_nowait

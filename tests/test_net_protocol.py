@@ -80,7 +80,7 @@ def test_all_messages_are_listed_with_their_fields():
     assert listed == wanted
 
 
-def test_the_line_of_a_monitor_is_what_one_monitor_sends_and_the_other_understands():
+def test_the_documented_line_of_a_monitor_is_sent_and_read():
     (line,) = re.findall(r"^```monitor\n(.*?)\n^```$", TEXT, re.MULTILINE)
     here, there = [Connection(role, SESSION, "0f" * 16, 0.5, None) for role in (ACCEPT, DIAL)]
     assert here.line(("busy", 12.25, b"unique".hex())) == line

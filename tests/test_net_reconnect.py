@@ -1,4 +1,4 @@
-"""Connections that are lost while both processes live: nothing is lost, nothing is done twice, and nothing is left."""
+"""Connections lost between live processes: no message is lost or handled twice, and no state is left."""
 
 import asyncio
 import weakref
@@ -23,7 +23,7 @@ from aioflow.net.worker_verbs import CleanupGraph
 
 LATENCY = 0.001
 SMALL = Settings(Limits(chunk=4096, window=256 << 10))
-"""So that large values have many frames."""
+"""Small, so that large values have many frames."""
 
 
 def now():
@@ -40,7 +40,7 @@ class Notes(Service):
 
 
 def lose(network, which):
-    """The connections from a to b are lost: the one for what is short, for what is large, or both."""
+    """Cut the connections from a to b: that for short messages, that for large ones, or both."""
     channels = network.channels("a", "b")
     for place, channel in enumerate(channels):
         if which == "both" or place == ("control", "bulk").index(which):
@@ -48,7 +48,7 @@ def lose(network, which):
 
 
 async def exchange(peer, other, service):
-    """Small and large requests and answers in both directions, and notes; says what came of them."""
+    """Send small and large requests in both directions, and notes; return the results."""
 
     async def note():
         for step in range(1, 6):
@@ -72,8 +72,8 @@ EXPECTED = [
 
 
 @pytest.mark.slow
-async def test_what_is_exchanged_is_the_same_wherever_a_connection_is_lost():
-    """The connection is lost as the n-th frame is sent, for each n, and again so many frames later."""
+async def test_messages_are_exchanged_exactly_once_wherever_a_connection_is_lost():
+    """The connection is lost at the n-th frame, for each n, and again some frames later."""
     sent, tried = 1, 0
     for which in ("control", "bulk", "both"):
         for delay in (0.0, LATENCY * 0.6, LATENCY * 1.5):
@@ -86,7 +86,7 @@ async def test_what_is_exchanged_is_the_same_wherever_a_connection_is_lost():
 
 
 async def exchanged_with_a_cut(which, delay, first, every):
-    """How many frames were sent in all."""
+    """The number of all sent frames."""
     network, frames = MemoryNetwork(LATENCY, 1e8), 0
     service, mine = Notes(), Notes()
 
@@ -114,18 +114,18 @@ async def exchanged_with_a_cut(which, delay, first, every):
     return frames
 
 
-# When it does not come back
+# Connections that are not restored
 
 
 async def waits(peer, service, count=1):
-    """Requests that are under way."""
+    """Requests under way."""
     tasks = [asyncio.create_task(peer.request(WAITING)) for _ in range(count)]
     await service.gate.arrived(count)
     return tasks
 
 
 @pytest.mark.parametrize("silence", [5.0, 0.5])
-async def test_a_connection_that_does_not_come_back_in_time_ends_the_peer_at_both_ends(silence):
+async def test_a_connection_that_is_not_restored_in_time_ends_the_peer_at_both_ends(silence):
     """Every new connection is lost as soon as it is made."""
     network, service = MemoryNetwork(LATENCY), Service()
     settings = Settings(silence=silence)
@@ -144,7 +144,7 @@ async def test_a_connection_that_does_not_come_back_in_time_ends_the_peer_at_bot
         assert (idle(peer), idle(other)) == (True, True)
 
 
-async def test_a_connection_that_comes_back_within_the_limit_goes_on():
+async def test_a_connection_restored_within_the_limit_continues():
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
         waiting = await waits(peer, service, 3)
@@ -163,7 +163,7 @@ async def test_a_connection_that_comes_back_within_the_limit_goes_on():
 
 
 @pytest.mark.parametrize("anew", [False, True])
-async def test_a_process_that_has_ended_is_lost_at_once_whether_another_has_taken_its_place_or_not(anew):
+async def test_an_ended_process_is_lost_at_once_with_or_without_a_successor(anew):
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
         (waiting,) = await waits(peer, service)
@@ -180,7 +180,7 @@ async def test_a_process_that_has_ended_is_lost_at_once_whether_another_has_take
 
 
 async def test_a_client_whose_process_has_ended_is_lost_within_a_second():
-    """Its monitor tells so; without that word the connection might come back."""
+    """The monitor reports the end; without this report the connection might be restored."""
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
         await waits(peer, service)
@@ -192,8 +192,8 @@ async def test_a_client_whose_process_has_ended_is_lost_within_a_second():
 
 
 @pytest.mark.parametrize("ended", [False, True])
-async def test_a_task_that_had_dialled_is_looked_for_when_its_connection_is_lost(ended):
-    """A task can be dialled, other than a client: so it is known at once whether it has ended."""
+async def test_a_task_checks_a_lost_peer_that_had_dialled_it(ended):
+    """A task can be dialled, unlike a client, so its end is known at once."""
     network, service, asked = MemoryNetwork(LATENCY), Service(), []
 
     async def has_ended(it):
@@ -213,7 +213,7 @@ async def test_a_task_that_had_dialled_is_looked_for_when_its_connection_is_lost
         await closing.close()
 
 
-async def test_a_task_that_was_started_anew_ends_what_it_had_asked_for_before_as_soon_as_it_dials():
+async def test_a_restarted_task_ends_its_former_requests_as_soon_as_it_dials():
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
         await waits(peer, service)
@@ -241,7 +241,7 @@ async def test_closing_while_the_connection_is_lost_leaves_nothing():
         assert (idle(peer), idle(other)) == (True, True)
 
 
-async def test_a_request_that_is_cancelled_while_the_connection_is_lost_is_cancelled_there_when_it_is_back():
+async def test_a_cancel_during_a_lost_connection_reaches_the_peer_after_it_is_restored():
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
         (waiting,) = await waits(peer, service)
@@ -253,8 +253,8 @@ async def test_a_request_that_is_cancelled_while_the_connection_is_lost_is_cance
         assert (idle(peer), idle(other)) == (True, True)
 
 
-async def test_much_that_waits_for_a_connection_is_held_up_and_nothing_is_lost():
-    """While the connection is lost, requests wait to be sent: notes and answers alone are kept."""
+async def test_requests_wait_during_a_lost_connection_and_none_is_lost():
+    """While the connection is lost, requests wait for their turn; only notes and answers are buffered."""
     network, service = MemoryNetwork(LATENCY), Notes()
     async with meeting(network.at("a"), network.at("b"), "b", service, SMALL, SMALL) as (peer, _):
         network.path("a", "b").sent = lambda _: asyncio.get_running_loop().call_soon(network.cut, "a", "b")
@@ -272,8 +272,8 @@ async def test_much_that_waits_for_a_connection_is_held_up_and_nothing_is_lost()
 
 
 @pytest.mark.parametrize("which", range(4))
-async def test_a_connection_that_is_lost_before_it_is_agreed_on_is_dialled_again(which):
-    """The n-th frame of the handshake is the last that its connection carries."""
+async def test_a_connection_lost_during_the_handshake_is_dialled_again(which):
+    """The connection is lost after the n-th frame of the handshake."""
     network, service, frames = MemoryNetwork(LATENCY), Service(), []
 
     def count(frame):
@@ -288,11 +288,11 @@ async def test_a_connection_that_is_lost_before_it_is_agreed_on_is_dialled_again
         assert peer.end is None
 
 
-# Who resumes
+# Resuming a connection
 
 
 async def resuming(network, peer, **changed):
-    """The answer to somebody who says that he goes on with the connection of that peer."""
+    """The answer to a Hello that resumes the connection of that peer."""
     (connection,) = changed.pop("acceptor").peers
     hello = {"role": "control", "versions": (1,), "incarnation": peer.me.incarnation, "task": PS, "received": 0}
     channel = await network.at("c").dial("b")
@@ -314,7 +314,7 @@ async def resuming(network, peer, **changed):
         ({"connection": ""}, "the task has forgotten the connection"),
     ],
 )
-async def test_nobody_else_goes_on_with_a_connection(changed, text):
+async def test_only_its_own_peer_resumes_a_connection(changed, text):
     network, service = MemoryNetwork(LATENCY), Service()
     acceptor = Acceptor(Identity(WORKER), service)
     listener = await network.at("b").listen("b", acceptor.accept)
@@ -325,7 +325,7 @@ async def test_nobody_else_goes_on_with_a_connection(changed, text):
         await closing.close()
 
 
-async def test_a_position_that_cannot_be_is_refused_and_the_true_peer_goes_on():
+async def test_an_impossible_position_is_refused_and_the_true_peer_resumes():
     network, service = MemoryNetwork(LATENCY), Service()
     acceptor = Acceptor(Identity(WORKER), service)
     listener = await network.at("b").listen("b", acceptor.accept)
@@ -340,8 +340,8 @@ async def test_a_position_that_cannot_be_is_refused_and_the_true_peer_goes_on():
         await closing.close()
 
 
-async def test_half_a_connection_that_hangs_is_replaced_by_the_one_that_is_dialled():
-    """One end knows that the connection is lost, and the other does not."""
+async def test_a_half_open_connection_is_replaced_by_the_new_one():
+    """Only one end knows that the connection is lost."""
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, other):
         waiting = await waits(peer, service, 2)
@@ -356,11 +356,11 @@ async def test_half_a_connection_that_hangs_is_replaced_by_the_one_that_is_diall
         assert (peer.end, other.end) == (None, None)
 
 
-# What is kept
+# Kept frames
 
 
 class Wire:
-    """A channel by hand."""
+    """A channel that the test drives by hand."""
 
     congested = False
 
@@ -381,7 +381,7 @@ class Wire:
 
 
 @pytest.mark.parametrize("received", range(0, 30_000, 499))
-async def test_what_the_peer_has_not_received_is_sent_again_from_any_byte_on(received):
+async def test_missing_bytes_are_sent_again_from_any_position(received):
     first, second = Wire(), Wire()
     link = Link(first, SMALL.limits, None)
     await link.send(Outgoing(Envelope(1, feeding(np.arange(15_000, dtype=np.uint16))), SMALL.limits))
@@ -403,7 +403,7 @@ async def test_what_the_peer_has_not_received_is_sent_again_from_any_byte_on(rec
 
 
 async def test_an_array_that_was_sent_is_not_kept_alive():
-    """The receiver tells at once when a large value has come; what is small it tells by the next sign of life."""
+    """The receiver reports a large value at once, and small ones with the next Ping."""
     network, service = MemoryNetwork(LATENCY, 1e9), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
         large, small = np.ones(4 << 20, np.uint8), np.ones(100_000, np.uint8)
@@ -418,7 +418,7 @@ async def test_an_array_that_was_sent_is_not_kept_alive():
         assert gone[1]() is None
 
 
-async def test_no_more_than_so_much_is_sent_to_a_peer_that_never_says_what_it_has_received():
+async def test_sent_bytes_are_bounded_for_a_peer_that_reports_no_position():
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service, SMALL, SMALL) as (peer, other):
         for link in other._links:

@@ -1,4 +1,4 @@
-"""Floods of requests that come again, of cancels, and of numbers that nobody knows: nothing raises, nothing is left."""
+"""Floods of repeated requests, cancels and unknown numbers raise no error and leave no state."""
 
 import asyncio
 import random
@@ -20,14 +20,14 @@ FEW = Settings(Limits(requests=8, chunk=4096, window=256 << 10, held=1 << 20))
 
 @pytest.fixture
 async def seen():
-    """What tasks and callbacks of the loop have raised and nobody has seen."""
+    """The unhandled errors of the loop's tasks and callbacks."""
     found = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: found.append(context))
     return found
 
 
 def message(rng):
-    """Something that a peer may say at any time, under one of few numbers."""
+    """A random message of a peer, under one of few numbers."""
     number = rng.randrange(1, 30)
     draw = rng.random()
     if draw < 0.2:
@@ -65,7 +65,7 @@ async def test_a_flood_of_repeats_cancels_and_unknown_numbers_leaves_nothing(see
     assert seen == []
 
 
-async def test_a_request_that_comes_again_while_it_is_answered_is_answered_once(seen):
+async def test_a_request_repeated_during_its_answer_is_answered_once(seen):
     """The answer waits to be sent, and the request comes again and again."""
     service, network = Service(), MemoryNetwork(0.001, 1e5)
     async with meeting(network.at("a"), network.at("b"), "b", service, FEW) as (peer, other):
@@ -80,7 +80,7 @@ async def test_a_request_that_comes_again_while_it_is_answered_is_answered_once(
     assert seen == []
 
 
-async def test_a_request_that_comes_again_after_its_cancel_is_answered(seen):
+async def test_a_request_repeated_after_its_cancel_is_answered(seen):
     service, network = Service(), MemoryNetwork(0.001)
     async with meeting(network.at("a"), network.at("b"), "b", service, FEW) as (peer, other):
         asking = asyncio.create_task(peer.request(WAITING, number=7))

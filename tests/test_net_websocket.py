@@ -95,7 +95,7 @@ async def test_a_thousand_random_cancels_leave_nothing(pair, service):
     assert len(service.ended) == len(service.calls)
 
 
-async def test_a_connection_that_is_lost_is_made_again_and_nothing_is_done_twice(pair, service):
+async def test_a_lost_connection_is_restored_and_every_request_happens_once(pair, service):
     peer, other = pair
     waiting = [asyncio.create_task(peer.request(WAITING)) for _ in range(3)]
     await service.gate.arrived(3)

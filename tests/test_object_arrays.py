@@ -1,4 +1,4 @@
-"""No call into C works on many Python objects at a time: it would hold the GIL, and with it the event loop."""
+"""No call into C handles many Python objects at a time: it would hold the GIL and block the event loop."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ SLICE, DIRECT, COUNT = 64, 128, 2000
 
 @pytest.fixture
 def small(monkeypatch):
-    """Slices so small that a few thousand strings are many."""
+    """Slices so small that a few thousand strings need several."""
     monkeypatch.setattr(object_arrays, "SLICE", SLICE)
     monkeypatch.setattr(object_arrays, "_DIRECT", DIRECT)
 
@@ -35,7 +35,7 @@ VIEWS = (
 
 
 class Recorded(np.ndarray):
-    """An array that writes down how many objects each call into C works on."""
+    """An array that records the number of objects of each call into C."""
 
     most = 0
 
@@ -97,7 +97,7 @@ def plain(values):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_ops_of_many_strings_work_in_slices_and_give_the_same(name, monkeypatch):
+def test_ops_on_many_strings_work_in_slices_with_the_same_results(name, monkeypatch):
     with af.Graph().as_default():
         fed, values, made = built(name)
         expected = plain(evaluate(made, dict(zip(fed, values, strict=True))))
@@ -110,7 +110,7 @@ def test_ops_of_many_strings_work_in_slices_and_give_the_same(name, monkeypatch)
 
 
 @pytest.mark.parametrize("count", [0, 1, SLICE, SLICE + 1, 3 * SLICE + 5])
-def test_helpers_do_what_numpy_and_python_do_at_once(small, count):
+def test_helpers_give_the_results_of_numpy_and_python(small, count):
     draw = np.random.default_rng(count)
     items = [b"%d" % number for number in draw.integers(0, max(1, count // 2), count)]
     array = object_arrays.array_of(items)
@@ -153,7 +153,7 @@ NESTS = {
 
 
 @pytest.mark.parametrize("name", NESTS)
-def test_long_nests_become_the_arrays_that_short_ones_do(name, monkeypatch):
+def test_long_nests_become_the_same_arrays_as_short_ones(name, monkeypatch):
     long = as_array(NESTS[name])
     monkeypatch.setattr("aioflow.values.SLICE", 1 << 30)
     whole = as_array(NESTS[name])

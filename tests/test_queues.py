@@ -35,7 +35,7 @@ def queue_of(kind="fifo", capacity=-1, min_after=0, **options):
 
 
 LONG = 40
-"""Turns of the loop in which all go on who can: one put may let in the next, and so on."""
+"""The turns of the loop in which all callers resume that can: one put may wake the next, and so on."""
 
 
 async def turns(count=12):
@@ -100,7 +100,7 @@ class Queues(RuleBasedStateMachine):
         self.check()
 
     def hears(self, inside):
-        """Who was served hears of it in the next turn, in the order of these moments; from beside the loop last."""
+        """Served callers resume in the next turn in the order of these moments; last those served from outside."""
         self.time += 1
         for attempt in [*self.model.granted, *[attempt for attempt, _ in self.runs], *self.cancelled]:
             if attempt.outcome is not None or attempt in self.model.granted:

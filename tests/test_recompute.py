@@ -173,18 +173,18 @@ async def test_on_a_gpu_the_copies_are_enqueued_and_the_value_is_the_same():
     assert driver.used == value.nbytes
     assert free(context, away, mine) is away
     del mine
-    assert driver.used == 0  # what is enqueued from here on, and may use that memory, waits for the copy
+    assert driver.used == 0  # kernels enqueued from here on, which may use that memory, wait for the copy
     returned = back(context, away)
     await gpu.settled()
     np.testing.assert_array_equal(returned._data, value)
     for function in (out, back):
-        assert function(context, 1.5) == 1.5  # what lies in host memory anyway
+        assert function(context, 1.5) == 1.5  # a value that is in host memory already
     await gpu.settled()
     gpu.close()
     machine.check()
 
 
-async def test_the_log_says_what_computing_again_costs(caplog):
+async def test_the_log_has_the_cost_of_recomputing(caplog):
     graph = af.Graph()
     with graph.as_default():
         x = af.placeholder(af.float32, [512, 1024])

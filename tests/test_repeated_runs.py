@@ -1,4 +1,4 @@
-"""A run that a loss has ended is repeated, and happens once: its process or its connection is lost at every message."""
+"""A run that ends by a loss is repeated, and happens once: a process or connection is lost at every message."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ LOSSES = {
 
 
 def model():
-    """A step with variables and slots on two tasks, random numbers, a queue, and work on a task that holds nothing."""
+    """A step with variables and slots on two tasks, random numbers, a queue, and work on a task without state."""
     af.set_random_seed(3)
     with af.device(PS[0]):
         step = af.train.get_or_create_global_step()
@@ -46,13 +46,13 @@ def model():
 
 
 class Watched:
-    """What a training came to.
+    """The result of a training.
 
     Attributes:
-        messages: how many frames went over the network in the last run but one.
-        values: of the variables, at the end.
+        messages: the number of frames on the network in the last run but one.
+        values: the values of the variables at the end.
         step: the global step at the end.
-        recoveries: of the session.
+        recoveries: the recoveries of the session.
     """
 
     messages: int
@@ -62,7 +62,7 @@ class Watched:
 
 
 async def train(folder: str, restore: str, place: tuple[str, int] | None, at: int | None) -> Watched:
-    """Train; in the second of three runs that process, or the client's connection, is lost at that message."""
+    """Train; in the second of three runs lose that process, or the client's connection, at that message."""
     found = Watched()
     with af.Graph().as_default():
         step, variables, update, fill = model()
@@ -92,7 +92,7 @@ async def train(folder: str, restore: str, place: tuple[str, int] | None, at: in
 
 
 def count_messages(simulated: SimulatedCluster, at: int | None, lost: asyncio.Event):
-    """Counts the frames that are sent from now on; at that number the loss happens."""
+    """Counts frames from now on, and causes the loss at a given number."""
     count, hosts = 0, [*simulated.servers, "client"]
 
     def sent(frame: object) -> None:
@@ -108,7 +108,7 @@ def count_messages(simulated: SimulatedCluster, at: int | None, lost: asyncio.Ev
 
 
 async def lose(simulated: SimulatedCluster, place: tuple[str, int] | None, lost: asyncio.Event) -> None:
-    """When it is time the process is killed and, later, started anew; or all connections of the client break."""
+    """Cause the loss: kill the process and restart it later, or cut all connections of the client."""
     await lost.wait()
     if place is None:
         simulated.network.cut("client", "worker0")
@@ -131,7 +131,7 @@ def undisturbed() -> Watched:
 
 @functools.cache
 def curve() -> dict[int, list[np.ndarray]]:
-    """What the variables hold after each step of a training that nothing happens to."""
+    """The values of the variables after each step of a training without a loss."""
 
     async def values():
         with af.Graph().as_default():
@@ -163,7 +163,7 @@ def assert_same(values: list[np.ndarray], expected: list[np.ndarray], told: str)
 
 
 def check_once(what: str, restore: str, at: int) -> int:
-    """How often was recovered from that loss, at that message, of which the variables know nothing."""
+    """The number of recoveries from a loss at that message. Checks that the variables are as without a loss."""
     found = run(restore, LOSSES[what], at)
     told = f"{what} was lost at message {at}: {list(map(str, found.recoveries))}"
     assert found.step == STEPS, told
@@ -175,7 +175,7 @@ def check_once(what: str, restore: str, at: int) -> int:
 
 
 def check_told(restore: str, at: int) -> int:
-    """The same of a task with variables. They go back to a checkpoint; the recovery tells which, and how far."""
+    """Check the loss of a task with variables: they go back to a checkpoint, which the recovery reports."""
     found = run(restore, LOSSES["a task with variables"], at)
     told = f"it was lost at message {at}: {list(map(str, found.recoveries))}"
     assert len(found.recoveries) <= 1, told
@@ -205,26 +205,26 @@ def test_a_run_that_loses_no_variable_happens_once(what, restore):
 @pytest.mark.slow
 @pytest.mark.parametrize("restore", ["all", "lost"])
 @pytest.mark.parametrize("what", LOSES_NONE)
-def test_a_run_that_loses_no_variable_happens_once_whenever_that_is(what, restore):
+def test_a_run_that_loses_no_variable_happens_once_for_a_loss_at_any_message(what, restore):
     recoveries = sum(check_once(what, restore, at) for at in moments(1))
     assert recoveries or what == "the connection of the client"
 
 
 @pytest.mark.parametrize("restore", ["all", "lost"])
-def test_a_run_that_loses_variables_happens_once_and_what_goes_back_is_told(restore):
+def test_a_run_that_loses_variables_happens_once_and_restored_values_are_reported(restore):
     assert sum(check_told(restore, at) for at in moments(11))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("restore", ["all", "lost"])
-def test_a_run_that_loses_variables_happens_once_and_what_goes_back_is_told_whenever_that_is(restore):
+def test_a_run_that_loses_variables_happens_once_and_restored_values_are_reported_for_a_loss_at_any_message(restore):
     assert sum(check_told(restore, at) for at in moments(1))
 
 
-# What another session changes meanwhile
+# Changes by another session
 
 
-async def test_what_something_else_has_changed_since_stays_and_is_told():
+async def test_a_later_change_by_another_session_stays_and_is_reported():
     """A run has added to two variables and waits on a task that is killed; another session adds to one of them."""
     with af.Graph().as_default():
         with af.device(PS[0]):

@@ -178,11 +178,11 @@ async def test_what_is_dropped_of_a_replica_is_logged_and_reported_by_its_hook(c
     assert sorted(record.getMessage() for record in caplog.records) == sorted(map(str, drops))
 
 
-# A replica that takes the place of another
+# A replica that replaces another
 
 
 async def train_in_step(simulated, index, seen, ready, stop):
-    """One replica; tells when its session is ready, and notes each step that it took part in."""
+    """Run one replica; record when its session is ready, and each step that it took part in."""
     place = af.train.replica_device_setter(cluster=CLUSTER, worker_device=f"/job:worker/task:{index}/device:CPU:0")
     with af.Graph().as_default(), af.device(place):
         step, weights = af.train.get_or_create_global_step(), af.Variable(np.zeros(3, np.float32), name="weights")
@@ -198,7 +198,7 @@ async def train_in_step(simulated, index, seen, ready, stop):
                 seen.append(int((await session.run([number, train]))[0]))
 
 
-async def test_a_replica_that_takes_the_place_of_a_killed_one_joins_within_two_steps_of_being_ready():
+async def test_a_replacement_of_a_killed_replica_joins_within_two_steps_of_being_ready():
     ready, stop, seen = asyncio.Event(), asyncio.Event(), [[], [], []]
     async with cluster({"ps": 1, "worker": 3}, latency=5e-3) as simulated:
         replicas = [

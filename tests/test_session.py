@@ -216,7 +216,7 @@ class TestDefault:
             with pytest.raises(ValueError, match=r"no default session: use `async with af\.Session\(\)` or"):
                 await use()
 
-    async def test_a_session_that_is_entered_is_the_default_one_until_it_is_left(self, graph):
+    async def test_an_entered_session_is_the_default_until_it_is_left(self, graph):
         value = af.constant(1.0)
         first, second = af.Session(graph=graph), af.Session(graph=graph)
         async with first:

@@ -1,7 +1,7 @@
-"""What ops give for zeros, infinities, NaN, denormals and the ends of the integers: NumPy's answer, or what is written.
+"""Results of ops for zeros, infinities, NaN, denormals and extreme integers: NumPy's, or those listed here.
 
-Every sample with a reference whose op works element by element, and of those that reduce or order, is run on special
-values in place of its own. `OTHERWISE` lists the ops that differ from their reference there, each with what they give.
+Every sample of an elementwise, reducing or ordering op with a reference runs on special values in place of its own.
+`OTHERWISE` lists the ops that differ from their reference there, each with its result.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ def integers(dtype):
 
 
 def fillings(inputs, whole):
-    """The inputs with special values in the place of all floats, and of integers if `whole`."""
+    """The inputs with special values in place of all floats, and of integers if `whole`."""
     arrays = [np.asarray(value) for value in inputs]
     for start in range(len(FLOATS)):
         yield [_filled(a, start + 7 * number, whole) for number, a in enumerate(arrays)]
@@ -70,7 +70,7 @@ def compared(name, sample):
 
 
 @pytest.mark.parametrize(("name", "sample"), cases(compared))
-def test_special_values_give_what_the_reference_gives(name, sample):
+def test_special_values_give_the_results_of_the_reference(name, sample):
     _, outputs, feeds = build(sample)
     tried = 0
     for arrays in fillings(sample.inputs, by_element(name, sample)):
@@ -146,7 +146,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("what", WRITTEN)
-def test_special_values_give_what_is_written(what):
+def test_special_values_give_the_listed_results(what):
     made, expected = WRITTEN[what]
     with af.Graph().as_default():
         np.testing.assert_allclose(evaluate(made()), expected, rtol=1e-6)
@@ -166,7 +166,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_has_no_answer_is_refused(what):
+def test_undefined_results_are_refused(what):
     made, text = REFUSED[what]
     with af.Graph().as_default(), pytest.raises((ValueError, errors.InvalidArgumentError), match=text):
         evaluate(made())

@@ -143,7 +143,7 @@ async def test_a_large_value_is_moved_while_its_device_is_nearly_full(gpu, other
     assert len(held) == others
 
 
-async def test_small_values_and_those_of_the_host_stay_where_they_are(gpu):
+async def test_small_values_and_values_in_host_memory_are_not_moved(gpu):
     held = [gpu.bring(LARGE) for _ in range(15)]
     small = gpu.bring(LARGE[:512])
     assert put_away(gpu, small) is small

@@ -1,4 +1,4 @@
-"""A heavy step that ends early: the kernel under way on its compute thread is the last one."""
+"""A heavy step that ends early finishes the current kernel of its compute thread, and begins no other."""
 
 import asyncio
 import gc
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(autouse=True)
 def _all_is_heavy(monkeypatch):
-    """Kernels go to compute threads although all of them are taken for short: estimates are wrong by any factor."""
+    """Send kernels with short estimates to compute threads, because estimates may be wrong by any factor."""
     monkeypatch.setattr(costs, "HEAVY", 0.0)
     monkeypatch.setattr(costs, "BIG_KERNEL", 0.0)
 
 
 class Kernels:
-    """Counts the kernels of a step; those from number `held` on wait until they are let go."""
+    """Counts the kernels of a step; those from number `held` on wait for their release."""
 
     def __init__(self):
         self.again(None)
@@ -84,7 +84,7 @@ PROGRAMS = [straight, looped, branched, nested, mapped, conditioned]
 
 
 def training(program):
-    """A graph in which a variable is changed by what the program makes."""
+    """A graph that changes a variable by the result of the program."""
     with af.Graph().as_default() as graph:
         x, kernels, v = af.placeholder(af.float32, [None]), Kernels(), af.Variable(np.zeros(3, np.float32))
         changed = v.assign(program(x, kernels) + 1.0)
@@ -95,7 +95,7 @@ FED = np.zeros(3, np.float32)
 
 
 async def arrived(kernels, run):
-    """Whether a kernel is held; otherwise the run is over."""
+    """Wait until a kernel is held or the run is over. Whether a kernel is held."""
     begun = kernels.begun
     reached = asyncio.create_task(asyncio.to_thread(begun.wait, 60))
     await asyncio.wait([run, reached], return_when=asyncio.FIRST_COMPLETED)
@@ -106,14 +106,14 @@ async def arrived(kernels, run):
 
 
 async def at_rest(local):
-    """No kernel runs on a compute thread any more."""
+    """Wait until no kernel runs on a compute thread."""
     for device in local.devices:
         while device.compute.detached:
             await device.compute._idle.wait()
 
 
 async def no_steps(local):
-    """All steps are over: the task has heard of it."""
+    """Wait until the task has no step."""
     if local.steps:
         local._drained = asyncio.get_running_loop().create_future()
         await local._drained
@@ -126,7 +126,7 @@ async def test_a_run_cancelled_at_any_kernel_runs_no_further_kernel_and_changes_
     config = af.Config(compute_threads=1, fuse_elementwise=fuse)
     async with af.Session(graph=graph, config=config) as session:
         await session.run(v.initializer)
-        for held in range(100):  # the first call of the signature comes first
+        for held in range(100):  # 0 is the first call of the signature
             kernels.again(held)
             run = asyncio.create_task(session.run(changed, {x: FED}))
             if not await arrived(kernels, run):
@@ -162,7 +162,7 @@ async def test_a_run_that_takes_too_long_runs_no_further_kernel(program, limited
 
 
 @pytest.mark.parametrize("program", [straight, nested])
-async def test_a_run_that_another_device_fails_runs_no_further_kernel(program):
+async def test_a_failure_on_another_device_stops_a_run_before_its_next_kernel(program):
     graph, x, kernels, v, changed = training(program)
 
     def fail(value):
@@ -184,8 +184,8 @@ async def test_a_run_that_another_device_fails_runs_no_further_kernel(program):
             assert not (await session.run(v)).any()
 
 
-async def test_a_kernel_of_the_step_that_cleans_up_for_long_does_not_let_the_heavy_ones_go_on():
-    """The heavy region stops when the run is cancelled, not when the last of its waiting kernels has ended."""
+async def test_a_slow_cleanup_does_not_let_heavy_kernels_continue():
+    """The heavy region stops when the run is cancelled, not when the last waiting kernel has ended."""
     cleaning = asyncio.Event()
 
     async def careful():
@@ -214,7 +214,7 @@ async def test_a_kernel_of_the_step_that_cleans_up_for_long_does_not_let_the_hea
             await run
 
 
-async def test_the_thread_is_free_for_other_runs_and_what_was_queued_never_begins():
+async def test_the_thread_is_free_for_other_runs_and_queued_work_never_begins():
     graph, x, kernels, v, changed = training(looped)
     other = Kernels()
     with graph.as_default():
@@ -239,7 +239,7 @@ async def test_the_thread_is_free_for_other_runs_and_what_was_queued_never_begin
             assert session.detached_kernels == []
 
 
-async def test_what_a_stopped_run_had_made_is_gone_as_soon_as_its_kernel_ends():
+async def test_the_values_of_a_stopped_run_are_freed_as_soon_as_its_kernel_ends():
     made = []
 
     def note(value):
@@ -264,7 +264,7 @@ async def test_what_a_stopped_run_had_made_is_gone_as_soon_as_its_kernel_ends():
             try:
                 kernels.go_on.set()
                 await at_rest(session._local)
-                await session.run(last, {x: FED})  # the thread has let go of what it ran before
+                await session.run(last, {x: FED})  # the thread has dropped its last work
                 assert [found() for found in made if found() is not None] == []
             finally:
                 gc.enable()
@@ -330,7 +330,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_a_step_of_a_cluster_that_ends_early_runs_no_further_kernel_on_any_task(end):
-    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # simulated hosts run on no other
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # simulated hosts need this loop
         runner.run(end_early(end))
 
 

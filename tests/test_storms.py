@@ -1,6 +1,7 @@
-"""Storms of cancels over all that waits: no element is lost, none comes twice, and each producer's come in order.
+"""Cancellation storms over all waiting operations: no element is lost or doubled, and each producer's come in order.
 
-A sample; `make soak` runs ten thousand cancels over each. One run is replayed by its seed: STORM_SEED=7 pytest ...
+This is a sample; `make soak` runs ten thousand cancellations over each operation. STORM_SEED=7 replays the run of a
+seed.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from aioflow.testing import cluster
 
 SEED = int(os.environ.get("STORM_SEED", "1"))
 CUTS = int(os.environ.get("STORM_CUTS", "12"))
-"""So many calls are cut short in each storm."""
+"""The calls that are cut short in each storm."""
 CONSUMERS = (1, 3)
 WAYS = (*FORMS, "live", "stream")
 STORMS = {
@@ -69,7 +70,7 @@ PLACES = {
 
 
 def some(names, number, among):
-    """Every so many of the names, others with another seed."""
+    """A part of the names, which depends on the seed."""
     return [name for place, name in enumerate(names) if (place + SEED) % among == number % among]
 
 
@@ -107,7 +108,7 @@ async def test_no_element_is_lost_or_doubled_over_sockets(name):
 
 
 @pytest.mark.parametrize("where", ["one device", "a cluster"])
-async def test_a_critical_section_is_left_by_whoever_is_cut_short(where):
+async def test_a_cancelled_run_leaves_its_critical_section(where):
     rng = random.Random(SEED)
     async with PLACES[where](SEED) as place:
         with place.graph.as_default(), af.device(place.here):
@@ -128,7 +129,19 @@ async def test_a_critical_section_is_left_by_whoever_is_cut_short(where):
         assert returned < await place.session.run(added) <= returned + cut + 1
 
 
-async def test_a_partial_run_that_is_cut_short_gives_back_what_no_call_returned():
+async def cancelled_after_put(call, live, turns):
+    """Put an element for a waiting call, and cancel the call some turns of the loop later. Whether it was cancelled."""
+    task = asyncio.create_task(call)
+    await asyncio.sleep(1)
+    live.put_nowait(7)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    (found,) = await asyncio.gather(task, return_exceptions=True)
+    return isinstance(found, asyncio.CancelledError)
+
+
+async def test_a_cancelled_partial_run_puts_back_elements_that_no_call_returned():
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(3, [af.int32], shapes=[[]])
@@ -141,21 +154,15 @@ async def test_a_partial_run_that_is_cut_short_gives_back_what_no_call_returned(
             handle = await session.partial_run_setup([element, doubled], [x])
             if first:
                 assert await session.partial_run(handle, doubled, {x: 2}) == 4
-            task = asyncio.create_task(session.partial_run(handle, element))
-            await asyncio.sleep(1)
-            live.put_nowait(7)
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            (found,) = await asyncio.gather(task, return_exceptions=True)
+            is_cancelled = await cancelled_after_put(session.partial_run(handle, element), live, turns)
             await handle.stop()
-            assert live.size == isinstance(found, asyncio.CancelledError)
+            assert live.size == is_cancelled
             live.take_nowait()
 
 
 @pytest.mark.parametrize("operation_timeout", [None, 100.0])
-async def test_a_cancel_at_the_moment_of_the_element_loses_nothing(operation_timeout):
-    """The case of the audit: the slice is used up, the element comes and the taker is cancelled in one turn."""
+async def test_a_cancel_at_the_arrival_of_the_element_loses_nothing(operation_timeout):
+    """In one turn of the loop the slice ends, the element arrives and the consumer is cancelled."""
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(3, [af.int32], shapes=[[]])
@@ -164,14 +171,7 @@ async def test_a_cancel_at_the_moment_of_the_element_loses_nothing(operation_tim
         session._local.slice = RandomSlice(random.Random(1))
         live = session.queue(queue)
         for options, turns in itertools.product([None, af.RunOptions(timeout=50.0)], range(6)):
-            task = asyncio.create_task(session.run(element, options=options))
-            await asyncio.sleep(1)
-            live.put_nowait(7)
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            (found,) = await asyncio.gather(task, return_exceptions=True)
-            if isinstance(found, asyncio.CancelledError):
+            if await cancelled_after_put(session.run(element, options=options), live, turns):
                 assert live.take_nowait() == (7,)
             assert live.size == 0
 
@@ -194,7 +194,7 @@ async def test_the_first_run_of_a_signature_loses_nothing():
             assert (live.size == 1) == isinstance(found, asyncio.CancelledError)
 
 
-async def test_a_client_that_is_lost_gives_back_what_it_has_not_acknowledged():
+async def test_unacknowledged_elements_of_a_lost_client_are_put_back():
     graph = af.Graph()
     with graph.as_default(), af.device("/job:ps/task:0"):
         queue = af.FIFOQueue(5, [af.int32], shapes=[[]], shared_name="shared")
@@ -216,7 +216,7 @@ async def test_a_client_that_is_lost_gives_back_what_it_has_not_acknowledged():
         assert [await session.run(element) for _ in range(2)] == [2, 3]
 
 
-async def test_an_element_on_which_a_kernel_fails_is_used_up():
+async def test_an_element_on_which_a_kernel_fails_is_not_put_back():
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(3, [af.int32], shapes=[[]])
@@ -230,7 +230,7 @@ async def test_an_element_on_which_a_kernel_fails_is_used_up():
         assert await live.take() == (5,)
 
 
-async def test_a_stream_that_is_left_gives_back_what_it_read_ahead():
+async def test_leaving_a_stream_puts_back_the_elements_read_ahead():
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(9, [af.int32], shapes=[[]])
@@ -246,7 +246,7 @@ async def test_a_stream_that_is_left_gives_back_what_it_read_ahead():
         assert [int((await live.take())[0]) for _ in range(4)] == [2, 3, 4, 5]
 
 
-async def test_what_a_step_put_is_out_again_unless_it_was_taken():
+async def test_the_puts_of_a_cancelled_step_are_removed_unless_taken():
     graph = af.Graph()
     with graph.as_default():
         source, target, never = [af.FIFOQueue(9, [af.int32], shapes=[[]]) for _ in range(3)]
@@ -268,7 +268,7 @@ async def test_what_a_step_put_is_out_again_unless_it_was_taken():
             first.take_nowait()
 
 
-async def test_a_loop_that_is_cancelled_gives_back_the_last_elements():
+async def test_a_cancelled_loop_puts_back_its_last_elements():
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(1000, [af.int32], shapes=[[]])

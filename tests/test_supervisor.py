@@ -81,7 +81,7 @@ async def test_a_supervisor_stops_for_an_error_of_whatever_runs_beside():
     assert calls == [("a", 1)] * 3
 
 
-async def test_a_supervisor_calls_every_so_many_seconds_however_long_a_call_takes():
+async def test_a_supervisor_keeps_its_interval_for_calls_of_any_duration():
     supervisor = af.train.Supervisor()
     now, begun = asyncio.get_running_loop().time, []
 

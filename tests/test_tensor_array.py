@@ -364,7 +364,7 @@ async def test_a_read_that_a_step_does_not_need_clears_nothing(graph):
 
 
 async def test_a_read_that_no_iteration_needs_clears_nothing(graph):
-    """Of the loop's two results one alone is fetched: what the other alone needs is left out."""
+    """Only one of the loop's two results is fetched, so nodes for the other are removed."""
 
     def body(i, total, unused, held):
         seen = held.read(i)

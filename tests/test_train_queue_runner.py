@@ -343,7 +343,7 @@ async def test_runners_of_another_collection_and_of_the_default_session_are_star
             assert len(start_queue_runners(coord=coord, collection="mine")) == 2
 
 
-def test_runners_need_a_session_to_run_in():
+def test_queue_runners_need_a_session():
     with pytest.raises(ValueError, match="no default session"):
         start_queue_runners()
 

@@ -1,4 +1,4 @@
-"""The wait-for graph as data: who is stuck, which cycles there are, who is the culprit."""
+"""The wait-for graph as data: its stuck waiters, its cycles, and the waiters that cause a delay."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ def waiter(step, needs="", op_type="queue_dequeue", computes=False):
 
 
 def graph(needs, promises, served=()):
-    """Waiter number i + 1 needs needs[i]; a promise is its event and the places of the waiters before it."""
+    """A graph in which waiter i needs needs[i]. A promise is its event and the numbers of the waiters before it."""
     waiters = [waiter(place + 1, event) for place, event in enumerate(needs)]
     made = [Promise(event, f":{40 + n}", f"promise{n}", tuple(before)) for n, (event, before) in enumerate(promises)]
     return WaitGraph(waiters, made, dict(served))
@@ -38,29 +38,33 @@ def test_waiters_that_wait_for_each_other_are_one_cycle_in_order(count):
 @pytest.mark.parametrize(
     ("needs", "promises", "served"),
     [
-        (["a", ""], [("a", [1])], {}),  # who computes goes on
-        (["a", "b"], [("a", [1])], {}),  # nobody is known to serve b: the application may
-        (["a", "b"], [("a", [1]), ("b", [0]), ("b", [])], {}),  # somebody is about to
-        (["a", "b"], [("a", [1]), ("b", [0])], {"b": [""]}),  # the application did before
-        (["a", "b"], [("a", [1]), ("b", [0])], {"b": ["promise1", "another"]}),  # an operation that may run again
+        (["a", ""], [("a", [1])], {}),  # a computing waiter ends by itself
+        (["a", "b"], [("a", [1])], {}),  # no promise of b is known: the application may serve it
+        (["a", "b"], [("a", [1]), ("b", [0]), ("b", [])], {}),  # a promise of b waits for nothing
+        (["a", "b"], [("a", [1]), ("b", [0])], {"b": [""]}),  # the application has served b before
+        (
+            ["a", "b"],
+            [("a", [1]), ("b", [0])],
+            {"b": ["promise1", "another"]},
+        ),  # another operation, which may run again, has served b
         (["a", "b", ""], [("a", [1]), ("b", [0]), ("a", [2])], {}),  # one of two promises can be kept
         (["a", "b", "c"], [("a", [1]), ("b", [2])], {}),  # a chain
     ],
 )
-def test_who_may_go_on_is_in_no_cycle(needs, promises, served):
+def test_a_waiter_that_may_continue_is_in_no_cycle(needs, promises, served):
     assert members(graph(needs, promises, served)) == []
 
 
-def test_what_waits_for_a_cycle_is_not_in_it():
+def test_a_waiter_for_a_cycle_is_not_in_it():
     found = graph(["a", "b", "a", "c"], [("a", [1]), ("b", [0]), ("c", [2])])
     assert members(found) == [{1, 2}]
 
 
-def test_who_served_before_and_is_stuck_now_breaks_no_cycle():
+def test_a_stuck_operation_that_served_before_breaks_no_cycle():
     assert members(graph(["a", "b"], [("a", [1]), ("b", [0])], {"a": ["promise0"], "b": ["promise1"]})) == [{1, 2}]
 
 
-def test_two_cycles_are_two_and_a_shorter_way_round_is_taken():
+def test_two_cycles_are_found_each_by_its_shortest_path():
     found = graph(["a", "b", "c", "d", "e"], [("a", [1]), ("b", [2]), ("c", [0]), ("b", [0]), ("d", [4]), ("e", [3])])
     assert sorted(map(sorted, members(found))) == [[1, 2], [4, 5]]
 
@@ -76,7 +80,7 @@ def test_a_step_of_another_session_has_no_number():
     assert "a step of another session" in str(cycle)
 
 
-def test_the_culprit_comes_before_those_who_wait_for_it():
+def test_the_cause_of_a_delay_comes_before_its_dependents():
     waiters = [
         waiter(1, "a", "recv"), waiter(1, "r", "keep_variable_lock"), waiter(1, "b"), waiter(2, "c"),
         waiter(3, computes=True), waiter(4, computes=True),
@@ -92,7 +96,7 @@ def test_the_culprit_comes_before_those_who_wait_for_it():
 GOOD = [[[":1", "a", "b", "c", "d", "e", "f", False, ""]], [["f", ":1", "p", [0]]], {"f": ["p"]}]
 
 
-def test_a_graph_that_comes_from_another_task_is_the_same():
+def test_a_graph_is_the_same_after_transfer_from_another_task():
     found = WaitGraph.from_plain(GOOD)
     assert [
         list(map(list, found.waiters)),
@@ -121,7 +125,7 @@ EVENTS = st.sampled_from(["", "a", "b", "c", "d", "e"])
 
 
 @given(st.data())
-def test_there_is_a_cycle_exactly_if_somebody_is_stuck_though_all_who_can_go_on_did(data):
+def test_a_cycle_exists_exactly_if_a_waiter_is_stuck_after_all_others_continued(data):
     needs = data.draw(st.lists(EVENTS, min_size=1, max_size=8))
     places = st.lists(st.integers(0, len(needs) - 1), max_size=3)
     promises = data.draw(st.lists(st.tuples(EVENTS.filter(bool), places), max_size=10))

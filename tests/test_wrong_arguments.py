@@ -1,4 +1,4 @@
-"""A plainly wrong argument of a public call is named where it is given, with what was expected instead."""
+"""An error for a wrong argument of a public call names the argument and the expected type."""
 
 import asyncio
 import inspect
@@ -118,7 +118,7 @@ ERRORS = [each for each in vars(af.errors).values() if inspect.isclass(each) and
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_errors_made_as_tensorflow_makes_them_say_how_they_are_made_here(kind):
+def test_errors_with_tensorflows_arguments_name_the_arguments_here(kind):
     with pytest.raises(TypeError, match=rf"{kind.__name__}\('the text', op=None\)"):
         kind(None, None, "the text")
     assert str(kind("the text")) == "the text"
@@ -153,7 +153,7 @@ def test_equality_with_an_array_is_identity_and_builds_nothing():
         assert graph.version == before
 
 
-def test_what_is_suggested_for_numpys_functions_exists():
+def test_the_functions_suggested_for_numpys_functions_exist():
     for name in dir(np):
         found = equivalent(name)
         value = af
@@ -169,7 +169,7 @@ def test_the_version_is_that_of_the_package():
 
 
 @pytest.mark.real
-async def test_a_master_that_is_not_there_is_named_with_what_to_do():
+async def test_the_error_for_an_unreachable_master_names_it_and_the_remedy():
     with af.Graph().as_default() as graph:
         x = af.constant(1.0)
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)

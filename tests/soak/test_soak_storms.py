@@ -1,6 +1,6 @@
-"""Ten thousand cancels over each kind of what waits, on one device, on four, and in a cluster; a few seeds.
+"""Ten thousand cancellations over each kind of waiting operation, on one device, on four, and in a cluster.
 
-STORM_CUTS and STORM_SEEDS say how many. The storms of `tests/test_storms.py` are a sample of these.
+STORM_CUTS and STORM_SEEDS set the number of cancellations and the seeds. `tests/test_storms.py` runs a sample.
 """
 
 import os
@@ -21,7 +21,7 @@ def of_kind(kind):
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("kind", [*QUEUES, *OTHERS])
 async def test_storms_lose_and_double_nothing(kind, where, seed, capsys):
-    """The cancels are shared out among the forms of runs, and those among one consumer and several."""
+    """The cancellations are divided among the forms of runs, and among one consumer and several."""
     names = of_kind(kind)
     cut = 0
     for place, name in enumerate(names):
