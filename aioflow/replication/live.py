@@ -6,9 +6,9 @@ Whoever is present says so by waiting: `present` lasts as long as the replica is
 whatever reason its run has ended, the replica is gone. So a replica that dies is noticed as its run is, and a step that
 needs it goes on without it.
 
-A step that is being ended is given nothing. When a task is lost, all steps of its session are ended at once, and its
-replica is gone when the first of them has ended. The line may still hold another step of that replica then. If this
-step led, nobody would notice that it is gone, and all other replicas would wait for it.
+An ending step gets no result. When a task is lost, all steps of its session are ended at once, and its replica leaves
+when the first of them has ended. Another step of that replica may still wait in the line. If that step became the
+leader, its loss would go unnoticed, and all other replicas would wait for it.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ from aioflow.replication.turns import Turns
 from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
 
 Check = Callable[[], None]
-"""Raises an OpError if the step that waits has ended, or is being ended."""
+"""Raises an OpError if the waiting step has ended, or is being ended."""
 
 
 def _lives() -> None:
-    """Check a caller that is no step: it waits as long as its task does."""
+    """Accept a caller without a step, which waits as long as its asyncio task."""
 
 
 class Members(Protocol):
@@ -105,7 +105,7 @@ class Together(Waitable):
             self._members.leave(replica)
 
     async def _wait(self, what: str, replica: int, ask: Callable[[], Any], who: Any, check: Check = _lives) -> Any:
-        """What `ask` gives, once that is not None; its error, if it raises one. It is asked only if `check` passes."""
+        """Wait until `ask` returns a value other than None, or raises. It is called only if `check` passes."""
         serve = functools.partial(_asked, check, ask)
         return await self.attempt(self._line(what, replica), Attempt(f"{what} replica {replica} of", serve, who))
 
