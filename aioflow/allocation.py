@@ -41,12 +41,12 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
     """`call`, the node's bound kernel; it raises ResourceExhaustedError instead of allocating too much."""
     least = min(HARMLESS, _room(ledger))
     sizes = [spec.bytes for spec in node.output_specs]
-    numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
     ruled = node.definition.bytes_rule is not None
-    factor = _factor(node)
     settled = not ruled and None not in sizes
     if settled and sum(sizes) <= least:  # type: ignore[arg-type]
         return call
+    numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
+    factor = _factor(node)
     grows = ruled or any(numbers) or factor > _USUAL or any(_known_bytes(s) > least for s in _open(node))
     if not settled and not grows and (ledger is None or ledger.limit is None):
         return call

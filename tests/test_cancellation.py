@@ -216,7 +216,7 @@ async def test_a_timeout_around_a_run_works_as_everywhere(session):
         async with asyncio.timeout(3):
             await session.run(value)
     assert not isinstance(caught.value, af.errors.OpError)
-    assert "waiting for 'slow'" in notes(caught.value.__cause__)
+    assert "waiting for 'slow'" in notes(caught.value.__cause__ or caught.value.__context__)
     assert asyncio.get_running_loop().time() == pytest.approx(3)
 
 

@@ -400,7 +400,7 @@ async def test_a_time_limit_around_a_call_ends_it(session, graph):
     with pytest.raises(TimeoutError) as caught:
         async with asyncio.timeout(5):
             await session.partial_run(handle, waits, {x: 1.0})
-    assert "was waiting for 'waits'" in "".join(caught.value.__cause__.__notes__)
+    assert "was waiting for 'waits'" in "".join((caught.value.__cause__ or caught.value.__context__).__notes__)
     assert handle.runner.done()
 
 
