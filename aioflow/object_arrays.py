@@ -18,6 +18,7 @@ and converting the feeds of a cluster's client, 0.1 s for each million strings i
 import heapq
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -27,6 +28,14 @@ import numpy.typing as npt
 AnyArray = npt.NDArray[Any]
 SLICE: Final = 4096
 """The most elements for one call into C; the call takes less than a millisecond."""
+_TURN: Final = 2e-3
+"""Seconds after which a loop over slices lets other threads run."""
+_REST: Final = 2e-5
+"""Seconds that it waits then.
+
+A thread that waits for the GIL demands it only after 5 ms in which nobody releases it. NumPy releases it in each slice,
+and has it again before the other thread is awake: without this rest the event loop stands still for the whole loop.
+"""
 _SHARDS: Final = 256
 """The parts of a table: to enlarge or free one table of millions would take tens of milliseconds."""
 _DIRECT: Final = 8 * SLICE
@@ -34,9 +43,13 @@ _DIRECT: Final = 8 * SLICE
 
 
 def slices(count: int) -> Iterator[slice]:
-    """Slices that make up range(count)."""
+    """Slices that make up range(count). In a long loop over them, other threads get the GIL every few milliseconds."""
+    turn = time.perf_counter()
     for begin in range(0, count, SLICE):
         yield slice(begin, min(begin + SLICE, count))
+        if time.perf_counter() - turn > _TURN:
+            time.sleep(_REST)
+            turn = time.perf_counter()
 
 
 def listed(array: AnyArray) -> list[Any]:

@@ -1,5 +1,7 @@
 """No call into C handles many Python objects at a time: it would hold the GIL and block the event loop."""
 
+import asyncio
+
 import numpy as np
 import pytest
 from evaluate import evaluate
@@ -174,3 +176,16 @@ def test_long_nests_are_refused_as_short_ones_are(stray, monkeypatch):
         as_array(stray)
     assert str(long.value) == str(whole.value)
     assert long.type is whole.type
+
+
+@pytest.mark.real
+async def test_the_loop_turns_while_a_thread_maps_strings():
+    """NumPy releases the GIL in each slice so briefly that a waiting thread misses it, and never demands it."""
+    texts = np.full(1_000_000, b"12", object)
+    work = asyncio.create_task(asyncio.to_thread(object_arrays.mapped, float, np.float32, texts))
+    turns = 0
+    while not work.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert len(await work) == len(texts)
+    assert turns >= 200
