@@ -197,6 +197,26 @@ async def test_a_partial_run_of_which_all_is_fed_keeps_what_it_took_for_the_call
             assert await session.run(model.size) == (2 if element is None else 1)
 
 
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+async def test_a_take_that_is_cancelled_at_any_moment_removes_nothing(take):
+    async with filled() as (session, model):
+        left = 2
+        for moment in MOMENTS:
+            taken = await cut(take(session, model), moment)
+            left -= taken is not None
+            assert await session.run(model.size) == left, moment
+
+
+async def cut(work, moment):
+    """What that returns if it ends before it is cancelled at that moment; else None."""
+    running = asyncio.create_task(work)
+    await asyncio.sleep(moment)
+    running.cancel()
+    (found,) = await asyncio.gather(running, return_exceptions=True)
+    await asyncio.sleep(1)  # whatever was on its way has arrived
+    return None if isinstance(found, asyncio.CancelledError) else found
+
+
 @pytest.mark.slow
 async def test_a_call_of_a_partial_run_that_is_cancelled_at_any_moment_gives_back():
     for moment in MOMENTS:
