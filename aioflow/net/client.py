@@ -216,6 +216,12 @@ class RemoteEngine:
         served: QueueServed = await found.peer.request(UseQueue(found.session, handle, action, **more))
         return served
 
+    async def put_into_queue(self, handle: str, action: str, values: Sequence[Array], atomic: bool) -> None:
+        """Put elements into a live queue. If the caller is cancelled, they are removed."""
+        found = await self.ready(self.deadline())
+        handover = found.handover(self.limit())
+        await handover.done(UseQueue(found.session, handle, action, tuple(values), 0, atomic, handover.token))
+
     async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
         """Take elements of a live queue. If the caller is cancelled, they are put back."""
         found = await self.ready(self.deadline())
