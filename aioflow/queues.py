@@ -84,8 +84,8 @@ class Queue(Granting):
         """The same for an element that is known to be as the queue keeps it."""
         return self.attempt(self._puts, _Put("put an element into", self, [item], who))
 
-    async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False, who: Any = None) -> None:
-        """Put several elements: each as soon as there is room, or all at once.
+    async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False, who: Any = None) -> Sequence[Item]:
+        """Put several elements: each as soon as there is room, or all at once. Returns them for `take_out`.
 
         A cancelled put adds no further element. Elements already in the queue stay, never the last one.
 
@@ -94,23 +94,22 @@ class Queue(Granting):
             af.errors.CancelledError: the queue is closed; the elements already in it stay.
         """
         if self._is_long_copied([component for item in items for component in item]):
-            await self._put_copied(lambda: list(map(self._item, items)), "put elements into", who, atomic)
-        else:
-            await self.put_items(list(map(self._item, items)), atomic, who)
+            return await self._put_copied(lambda: list(map(self._item, items)), "put elements into", who, atomic)
+        return await self.put_items(list(map(self._item, items)), atomic, who)
 
-    async def put_batch(self, *columns: Any, atomic: bool = False, who: Any = None) -> None:
+    async def put_batch(self, *columns: Any, atomic: bool = False, who: Any = None) -> Sequence[Item]:
         """The same for elements whose components are stacked: `put_batch(images, labels)`."""
         rows = self._typed().rows
         if self._is_long_copied(columns):
-            await self._put_copied(lambda: rows(columns), "put elements into", who, atomic)
-        else:
-            await self.put_items(rows(columns), atomic, who)
+            return await self._put_copied(lambda: rows(columns), "put elements into", who, atomic)
+        return await self.put_items(rows(columns), atomic, who)
 
-    async def put_items(self, items: Sequence[Item], atomic: bool = False, who: Any = None) -> None:
+    async def put_items(self, items: Sequence[Item], atomic: bool = False, who: Any = None) -> Sequence[Item]:
         """The same for elements that are known to be as the queue keeps them."""
         if items:
             self._check_atomic(items, atomic)
             await self.attempt(self._puts, _Put(f"put {len(items)} elements into", self, deque(items), who, atomic))
+        return items
 
     def put_nowait(self, *components: Any) -> bool:
         """Put an element now if there is room and nobody waits to. Whether it is in. CancelledError if it is closed."""
@@ -152,13 +151,16 @@ class Queue(Granting):
         """Whether putting them copies so much that it would hold the loop."""
         return self.elements is not None and sum([getattr(value, "nbytes", 0) for value in values]) > LARGE
 
-    async def _put_copied(self, make: Callable[[], Sequence[Item]], what: str, who: Any, atomic: bool = False) -> None:
+    async def _put_copied(
+        self, make: Callable[[], Sequence[Item]], what: str, who: Any, atomic: bool = False
+    ) -> Sequence[Item]:
         """Make the elements on a thread, and put them. The put keeps its place in line meanwhile."""
         attempt = _Put(what, self, None, who, atomic)
         made = asyncio.get_running_loop().run_in_executor(None, make)
         made.add_done_callback(functools.partial(self._on_made, attempt))
         try:
             await self.attempt(self._puts, attempt)
+            return made.result()
         finally:
             made.cancel()
 

@@ -163,7 +163,7 @@ MESSAGES = [
     RunStep(SESSION, {"x:0": X, "y:0": None}, ("z:0",), ("init",), {"trace": True}),
     StepDone((X, b"", DEAD), b"metadata", True, True),
     CommitStep(SESSION, 7),
-    PartialRunSetup(SESSION, ("x:0",), ("z:0",), ("init",)),
+    PartialRunSetup(SESSION, ("x:0",), ("z:0",), ("init",), {}, 3),
     PartialRunReady("handle"),
     PartialRun(SESSION, "handle", {"x:0": X}, ("z:0",), 8),
     MakeCallable(SESSION, ("x:0",), ("z:0",)),

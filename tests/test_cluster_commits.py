@@ -197,6 +197,48 @@ async def test_a_partial_run_of_which_all_is_fed_keeps_what_it_took_for_the_call
             assert await session.run(model.size) == (2 if element is None else 1)
 
 
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+async def test_a_take_that_is_cancelled_at_any_moment_removes_nothing(take):
+    async with filled() as (session, model):
+        left = 2
+        for moment in MOMENTS:
+            taken = await cut(take(session, model), moment)
+            left -= taken is not None
+            assert await session.run(model.size) == left, moment
+
+
+async def put_by_step(session, model):
+    await session.run(model.put)
+
+
+async def put_by_hand(session, model):
+    await session.queue(model.queue).put_many([[1], [2]])
+
+
+async def put_batch_by_hand(session, model):
+    await session.queue(model.queue).put_batch(np.array([1, 2], np.int32))
+
+
+@pytest.mark.parametrize("put", [put_by_step, put_by_hand, put_batch_by_hand])
+async def test_a_put_that_is_cancelled_at_any_moment_adds_nothing(put):
+    async with filled() as (session, model):
+        for moment in MOMENTS:
+            is_in = await cut(put(session, model), moment, True)
+            assert await session.run(model.size) == (4 if is_in else 2), moment
+            if is_in:
+                await session.queue(model.queue).take_many(2)
+
+
+async def cut(work, moment, returned=None):
+    """What that returns, or `returned` instead, if it ends before it is cancelled at that moment; else None."""
+    running = asyncio.create_task(work)
+    await asyncio.sleep(moment)
+    running.cancel()
+    (found,) = await asyncio.gather(running, return_exceptions=True)
+    await asyncio.sleep(1)  # whatever was on its way has arrived
+    return None if isinstance(found, asyncio.CancelledError) else returned or found
+
+
 @pytest.mark.slow
 async def test_a_call_of_a_partial_run_that_is_cancelled_at_any_moment_gives_back():
     for moment in MOMENTS:

@@ -120,16 +120,17 @@ class Queues(RuleBasedStateMachine):
         for attempt, task in self.runs:
             assert task.done() == (attempt.outcome is not None), (attempt.kind, attempt.outcome, task)
             if task.done():
-                assert self.came_to(task) == self.expected(attempt)
+                assert self.came_to(attempt, task) == self.expected(attempt)
         self.runs = [run for run in self.runs if not run[1].done()]
 
     def expected(self, attempt):
         return [value for _, value in attempt.outcome] if isinstance(attempt.outcome, list) else attempt.outcome
 
-    def came_to(self, task):
+    def came_to(self, attempt, task):
         match task.exception():
             case None:
-                return "done" if task.result() is None else [item[-1] for item in task.result()]
+                takes = attempt.kind in ("take", "up_to")
+                return [item[-1] for item in task.result()] if takes else "done"
             case errors.OutOfRangeError():
                 return "out of range"
             case errors.CancelledError():

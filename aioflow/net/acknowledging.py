@@ -52,6 +52,16 @@ class RemoteHandover(Handover):
             self.forget()
         return answer
 
+    async def done(self, request: Request[A], deadline: float | None = None) -> A:
+        """Send a request that takes no elements, so that it needs no commit, and acknowledge its answer."""
+        try:
+            answer = await self._peer.request(request, deadline=deadline)
+        except BaseException as error:
+            self.ended(error)
+            raise
+        self.forget()
+        return answer
+
     async def commit(self, deadline: float | None = None) -> None:
         """Commit the step: from then on no task gives back its takes when this client is lost.
 

@@ -114,21 +114,24 @@ class RemoteEngine:
         return RemoteCall(self, fetches, feeds)
 
     async def begin(self, signature: Signature, limit: float | None) -> RemotePartialRun:
-        """Begin a partial run. `limit` is for each call of it."""
+        """Begin a partial run. `limit` is for each call of it. If the caller is cancelled, the run is given up."""
         note_run(signature)
         found = await self.ready(self.deadline())
         limit = None if limit is None or limit >= _ENDLESS else float(limit)
         options = {} if limit is None else {"timeout": limit}
-        request = PartialRunSetup(found.session, *signature.names(), options)
-        made = await found.peer.request(request, deadline=self.deadline())
+        handover = found.handover(self.limit())
+        request = PartialRunSetup(found.session, *signature.names(), options, handover.token)
+        made = await handover.done(request, self.deadline())
         handle = RemotePartialRun(found, made.handle, limit)
         self._handles.add(handle)
-        self.give_up_with(handle, found, handle.giving_up())
+        handle.give_up = self.give_up_with(handle, found, handle.giving_up())
         return handle
 
-    def give_up_with(self, handle: object, found: OpenSession, request: Request[Any]) -> None:
-        """When nobody has the handle any more, the master is told so."""
-        weakref.finalize(handle, self._give_up, weakref.ref(found.peer), request).atexit = False
+    def give_up_with(self, handle: object, found: OpenSession, request: Request[Any]) -> Callable[[], object]:
+        """When nobody has the handle any more, or the returned function is called, the master is told so."""
+        finalizer = weakref.finalize(handle, self._give_up, weakref.ref(found.peer), request)
+        finalizer.atexit = False
+        return finalizer
 
     def _give_up(self, peer: "weakref.ref[Peer]", request: Request[Any]) -> None:
         """Nobody has the handle any more. May be called on any thread."""
@@ -212,6 +215,12 @@ class RemoteEngine:
         found = await self.ready(self.deadline())
         served: QueueServed = await found.peer.request(UseQueue(found.session, handle, action, **more))
         return served
+
+    async def put_into_queue(self, handle: str, action: str, values: Sequence[Array], atomic: bool) -> None:
+        """Put elements into a live queue. If the caller is cancelled, they are removed."""
+        found = await self.ready(self.deadline())
+        handover = found.handover(self.limit())
+        await handover.done(UseQueue(found.session, handle, action, tuple(values), 0, atomic, handover.token))
 
     async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
         """Take elements of a live queue. If the caller is cancelled, they are put back."""

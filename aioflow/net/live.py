@@ -10,6 +10,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.dtypes import Array
 from aioflow.graph import Graph
+from aioflow.handover import Handover
 from aioflow.kernels.queue_handles import live_queue
 from aioflow.net.graphs import extend
 from aioflow.net.meetings import Meetings
@@ -26,8 +27,9 @@ _KEPT: Final = 1024
 class LiveQueues:
     """Serves requests to live queues.
 
-    A request to take elements counts as a step of its own. The task keeps the elements until the master reports the end
-    of the step. It puts them back if the client does not get them, or the master is lost.
+    A request to take or put elements counts as a step of its own. Until the master reports the end of the step, the
+    task can undo it. It puts elements back if the client does not get them, or the master is lost. It removes the
+    elements of a cancelled put.
     """
 
     def __init__(self, resources: Resources, meetings: Meetings) -> None:
@@ -39,11 +41,11 @@ class LiveQueues:
         """Do it. InvalidArgumentError if that is no queue, or it cannot hold what is put into it."""
         message: Any = call.message
         action = ACTIONS.get(message.action)
-        if action is None and message.action != "take":
+        if action is None and message.action not in STEPS:
             raise errors.InvalidArgumentError(f"a live queue cannot {message.action!r}")
         try:
             queue = self._queue(bytes(message.handle))
-            return await (self._take(queue, call) if action is None else action(self, queue, message))
+            return await (self._step(queue, call) if action is None else action(self, queue, message))
         except (TypeError, ValueError) as error:
             raise errors.InvalidArgumentError(str(error)) from None
 
@@ -60,28 +62,19 @@ class LiveQueues:
             found = self._handles[handle] = operations[0].outputs[0]
         return live_queue(self._resources, found)
 
-    async def _put(self, queue: Queue, message: Message) -> QueueServed:
-        await queue.put_many(_items(queue, message.values), atomic=message.option)
-        return QueueServed()
-
-    async def _put_batch(self, queue: Queue, message: Message) -> QueueServed:
-        await queue.put_batch(*message.values, atomic=message.option)
-        return QueueServed()
-
-    async def _take(self, queue: Queue, call: Call) -> QueueServed:
+    async def _step(self, queue: Queue, call: Call) -> QueueServed:
         message: Any = call.message
         meeting = self._meetings.at(message.step)
         if meeting.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
         self._meetings.begins(meeting)
         meeting.owner = call.peer
+        meeting.only_puts = message.action != "take"
         try:
-            taken = await queue.take_marked(message.number, message.option)
+            return await STEPS[message.action](queue, message, meeting.handover)
         except BaseException:
             self._meetings.end(message.step, None)
             raise
-        meeting.handover.took(functools.partial(queue.put_back, taken))
-        return QueueServed(tuple([np.asarray(part, _dtype(part)) for each in taken for part in each[-1]]))
 
     async def _close(self, queue: Queue, message: Message) -> QueueServed:
         await queue.close(message.option)
@@ -94,6 +87,24 @@ class LiveQueues:
 
     async def _facts(self, queue: Queue, message: Message) -> QueueServed:
         return QueueServed(facts={name: int(value) for name, value in dataclasses.asdict(queue.statistics()).items()})
+
+
+async def _take(queue: Queue, message: Message, handover: Handover) -> QueueServed:
+    taken = await queue.take_marked(message.number, message.option)
+    handover.took(functools.partial(queue.put_back, taken))
+    return QueueServed(tuple([np.asarray(part, _dtype(part)) for each in taken for part in each[-1]]))
+
+
+async def _put(queue: Queue, message: Message, handover: Handover) -> QueueServed:
+    items = await queue.put_many(_items(queue, message.values), atomic=message.option)
+    handover.put(functools.partial(queue.take_out, items))
+    return QueueServed()
+
+
+async def _put_batch(queue: Queue, message: Message, handover: Handover) -> QueueServed:
+    items = await queue.put_batch(*message.values, atomic=message.option)
+    handover.put(functools.partial(queue.take_out, items))
+    return QueueServed()
 
 
 def _items(queue: Queue, values: Sequence[Array]) -> list[tuple[Array, ...]]:
@@ -109,12 +120,16 @@ def _dtype(component: Any) -> Any:
 
 
 ACTIONS: Final[Mapping[str, Callable[[LiveQueues, Queue, Message], Awaitable[QueueServed]]]] = {
-    "put": LiveQueues._put,
-    "put_batch": LiveQueues._put_batch,
     "close": LiveQueues._close,
     "abort": LiveQueues._abort,
     "facts": LiveQueues._facts,
 }
-"""The actions on a live queue, without taking."""
+"""The actions on a live queue, without those that are steps."""
+STEPS: Final[Mapping[str, Callable[[Queue, Message, Handover], Awaitable[QueueServed]]]] = {
+    "put": _put,
+    "put_batch": _put_batch,
+    "take": _take,
+}
+"""The actions that take or put elements, each in a step of its own."""
 
-__all__ = ["ACTIONS", "LiveQueues"]
+__all__ = ["ACTIONS", "STEPS", "LiveQueues"]

@@ -148,6 +148,7 @@ class Master:
         if limit is not None and not (isinstance(limit, float) and limit > 0):
             raise errors.InvalidArgumentError(f"the time limit of a partial run is positive seconds, not {limit!r}")
         made = await PartialOverTasks.begin(session, self._worker, signature, limit)
+        session.in_doubt(message.token, made.known)
         return PartialRunReady(made.handle)
 
     async def partial_run(self, call: Call) -> StepDone:

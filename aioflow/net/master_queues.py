@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aioflow import errors
 from aioflow.graphdef import GraphDef, node_def
 from aioflow.net.doubts import Doubt
+from aioflow.net.live import STEPS
 from aioflow.net.remote_rendezvous import task_of
 from aioflow.net.worker_verbs import QueueServed, ServeQueue
 from aioflow.plan import make_flow
@@ -27,16 +28,16 @@ class MasterQueues:
         if found is None:
             found = self._found[message.handle] = await self._place(message.handle)
         task, handle = found
-        if message.action == "take":
-            return await self._take(task, handle, message, deadline)
+        if message.action in STEPS:
+            return await self._step(task, handle, message, deadline)
         asked = ServeQueue(handle, message.action, message.values, message.number, message.option)
         served: QueueServed = await self._session.ask(task, asked, deadline)
         return served
 
-    async def _take(self, task: str, handle: bytes, message: Any, deadline: float | None) -> QueueServed:
-        """Take elements, in a step of its own."""
-        session, doubt = self._session, Doubt(secrets.randbits(64), (task,))
-        asked = ServeQueue(handle, "take", (), message.number, message.option, doubt.step)
+    async def _step(self, task: str, handle: bytes, message: Any, deadline: float | None) -> QueueServed:
+        """Take or put elements, in a step of its own."""
+        session, doubt = self._session, Doubt(secrets.randbits(64), (task,), message.action == "take")
+        asked = ServeQueue(handle, message.action, message.values, message.number, message.option, doubt.step)
         try:
             with session.doubts.running(message.token, doubt):
                 served: QueueServed = await session.ask(task, asked, deadline)

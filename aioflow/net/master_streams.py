@@ -140,6 +140,15 @@ class PartialOverTasks:
         self._end_if_used_up()
         return StepDone(values)
 
+    @property
+    def known(self) -> Doubt:
+        """The doubt whether the client has the handle. Without it, nobody can give the run up."""
+        return Doubt(self._step, (), uncommitted=False, settled=self._settled_handle)
+
+    def _settled_handle(self, received: bool) -> None:
+        if not received:
+            self.session.later(self.stop())
+
     def _settled(self, received: bool) -> None:
         """The client has the values of a call, and with them all that was taken so far; or it has given the run up."""
         if received:

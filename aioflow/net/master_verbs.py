@@ -165,13 +165,18 @@ class PartialRunReady(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartialRunSetup(Request[PartialRunReady]):
-    """Begin a run in several calls: what will be fed, fetched and run."""
+    """Begin a run in several calls: what will be fed, fetched and run.
+
+    Attributes:
+        token: by which the client acknowledges that it has the handle; 0 if it does not.
+    """
 
     session: SessionId
     feeds: Names = ()
     fetches: Names = ()
     targets: Names = ()
     options: Options = dataclasses.field(default_factory=dict)
+    token: Number = 0
 
 
 @verb
@@ -324,7 +329,7 @@ class Replan(Request[Reply]):
 class UseQueue(Request[QueueServed]):
     """Do an action on the live queue behind a handle of a session's graph.
 
-    The token is as in RunStep: `take` counts as a step. The rest is as in ServeQueue.
+    The token is as in RunStep: `take`, `put` and `put_batch` count as steps. The rest is as in ServeQueue.
     """
 
     session: SessionId

@@ -1,7 +1,8 @@
 """A partial run over the tasks of a cluster, as a client has it."""
 
+import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
@@ -20,6 +21,8 @@ class RemotePartialRun:
         self._found: Final = found
         self._handle: Final = handle
         self._limit: Final = limit
+        self.give_up: Callable[[], object] = _nothing
+        """Tells the master that the run is given up."""
 
     def giving_up(self) -> PartialRun:
         """The request that gives it up."""
@@ -37,13 +40,21 @@ class RemotePartialRun:
         handover = self._found.handover(self._limit)
         given = {tensor.name: value for tensor, value in feeds.items()}
         asked = PartialRun(self._found.session, self._handle, given, tuple(names), handover.token)
-        values: Sequence[Array] = (await handover.answer_to(asked)).values
+        try:
+            values: Sequence[Array] = (await handover.answer_to(asked)).values
+        except asyncio.CancelledError:
+            self.give_up()  # the master may know nothing of this call
+            raise
         return values
 
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left. If the master is lost, that is so."""
         with contextlib.suppress(errors.UnavailableError):
             await self._found.peer.request(self.giving_up())
+
+
+def _nothing() -> None:
+    pass
 
 
 __all__ = ["RemotePartialRun"]

@@ -18,6 +18,9 @@ class Asks(Protocol):
     async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
         """What came of it."""
 
+    async def put_into_queue(self, handle: str, action: str, values: Sequence[Array], atomic: bool) -> None:
+        """Put elements into the queue. If the caller is cancelled, they are removed."""
+
     async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
         """Take elements of the queue. If the caller is cancelled, they are put back."""
 
@@ -29,8 +32,9 @@ class RemoteQueue:
     """A queue on a task of the cluster. Its callers wait there, in one line with steps.
 
     Elements are converted and checked here. A cancelled take removes no element: elements on their way to the client
-    are put back at their place. The same happens when this client is lost. After a cancelled put the elements may be in
-    the queue. If the task is lost, calls raise UnavailableError, and the elements of the queue are lost.
+    are put back at their place. The same happens when this client is lost. A cancelled put removes its elements, unless
+    one of them has been taken already. If the task is lost, calls raise UnavailableError, and the elements of the queue
+    are lost.
     """
 
     def __init__(self, engine: Asks, handle: str, elements: Elements) -> None:
@@ -45,12 +49,11 @@ class RemoteQueue:
     async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False) -> None:
         """More elements: each as soon as there is room, or all at once."""
         values = [_array(value) for item in items for value in self.elements.item(item)]
-        await self._engine.use_queue(self._handle, "put", values=tuple(values), option=atomic)
+        await self._engine.put_into_queue(self._handle, "put", values, atomic)
 
     async def put_batch(self, *columns: Any, atomic: bool = False) -> None:
         """The same for elements whose components are stacked."""
-        values = tuple(self.elements.columns(columns))
-        await self._engine.use_queue(self._handle, "put_batch", values=values, option=atomic)
+        await self._engine.put_into_queue(self._handle, "put_batch", self.elements.columns(columns), atomic)
 
     async def take(self) -> Item:
         """The next element, as soon as there is one. OutOfRangeError if the queue is closed and has none."""

@@ -293,7 +293,7 @@ class ServeQueue(Request[QueueServed]):
         values: the components of elements that are put, element by element.
         number: how many elements to take.
         option: whether fewer will do, all go in at once, who waits is cancelled.
-        step: for `take`, the number of its step; the elements are kept until that step is over.
+        step: for `take`, `put` and `put_batch`, the number of the step; the task can undo it until the step is over.
     """
 
     handle: Data
