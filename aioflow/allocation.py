@@ -43,7 +43,7 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
     sizes = [spec.bytes for spec in node.output_specs]
     ruled = node.definition.bytes_rule is not None
     settled = not ruled and None not in sizes
-    if settled and sum(sizes) <= least:  # type: ignore[arg-type]
+    if settled and sum([size or 0 for size in sizes]) <= least:
         return call
     numbers = [spec.dtype.is_integer and host for spec, host in _hosts(node)]
     factor = _factor(node)

@@ -1,7 +1,7 @@
-"""Elements that a step takes on another task, whatever is lost at whatever moment: given once, or back in the queue.
+"""A step takes elements on another task: the client gets each element once, or the element returns to the queue.
 
-Each case loses something at one moment after the other of a step, half a message's way apart. By then the step has not
-begun, or the element is on its way to the client, or the queue is being told that the client has it.
+Each case cuts a connection or ends a process at many moments of a step, half a latency apart: before the step begins,
+while the element travels to the client, and while the commit travels to the queue.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from aioflow.testing.chaos import verb_of
 LATENCY = 0.01
 MOMENTS = [LATENCY * (number + 0.5) / 2 for number in range(22)]
 IN_DOUBT = 6
-"""Of so many moments at most an element is neither given nor back: while the answer to a commit is on its way."""
+"""The most moments at which an element may be lost: those in which the answer to a commit travels."""
 PS = "/job:ps/task:0"
 CUTS = {
     "half of the client's connection": lambda network: network.part("client", "worker0", one_way=True),
@@ -235,7 +235,7 @@ async def cut(work, moment, returned=None):
     await asyncio.sleep(moment)
     running.cancel()
     (found,) = await asyncio.gather(running, return_exceptions=True)
-    await asyncio.sleep(1)  # whatever was on its way has arrived
+    await asyncio.sleep(1)  # all messages have arrived
     return None if isinstance(found, asyncio.CancelledError) else returned or found
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from waiting_tasks import waits
 
 from aioflow import dtypes, errors
 from aioflow.dtypes import Spec, TensorShape
@@ -347,15 +348,6 @@ def test_every_gradient_is_in_one_step_or_dropped_once_and_no_step_waits_for_who
 
 
 # Those who wait for it
-
-
-async def waits(coroutine):
-    """A task that waits."""
-    task = asyncio.create_task(coroutine)
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert not task.done()
-    return task
 
 
 async def test_replicas_wait_for_the_step_and_nobody_behind_another():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from waiting_tasks import waits
 
 import aioflow as af
 from aioflow import errors
@@ -14,15 +15,6 @@ from aioflow.replication.quorum import Quorum
 from aioflow.replication.turns import Turns
 from aioflow.testing import no_pending_tasks
 from aioflow.testing.simulated_cluster import SimulatedCluster
-
-
-async def waits(coroutine):
-    """A task that waits."""
-    task = asyncio.create_task(coroutine)
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert not task.done()
-    return task
 
 
 class Steps:

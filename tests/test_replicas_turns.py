@@ -1,23 +1,13 @@
 """How stale gradients may be: the decision itself, and those who wait for it."""
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting_tasks import waits
 
 from aioflow import errors
 from aioflow.replication.live import LiveTurns
 from aioflow.replication.turns import Turns
-
-
-async def waits(coroutine):
-    """A task that waits."""
-    task = asyncio.create_task(coroutine)
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert not task.done()
-    return task
 
 
 class Race:

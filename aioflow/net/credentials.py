@@ -70,7 +70,7 @@ def load_token(path: str | os.PathLike[str] | None = None, environment: Mapping[
 def check_private(file: str, status: os.stat_result) -> None:
     """Raise PermissionDeniedError if this user owns a file with a secret and other users can access it, like ssh.
 
-    A secret that the system mounts belongs to another user, who is responsible for it. Windows has no such permissions.
+    The owner of a mounted secret is another user, and the check does not apply. Windows has no such permissions.
     """
     if sys.platform != "win32" and status.st_uid == os.geteuid() and status.st_mode & 0o077:
         mode = stat.S_IMODE(status.st_mode)

@@ -238,6 +238,8 @@ def offer(transport: asyncio.Transport, connection: str, heartbeat: float) -> Of
         heartbeat: the shorter of the heartbeat timeouts of both ends.
     """
     here = transport.get_extra_info("sockname")
+    if here is None:  # the connection is closed already
+        return None
 
     def listen(monitor: Monitor) -> Offer:
         port, key = monitor.listen(here[0]), secrets.token_hex(16)
@@ -249,6 +251,8 @@ def offer(transport: asyncio.Transport, connection: str, heartbeat: float) -> Of
 def watch(transport: asyncio.Transport, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
     """Dial the monitor that the peer at the other end of a transport has offered; None if no monitor is possible."""
     there = transport.get_extra_info("peername")
+    if there is None:  # the connection is closed already
+        return None
     return _with_monitor(lambda monitor: monitor.watch(DIAL, connection, key, heartbeat, (there[0], port)))
 
 
@@ -260,7 +264,7 @@ def _with_monitor(use: Callable[[Monitor], T]) -> T | None:
             return use(monitor)
         finally:
             monitor.close_if_unused()
-    except (OSError, NotImplementedError, TypeError) as error:
+    except (OSError, NotImplementedError) as error:
         _log.debug("no monitor: %s", error)
         return None
 

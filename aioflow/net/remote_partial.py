@@ -17,7 +17,7 @@ class RemotePartialRun:
     """The handle of a partial run over the tasks of a cluster; see `aioflow.partial.PartialRun`."""
 
     def __init__(self, found: OpenSession, handle: str, limit: float | None) -> None:
-        """The partial run of that handle. Each call has so many seconds to be committed."""
+        """Wrap the partial run with that handle. `limit` is the time limit for the commit of each call, in seconds."""
         self._found: Final = found
         self._handle: Final = handle
         self._limit: Final = limit
