@@ -6,9 +6,10 @@ has nothing to undo. An insertion never waits: it is done whole, or refused whol
 """
 
 import asyncio
+import functools
 import heapq
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -70,7 +71,10 @@ class Barrier(Waitable):
             af.errors.InvalidArgumentError: a key has that component already, or the values are empty.
             af.errors.CancelledError: the barrier is closed, and a key is none of the incomplete ones.
         """
-        rows = self._rows(component, keys, values)
+        self.insert_rows(component, keys, self.rows(component, keys, values))
+
+    def insert_rows(self, component: int, keys: Sequence[bytes], rows: Sequence[Any]) -> None:
+        """The same for values that `rows` has made."""
         with self._lock:
             self._check_here()
             if self._cancelled:
@@ -79,7 +83,8 @@ class Barrier(Waitable):
             served = self._serve()
         wake(served)
 
-    def _rows(self, component: int, keys: Sequence[bytes], values: Any) -> list[Any]:
+    def rows(self, component: int, keys: Sequence[bytes], values: Any) -> list[Any]:
+        """The values as the barrier keeps them, one for each key."""
         if not 0 <= component < len(self.specs):
             raise ValueError(f"barrier {self.name!r} has {len(self.specs)} components, and none numbered {component}")
         rows = [row for (row,) in self._columns[component].rows([values])]
@@ -123,6 +128,39 @@ class Barrier(Waitable):
             raise errors.InvalidArgumentError(
                 f"key {key!r} has a value for component {component} already in barrier {self.name!r}"
             )
+
+    def take_out(self, component: int, keys: Sequence[bytes], rows: Sequence[Any]) -> Callable[[], object] | None:
+        """Remove these very values. Returns a function that inserts them again.
+
+        Returns None, and changes nothing, if one of their tuples has been taken, or its key has come again since.
+        """
+        with self._lock:
+            whole = {id(item.components[component]): item for item in self._ready}
+            if not all(self._is_removable(component, key, row, whole) for key, row in zip(keys, rows, strict=True)):
+                return None
+            for key, row in zip(keys, rows, strict=True):
+                self._remove(component, key, whole.get(id(row)))
+            heapq.heapify(self._ready)
+            served = self._serve()
+        wake(served)
+        return functools.partial(self.insert_rows, component, keys, rows)
+
+    def _is_removable(self, component: int, key: bytes, row: Any, whole: Mapping[int, Tuple]) -> bool:
+        entry = self._incomplete.get(key)
+        if id(row) in whole:
+            return entry is None
+        return entry is not None and entry.components.get(component) is row
+
+    def _remove(self, component: int, key: bytes, item: Tuple | None) -> None:
+        """Remove the component of an incomplete key, or of a tuple that is ready."""
+        if item is None:
+            insertion, present = self._incomplete.pop(key)
+        else:
+            self._ready = [each for each in self._ready if each is not item]
+            insertion, present = item.insertion, dict(enumerate(item.components))
+        rest = {number: value for number, value in present.items() if number != component}
+        if rest and not self._cancelled:
+            self._incomplete[key] = _Entry(insertion, rest)
 
     # Taking
 

@@ -190,6 +190,55 @@ async def test_a_cancelled_step_and_one_that_is_late_take_nothing(graph, executo
         assert (await session.run(take)).tolist() == [1, 2, 3]
 
 
+async def test_a_step_that_is_cancelled_after_an_insertion_removes_the_values(graph, session):
+    never = af.FIFOQueue(1, af.int32, shapes=[[]]).dequeue()
+    barrier = af.Barrier([af.int64, af.int64], shapes=[[], []])
+    first, second = (barrier.insert_many(number, [b"a", b"b"], np.array([1, 2])) for number in range(2))
+    sizes = [barrier.ready_size(), barrier.incomplete_size()]
+    for insertion, during, after in (
+        (first, [0, 2], [0, 0]),
+        (second, [0, 2], [0, 0]),
+        ([first, second], [2, 0], [0, 0]),
+    ):
+        running = asyncio.create_task(session.run([insertion, never]))
+        await turns()
+        assert await session.run(sizes) == during
+        await cancelled(running)
+        assert await session.run(sizes) == after
+    await session.run(first)
+    running = asyncio.create_task(session.run([second, never]))
+    await turns()
+    assert await session.run(sizes) == [2, 0]
+    assert (await session.run(barrier.take_many(1)))[1] == [b"a"]
+    await cancelled(running)
+    assert await session.run(sizes) == [1, 0], "the values of another step have left with a tuple"
+
+
+async def turns(count=20):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def cancelled(task):
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_large_insertion_that_is_cancelled_at_any_moment_adds_nothing(graph, session):
+    keys, values = af.placeholder(af.string, [None]), af.placeholder(af.int64, [None])
+    barrier = af.Barrier([af.int64], shapes=[[]])
+    insert = barrier.insert_many(0, keys, values)
+    feeds = {keys: [b"%d" % number for number in range(2000)], values: np.arange(2000)}
+    for moment in range(0, 60, 3):
+        running = asyncio.create_task(session.run(insert, feeds))
+        await turns(moment)
+        await cancelled(running)
+        ready = int(await session.run(barrier.ready_size()))
+        assert ready == (0 if running.cancelled() else 2000)
+        if ready:
+            await session.run(barrier.take_many(ready))
+
+
 async def test_those_who_wait_are_served_in_the_order_they_came(graph, session):
     barrier = af.Barrier([af.int32], shapes=[()])
     x = af.placeholder(af.int32, [None])
