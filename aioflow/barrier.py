@@ -6,9 +6,10 @@ has nothing to undo. An insertion never waits: it is done whole, or refused whol
 """
 
 import asyncio
+import functools
 import heapq
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -70,7 +71,10 @@ class Barrier(Waitable):
             af.errors.InvalidArgumentError: a key has that component already, or the values are empty.
             af.errors.CancelledError: the barrier is closed, and a key is none of the incomplete ones.
         """
-        rows = self._rows(component, keys, values)
+        self.insert_rows(component, keys, self.rows(component, keys, values))
+
+    def insert_rows(self, component: int, keys: Sequence[bytes], rows: Sequence[Any]) -> None:
+        """The same for values that `rows` has made."""
         with self._lock:
             self._check_here()
             if self._cancelled:
@@ -79,7 +83,8 @@ class Barrier(Waitable):
             served = self._serve()
         wake(served)
 
-    def _rows(self, component: int, keys: Sequence[bytes], values: Any) -> list[Any]:
+    def rows(self, component: int, keys: Sequence[bytes], values: Any) -> list[Any]:
+        """The values as the barrier keeps them, one for each key."""
         if not 0 <= component < len(self.specs):
             raise ValueError(f"barrier {self.name!r} has {len(self.specs)} components, and none numbered {component}")
         rows = [row for (row,) in self._columns[component].rows([values])]
@@ -104,15 +109,19 @@ class Barrier(Waitable):
             if len(components) == len(self.specs):
                 ready.append((index, key, components))
             changed[key] = None if len(components) == len(self.specs) else _Entry(index, components)
+        self._set_incomplete(changed)
+        for index, key, components in ready:
+            whole = tuple([components[place] for place in range(len(self.specs))])
+            heapq.heappush(self._ready, Tuple(index, next(self._places), key, whole))
+        self._index += brings_new
+
+    def _set_incomplete(self, changed: Mapping[bytes, _Entry | None]) -> None:
+        """Replace the entries of these keys; None removes one."""
         for key, entry in changed.items():
             if entry is None:
                 self._incomplete.pop(key, None)
             else:
                 self._incomplete[key] = entry
-        for index, key, components in ready:
-            whole = tuple([components[place] for place in range(len(self.specs))])
-            heapq.heappush(self._ready, Tuple(index, next(self._places), key, whole))
-        self._index += brings_new
 
     def _check_insertion(self, component: int, key: bytes, present: Mapping[int, Any]) -> None:
         if self._closed and not present:
@@ -123,6 +132,39 @@ class Barrier(Waitable):
             raise errors.InvalidArgumentError(
                 f"key {key!r} has a value for component {component} already in barrier {self.name!r}"
             )
+
+    def take_out(self, component: int, keys: Sequence[bytes], rows: Sequence[Any]) -> Callable[[], object] | None:
+        """Remove these very values. Returns a function that inserts them again.
+
+        Returns None, and changes nothing, if one of their tuples has been taken, or its key has come again since.
+        """
+        with self._lock:
+            if not self._remove(component, list(zip(keys, rows, strict=True))):
+                return None
+            served = self._serve()
+        wake(served)
+        return functools.partial(self.insert_rows, component, keys, rows)
+
+    def _remove(self, component: int, inserted: Sequence[tuple[bytes, Any]]) -> bool:
+        ready: dict[tuple[bytes, int], list[Tuple]] = {}
+        for item in self._ready:
+            ready.setdefault((item.key, id(item.components[component])), []).append(item)
+        changed: dict[bytes, _Entry | None] = {}
+        broken: set[int] = set()
+        for key, row in reversed(inserted):
+            entry = changed[key] if key in changed else self._incomplete.get(key)
+            if entry is None and ready.get((key, id(row))):
+                item = ready[key, id(row)].pop()
+                broken.add(item.place)
+                entry = _Entry(item.insertion, dict(enumerate(item.components)))
+            if entry is None or entry.components.get(component) is not row:
+                return False
+            rest = {number: value for number, value in entry.components.items() if number != component}
+            changed[key] = _Entry(entry.insertion, rest) if rest and not self._cancelled else None
+        self._set_incomplete(changed)
+        self._ready = [item for item in self._ready if item.place not in broken]
+        heapq.heapify(self._ready)
+        return True
 
     # Taking
 

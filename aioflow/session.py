@@ -115,7 +115,8 @@ class Session:
         inside C code at that moment runs to its end, detached; no update of a variable begins after it. Elements that
         the step took from queues and the like are put back, and elements that it put are removed, unless another step
         has taken one of them. The same holds when a time limit or a lost task ends the step, but not when a kernel
-        fails.
+        fails. Updates of variables, and gradients added to accumulators, are not undone. In a cluster the cancellation
+        takes its way to the tasks: the step may have run to its end there by then.
 
         Args:
             fetches: a tensor, an operation, a variable, the name of one, or any nesting of lists, tuples, dicts and

@@ -15,6 +15,7 @@ from aioflow import dtypes, errors
 from aioflow.barrier import FIRST_INDEX, Barrier
 from aioflow.dtypes import SCALAR, Spec
 
+TEXT = Spec(dtypes.string, SCALAR)
 PAIR = [Spec(dtypes.int64, SCALAR)] * 2
 KEYS = st.sampled_from([b"a", b"b", b"c"])
 
@@ -188,6 +189,77 @@ async def test_a_cancelled_step_and_one_that_is_late_take_nothing(graph, executo
         assert live(session).waiting == []
         await session.run(later)
         assert (await session.run(take)).tolist() == [1, 2, 3]
+
+
+async def test_a_step_that_is_cancelled_after_an_insertion_removes_the_values(graph, session):
+    never = af.FIFOQueue(1, af.int32, shapes=[[]]).dequeue()
+    barrier = af.Barrier([af.int64, af.int64], shapes=[[], []])
+    first, second = (barrier.insert_many(number, [b"a", b"b"], np.array([1, 2])) for number in range(2))
+    sizes = [barrier.ready_size(), barrier.incomplete_size()]
+    for insertion, during, after in (
+        (first, [0, 2], [0, 0]),
+        (second, [0, 2], [0, 0]),
+        ([first, second], [2, 0], [0, 0]),
+    ):
+        running = asyncio.create_task(session.run([insertion, never]))
+        await turns()
+        assert await session.run(sizes) == during
+        await cancelled(running)
+        assert await session.run(sizes) == after
+    await session.run(first)
+    running = asyncio.create_task(session.run([second, never]))
+    await turns()
+    assert await session.run(sizes) == [2, 0]
+    assert (await session.run(barrier.take_many(1)))[1] == [b"a"]
+    await cancelled(running)
+    assert await session.run(sizes) == [1, 0], "the values of another step have left with a tuple"
+
+
+def test_removing_restores_the_state_before_for_equal_values_and_repeated_keys():
+    same = b"x"
+    barrier = Barrier("b", [TEXT, TEXT])
+    keys, values = [b"a", b"b", b"a", b"c", b"a"], np.array([same] * 5, object)
+    barrier.insert(0, [b"a", b"c"], values[:2])
+    before = dict(barrier._incomplete)
+    rows = barrier.rows(1, keys[:2] + keys[3:4], values[:3])
+    barrier.insert_rows(1, keys[:2] + keys[3:4], rows)
+    assert (barrier.ready_size, barrier.incomplete_size) == (2, 1)
+    again = barrier.take_out(1, keys[:2] + keys[3:4], rows)
+    assert (barrier.ready_size, barrier._incomplete) == (0, before)
+    again()
+    assert (barrier.ready_size, barrier.incomplete_size) == (2, 1)
+    single = Barrier("single", [TEXT])
+    rows = single.rows(0, keys, values)
+    single.insert_rows(0, keys, rows)
+    single.insert(0, [b"a"], values[:1])
+    assert single.take_out(0, keys, rows) is not None
+    assert (single.ready_size, single.incomplete_size) == (1, 0)
+    assert single.take_out(0, keys, rows) is None
+
+
+async def turns(count=20):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def cancelled(task):
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_large_insertion_that_is_cancelled_at_any_moment_adds_nothing(graph, session):
+    keys, values = af.placeholder(af.string, [None]), af.placeholder(af.int64, [None])
+    barrier = af.Barrier([af.int64], shapes=[[]])
+    insert = barrier.insert_many(0, keys, values)
+    feeds = {keys: [b"%d" % number for number in range(2000)], values: np.arange(2000)}
+    for moment in range(0, 60, 3):
+        running = asyncio.create_task(session.run(insert, feeds))
+        await turns(moment)
+        await cancelled(running)
+        ready = int(await session.run(barrier.ready_size()))
+        assert ready == (0 if running.cancelled() else 2000)
+        if ready:
+            await session.run(barrier.take_many(ready))
 
 
 async def test_those_who_wait_are_served_in_the_order_they_came(graph, session):

@@ -1,12 +1,13 @@
 """Ops on barriers: components inserted under keys leave as whole tuples. Taking waits, and holds no thread."""
 
+import asyncio
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from aioflow import dtypes
+from aioflow import dtypes, errors
 from aioflow.barrier import Barrier, Tuple
 from aioflow.context import Context
 from aioflow.dtypes import SCALAR, Array, DeviceKind, DType, Spec, TensorShape
@@ -16,6 +17,8 @@ from aioflow.op import Ints, NodeView, Op, op
 from aioflow.queues import LARGE
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+AT_A_TIME: Final = 1024
+"""The most keys that an insertion handles on the loop."""
 
 
 class BarrierSpec(LiveSpec):
@@ -49,7 +52,7 @@ def _(ctx: Context, *, node: NodeView) -> Barrier:
     return opened(ctx, node, Barrier, lambda name: Barrier(name, items, node.attrs))
 
 
-@op(stateful=True)
+@op(waits=True)
 def barrier_insert_many(handle: Spec, keys: Spec, values: Spec, component_index: int) -> None:
     """Each of the `keys` has its row of `values` as the component of that number.
 
@@ -70,9 +73,34 @@ def barrier_insert_many(handle: Spec, keys: Spec, values: Spec, component_index:
 
 
 @barrier_insert_many.kernel(CPU, fresh=True)
-def _(ctx: Context, live: Barrier, keys: Array, values: Array, *, component_index: int) -> None:
-    ctx.step.check()
-    live.insert(component_index, np.asarray(keys).tolist(), values)
+async def _(ctx: Context, live: Barrier, keys: Array, values: Array, *, component_index: int) -> None:
+    names = np.asarray(keys).tolist()
+    if len(names) <= AT_A_TIME and getattr(values, "nbytes", 0) <= LARGE:
+        rows = live.rows(component_index, names, values)
+        live.insert_rows(component_index, names, rows)
+    else:
+        rows = await ctx.step.in_thread(live.rows, component_index, names, values)
+        await _insert_on_thread(ctx, live, component_index, names, rows)
+    ctx.put(functools.partial(live.take_out, component_index, names, rows))
+
+
+async def _insert_on_thread(ctx: Context, live: Barrier, component: int, keys: list[bytes], rows: list[Any]) -> None:
+    """Insert rows on a thread. A cancellation removes them, whether the thread has inserted them by then or not."""
+
+    def insert() -> None:
+        ctx.step.check()
+        live.insert_rows(component, keys, rows)
+        try:
+            ctx.step.check()
+        except errors.CancelledError:
+            live.take_out(component, keys, rows)
+            raise
+
+    try:
+        await ctx.step.in_thread(insert)
+    except asyncio.CancelledError:
+        live.take_out(component, keys, rows)
+        raise
 
 
 @op(waits=True)

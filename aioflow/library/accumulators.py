@@ -87,6 +87,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> Operation:
         """An operation that adds a gradient, unless it is stale. It never waits.
 
+        An added gradient stays, as an update of a variable does, if the step is cancelled afterwards.
+
         Args:
             grad: the gradient.
             local_step: the step it is of.
