@@ -104,6 +104,16 @@ async def storm(traffic, seed, cuts, consumers=3):
     return account
 
 
+async def lone_puts(traffic, seed, cuts):
+    """Put elements, one call after the other, until enough calls were cut short: only the others have put some."""
+    rng, account = random.Random(seed), Account()
+    value = 0
+    while account.cut < cuts:
+        values, value = list(range(value, value + traffic.width)), value + traffic.width
+        done, _ = await _cut(rng, account, lambda options, values=values: traffic.put(values, options))
+        assert sorted(await traffic.rest()) == (values if done else [])
+
+
 async def _produce(traffic, rng, account, number, cuts):
     value = number * EACH
     while account.cut < cuts:
@@ -227,4 +237,4 @@ async def drained(queue):
     return [int((await queue.take())[-1]) for _ in range(found.size)]
 
 
-__all__ = ["Account", "Graph", "Live", "RandomSlice", "Streams", "Traffic", "drained", "storm"]
+__all__ = ["Account", "Graph", "Live", "RandomSlice", "Streams", "Traffic", "drained", "lone_puts", "storm"]

@@ -13,7 +13,7 @@ import random
 import pytest
 from cluster_processes import addresses
 from storm_traffic import FORMS, OTHERS, QUEUES, Place, queue
-from storms import RandomSlice, storm
+from storms import RandomSlice, lone_puts, storm
 
 import aioflow as af
 from aioflow.testing import cluster
@@ -23,6 +23,7 @@ CUTS = int(os.environ.get("STORM_CUTS", "12"))
 """The calls that are cut short in each storm."""
 CONSUMERS = (1, 3)
 WAYS = (*FORMS, "live", "stream")
+PUT_FORMS = ("alone", "beside", "live")
 STORMS = {
     **{
         " ".join(kind): (lambda place, kind=kind: queue(place, *kind))
@@ -30,6 +31,8 @@ STORMS = {
     },
     **{f"{name} {form}": (lambda place, n=name, f=form: OTHERS[n](place, f)) for name in OTHERS for form in FORMS},
 }
+PUTS = [f"{kind} {width} one {form}" for kind in QUEUES for width in ("one", "many") for form in PUT_FORMS]
+PUTS += [f"{kind} {form}" for kind in ("staging", "map staging", "barrier") for form in ("alone", "beside")]
 
 
 @contextlib.asynccontextmanager
@@ -105,6 +108,13 @@ async def test_no_element_is_lost_or_doubled_on_a_real_loop(name):
 async def test_no_element_is_lost_or_doubled_over_sockets(name):
     async with sockets() as place:
         await storm(STORMS[name](place), SEED, CUTS, 3)
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("name", some(PUTS, 0, 2))
+async def test_a_put_that_is_cut_short_puts_nothing_if_nobody_takes(where, name):
+    async with PLACES[where](SEED) as place:
+        await lone_puts(STORMS[name](place), SEED, 2 * CUTS)
 
 
 @pytest.mark.parametrize("where", ["one device", "a cluster"])
