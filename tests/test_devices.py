@@ -296,7 +296,7 @@ async def test_what_works_on_state_runs_where_that_is_whatever_is_asked_for_arou
     after = [asked] if isinstance(asked, af.Operation) else list(nest.flatten(asked))
     with af.control_dependencies(after):
         done = af.no_op()
-    taking = [node for node in (await session.placement(done)).nodes if af.op.REGISTRY[node.op_type].stateful]
+    taking = [node for node in (await session.placement(done)).nodes if REGISTRY[node.op_type].stateful]
     assert len(taking) > 1
     assert {node.device for node in taking} == {CPUS[1]}
 

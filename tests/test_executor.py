@@ -9,6 +9,11 @@ import pytest
 import aioflow as af
 from aioflow import costs
 from aioflow.devices.cpu import Threads
+from aioflow.kernels.variables import assign_variable
+from aioflow.local import Local
+from aioflow.plan_cache import DEFAULT
+from aioflow.resources import VariableState
+from aioflow.step import Step
 from aioflow.testing import Gate
 
 EXECUTORS = [af.Config(executor="tokens"), af.Config()]
@@ -118,7 +123,7 @@ async def test_heavy_work_runs_on_a_compute_thread_and_light_work_on_the_loop(gr
         for size in (10, 3_000_000):
             value = np.ones(size, np.float32).view(Spy)
             step.converters = [lambda value: value]
-            await step.run([value], af.plan_cache.DEFAULT, None)
+            await step.run([value], DEFAULT, None)
     assert seen[10] is threading.main_thread()
     assert "aioflow-compute" in seen[3_000_000].name
 
@@ -243,11 +248,11 @@ async def test_cancelling_offloaded_work_returns_at_once_and_close_waits_for_wha
 
 async def test_nothing_of_a_detached_step_is_committed(graph):
     variable = af.Variable(0.0)
-    step = af.step.Step(af.step.Local(af.Config()), ())
+    step = Step(Local(af.Config()), ())
     step.ended = True
-    state = af.resources.VariableState("v", variable.handle.spec.items[0])
+    state = VariableState("v", variable.handle.spec.items[0])
     state.assign(np.float32(1))
-    kernel = af.kernels.variables.assign_variable.kernels["CPU"][0].function
+    kernel = assign_variable.kernels["CPU"][0].function
     with pytest.raises(af.errors.CancelledError, match="not committed"):
         kernel(step.context, state, np.float32(7))
     assert state.read() == 1

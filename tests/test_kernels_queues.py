@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow import errors
+from aioflow import dtypes, errors
 from aioflow.kernels import queues as ops
 from aioflow.kernels.queue_handles import (
     QueueSpec,
@@ -87,7 +87,7 @@ def test_two_elements_of_open_size_need_not_be_equal(graph):
         (lambda: fifo_queue([af.int32], [[], []]), ValueError, "2 shapes were given for 1 components"),
         (lambda: fifo_queue([af.int32], capacity=1.5), TypeError, "capacity is a number of elements, not 1.5"),
         (lambda: fifo_queue([af.int32], capacity_bytes=0), ValueError, "a positive number of bytes, not 0"),
-        (lambda: fifo_queue([af.dtypes.resource]), TypeError, "holds tensors, not resources"),
+        (lambda: fifo_queue([dtypes.resource]), TypeError, "holds tensors, not resources"),
         (lambda: padding_fifo_queue([af.int32]), ValueError, "the rank of each component"),
         (lambda: random_shuffle_queue([af.int32], capacity=3, min_after_dequeue=3), ValueError, "less than the capac"),
         (lambda: random_shuffle_queue([af.int32], min_after_dequeue=-1), ValueError, "min_after_dequeue is a number"),
@@ -206,7 +206,7 @@ async def test_what_is_enqueued_stays_what_it_was(graph, session):
     assert [(await session.run(taken)).tolist() for _ in range(3)] == [[1, 2], [1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize("dtype", sorted(af.dtypes.ANY, key=lambda dtype: dtype.name), ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", sorted(dtypes.ANY, key=lambda dtype: dtype.name), ids=lambda dtype: dtype.name)
 async def test_all_dtypes_go_through(graph, session, dtype):
     values = [["a", b"\xff"], ["", "c"]] if dtype is af.string else [[0, 1], [1, 0]]
     given = af.constant(values, dtype) if dtype is not af.bool else af.constant([[False, True], [True, False]])
