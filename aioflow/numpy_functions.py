@@ -32,9 +32,11 @@ _SAME: Final = frozenset({
     "abs", "acos", "acosh", "add", "angle", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh",
     "bincount", "broadcast_to", "ceil", "clip_by_value", "concat", "conj", "cos", "cosh", "count_nonzero", "cross",
     "cumprod", "cumsum", "diag", "divide", "einsum", "equal", "exp", "expand_dims", "expm1", "eye", "floor",
-    "greater", "greater_equal", "imag", "less", "less_equal", "linspace", "log", "log1p", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "meshgrid", "minimum", "mod", "multiply",
-    "negative", "not_equal", "ones_like", "pad", "polyval", "pow", "range", "rank", "real", "reciprocal", "repeat",
+    "greater", "greater_equal", "imag", "less", "less_equal", "linalg.cholesky", "linalg.cross", "linalg.det",
+    "linalg.eigh", "linalg.eigvalsh", "linalg.inv", "linalg.lstsq", "linalg.matmul", "linalg.norm", "linalg.pinv",
+    "linalg.qr", "linalg.slogdet", "linalg.solve", "linalg.svd", "linalg.tensordot", "linalg.trace", "linspace", "log",
+    "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "meshgrid", "minimum", "mod",
+    "multiply", "negative", "not_equal", "ones_like", "pad", "polyval", "pow", "range", "rank", "real", "reciprocal", "repeat",
     "reshape", "rint", "roll", "round", "searchsorted", "shape", "sign", "sin", "sinh", "size", "sort", "split",
     "sqrt", "square", "squeeze", "stack", "subtract", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
     "unique", "unravel_index", "where", "zeros_like",
@@ -45,13 +47,13 @@ _OTHERS: Final[Mapping[str, str]] = {
     "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "argwhere": "where", "around": "round", "average": "reduce_mean",
     "bitwise_and": "bitwise.bitwise_and", "bitwise_or": "bitwise.bitwise_or", "bitwise_xor": "bitwise.bitwise_xor",
-    "clip": "clip_by_value", "concatenate": "concat", "conjugate": "conj", "det": "matrix_determinant",
+    "clip": "clip_by_value", "concatenate": "concat", "conjugate": "conj",
     "dot": "tensordot", "fabs": "abs", "flip": "reverse", "float_power": "pow", "floor_divide": "floordiv",
-    "fmod": "truncatemod", "hstack": "concat", "inv": "matrix_inverse", "invert": "bitwise.invert",
+    "fmod": "truncatemod", "hstack": "concat", "invert": "bitwise.invert",
     "isfinite": "is_finite", "isinf": "is_inf", "isnan": "is_nan", "left_shift": "bitwise.left_shift",
     "max": "reduce_max", "mean": "reduce_mean", "min": "reduce_min", "ndim": "rank", "nonzero": "where",
-    "norm": "norm", "power": "pow", "prod": "reduce_prod", "ravel": "reshape", "remainder": "floormod",
-    "right_shift": "bitwise.right_shift", "solve": "matrix_solve", "std": "reduce_std", "sum": "reduce_sum",
+    "power": "pow", "prod": "reduce_prod", "ravel": "reshape", "remainder": "floormod",
+    "right_shift": "bitwise.right_shift", "std": "reduce_std", "sum": "reduce_sum",
     "swapaxes": "transpose", "take": "gather", "true_divide": "truediv", "var": "reduce_variance",
     "vstack": "concat",
 }  # fmt: skip
@@ -80,11 +82,12 @@ class Symbolic:
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Raise TypeError, naming the function to use."""
-        raise _refusal(function.__name__, self)
+        module = function.__module__.removeprefix("numpy").removeprefix(".")
+        raise _refusal(f"{module}.{function.__name__}".removeprefix("."), self)
 
 
 def equivalent(name: str) -> str | None:
-    """The name in aioflow of a function of NumPy; None if it has none."""
+    """The name in aioflow of a function of NumPy, `linalg.norm` for `np.linalg.norm`; None if it has none."""
     return _OTHERS.get(name, name if name in _SAME else None)
 
 

@@ -151,9 +151,9 @@ def test_an_update_waits_for_the_reads_built_before_it_and_later_reads_wait_for_
 
 def test_two_handles_of_one_shared_name_are_one_variable_to_the_order():
     first = af.Variable(1.0, name="a")
-    handles = [af.kernels.variables.variable(af.float32, [], shared_name="s") for _ in range(2)]
-    write = af.kernels.variables.assign_variable(handles[0], 1.0)
-    read = af.kernels.variables.read_variable(handles[1])
+    handles = [variables.variable(af.float32, [], shared_name="s") for _ in range(2)]
+    write = variables.assign_variable(handles[0], 1.0)
+    read = variables.read_variable(handles[1])
     flow = passes.order(flow_of(read, targets=[write.op]))
     assert [node.name for node in flow.nodes if node.controls] == [read.op.name]
     assert first is not None

@@ -89,6 +89,8 @@ WRONG = {
     "np.exp of a variable": (lambda w: np.exp(w.v), "np.exp takes arrays, and <af.Variable 'v:0'.* use af.exp"),
     "np.mean": (lambda w: np.mean(w.x), "np.mean takes arrays.* use af.reduce_mean in the graph, or the value from"),
     "np.concatenate": (lambda w: np.concatenate([w.x, [1.0]]), "np.concatenate takes arrays.* use af.concat"),
+    "np.linalg.norm": (lambda w: np.linalg.norm(w.x), "np.linalg.norm takes arrays.* use af.linalg.norm in the graph"),
+    "np.fft.fft": (lambda w: np.fft.fft(w.x), "np.fft.fft takes arrays.* no value yet: use the value from a run"),
     "np.add.reduce": (lambda w: np.add.reduce(w.x), "np.add.reduce takes arrays.* no value yet: use the value"),
     "np.hypot": (lambda w: np.hypot(w.x, 1.0), "np.hypot takes arrays.* no value yet: use the value from a run"),
 }  # fmt: skip
