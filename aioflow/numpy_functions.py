@@ -29,17 +29,17 @@ _OPERATORS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The methods that a binary operator calls: of the left operand, and of the right one."""
 _SAME: Final = frozenset({
-    "abs", "acos", "acosh", "add", "angle", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh",
-    "bincount", "broadcast_to", "ceil", "clip_by_value", "concat", "conj", "cos", "cosh", "count_nonzero", "cross",
-    "cumprod", "cumsum", "diag", "divide", "einsum", "equal", "exp", "expand_dims", "expm1", "eye", "floor",
-    "greater", "greater_equal", "imag", "less", "less_equal", "linalg.cholesky", "linalg.cross", "linalg.det",
-    "linalg.eigh", "linalg.eigvalsh", "linalg.inv", "linalg.lstsq", "linalg.matmul", "linalg.norm", "linalg.pinv",
-    "linalg.qr", "linalg.slogdet", "linalg.solve", "linalg.svd", "linalg.tensordot", "linalg.trace", "linspace", "log",
-    "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "meshgrid", "minimum", "mod",
-    "multiply", "negative", "not_equal", "ones_like", "pad", "polyval", "pow", "range", "rank", "real", "reciprocal", "repeat",
-    "reshape", "rint", "roll", "round", "searchsorted", "shape", "sign", "sin", "sinh", "size", "sort", "split",
-    "sqrt", "square", "squeeze", "stack", "subtract", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
-    "unique", "unravel_index", "where", "zeros_like",
+    "abs", "acos", "acosh", "add", "angle", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2",
+    "atanh", "bincount", "broadcast_to", "ceil", "clip_by_value", "concat", "conj", "cos", "cosh", "count_nonzero",
+    "cross", "cumprod", "cumsum", "diag", "divide", "einsum", "equal", "exp", "expand_dims", "expm1", "eye",
+    "floor", "greater", "greater_equal", "imag", "less", "less_equal", "linalg.cholesky", "linalg.cross",
+    "linalg.det", "linalg.eigh", "linalg.eigvalsh", "linalg.inv", "linalg.lstsq", "linalg.matmul", "linalg.norm",
+    "linalg.pinv", "linalg.qr", "linalg.slogdet", "linalg.solve", "linalg.svd", "linalg.tensordot", "linalg.trace",
+    "linspace", "log", "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "maximum",
+    "meshgrid", "minimum", "mod", "multiply", "negative", "not_equal", "ones_like", "pad", "polyval", "pow",
+    "range", "rank", "real", "reciprocal", "repeat", "reshape", "rint", "roll", "round", "searchsorted", "shape",
+    "sign", "sin", "sinh", "size", "sort", "split", "sqrt", "square", "squeeze", "stack", "subtract", "tan", "tanh",
+    "tensordot", "tile", "trace", "transpose", "unique", "unravel_index", "where", "zeros_like",
 })  # fmt: skip
 """NumPy's functions that aioflow has under the same name."""
 _OTHERS: Final[Mapping[str, str]] = {

@@ -5,6 +5,7 @@ import pytest
 
 import aioflow as af
 from aioflow import passes
+from aioflow.kernels import variables
 from aioflow.passes.dedupe import dedupe
 from aioflow.passes.flow import Flow, Node, Value
 from aioflow.passes.fold import fold
