@@ -198,6 +198,7 @@ def fed(dtype=af.int32, shape=None):
         (lambda p: array().write(p, 1.0).stack(), 3, "index 3 is out of range for size 3; pass dynamic_size=True"),
         (lambda p: array().write(p, 1.0).stack(), -1, "index -1 is negative"),
         (lambda p: array(dynamic_size=True).write(p, 1.0).stack(), -1, "index -1 is negative"),
+        (lambda p: array(dynamic_size=True).write(p, 1.0).size(), 2**31 - 1, "index 2147483647 is out of range"),
         (lambda p: array().write(0, 1.0).write(p, 1.0).stack(), 0, "index 0 is written already"),
         (lambda p: array(element_shape=[]).read(p), 3, "index 3 is out of range for size 3"),
         (lambda p: array().read(p), 1, "index 1 is not written, and a zero for it cannot be made"),

@@ -33,6 +33,8 @@ from aioflow.tensor_list import CLEARED, TensorList, is_gap
 
 Function = Callable[..., Any]
 Check = Callable[[TensorList, Array], None]
+_LONGEST: Final = int(np.iinfo(np.int32).max)
+"""The most slots of a list, so that its size is an int32."""
 _READ_TWICE: Final = "was cleared by an earlier read: pass clear_after_read=False to read it more than once"
 
 
@@ -117,6 +119,8 @@ def _room(node: NodeView) -> Callable[[TensorList, int], None]:
         if not 0 <= index < len(flow) and (index < 0 or not dynamic):
             mend = "" if dynamic else "; pass dynamic_size=True to let it grow"
             raise IndexError(f"index {index} is out of range for size {len(flow)}{mend}")
+        if index >= _LONGEST:
+            raise IndexError(f"index {index} is out of range: a TensorArray has at most {_LONGEST} slots")
 
     return check
 
