@@ -496,6 +496,20 @@ def test_a_damaged_picture_is_decoded_or_refused(kind):
             assert evaluate(pixels, {given: value}).dtype == np.uint8
 
 
+def test_a_gif_of_too_many_large_frames_is_refused_before_it_is_decoded():
+    pixel = saved("GIF", np.zeros((1, 1, 3), np.uint8))
+    frame = pixel[pixel.index(b",") : -1]
+    data = pixel[:6] + b"\x00\x20\x00\x20" + pixel[10 : pixel.index(b",")] + 1000 * frame + b";"
+    given = af.placeholder(af.string, [])
+    found = af.image.decode_gif(given)
+    tracemalloc.start()
+    with pytest.raises(errors.InvalidArgumentError, match="the GIF has 1000 pictures of 8192 x 8192 pixels"):
+        evaluate(found, {given: data})
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert evaluate(found, {given: data[:6] + b"\x01\x00\x01\x00" + data[10:]}).shape == (1000, 1, 1, 3)
+
+
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "JPEG at a half", "GIF", "BMP", "npy"])
 def test_what_is_cut_off_anywhere_is_refused(kind):
     pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3), np.uint8)

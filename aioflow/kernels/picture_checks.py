@@ -60,8 +60,9 @@ def _passes(data: bytes) -> Iterator[int]:
             yield rows * (1 + -(-columns * depth * SAMPLES[colour] // 8))
 
 
-def check_gif(data: bytes) -> None:
-    """ValueError if the GIF does not go on to its end mark."""
+def pictures_of_gif(data: bytes) -> int:
+    """The number of pictures in a GIF. ValueError if it does not go on to its end mark."""
+    count = 0
     try:
         at = _behind_colours(data, 10) + 2
         while data[at] != 0x3B:
@@ -69,10 +70,12 @@ def check_gif(data: bytes) -> None:
                 at = _behind_blocks(data, at + 2)
             elif data[at] == 0x2C:
                 at = _behind_blocks(data, _behind_colours(data, at + 9) + 1)
+                count += 1
             else:
                 raise ValueError(f"neither a picture nor its end is at byte {at}")
     except IndexError:
         raise ValueError(f"it is truncated at byte {len(data)}") from None
+    return count
 
 
 def _behind_colours(data: bytes, at: int) -> int:
@@ -87,4 +90,4 @@ def _behind_blocks(data: bytes, at: int) -> int:
     return at + 1
 
 
-__all__ = ["SAMPLES", "check_gif", "check_pixels_of_png", "chunks_of_png", "is_interlaced"]
+__all__ = ["SAMPLES", "check_pixels_of_png", "chunks_of_png", "is_interlaced", "pictures_of_gif"]

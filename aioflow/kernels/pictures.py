@@ -6,7 +6,6 @@ it says, and whatever is cut off, is refused.
 
 import io
 import struct
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -137,27 +136,17 @@ def _reduced(picture: Any, ratio: int) -> Any:
 def frames(data: bytes, channels: int = 3) -> AnyArray:
     """The pictures of an animated GIF, [frames, height, width, channels]."""
     with _opened(data, "GIF") as picture:
-        checks.check_gif(data)
+        count = checks.pictures_of_gif(data)
         width, height = picture.size
-        found: list[AnyArray] = []
-        for number in _numbers(picture):
-            if (number + 1) * width * height > MOST_PIXELS:
-                raise errors.InvalidArgumentError(f"the GIF has more than {MOST_PIXELS} pixels in all its pictures")
+        if count * width * height > MOST_PIXELS:
+            raise errors.InvalidArgumentError(
+                f"the GIF has {count} pictures of {height} x {width} pixels; all together have at most {MOST_PIXELS}"
+            )
+        made = np.empty((count, height, width, channels), np.uint8)
+        for number in range(count):
             picture.seek(number)
-            found.append(_pixels(picture, channels))
-        return np.stack(found)
-
-
-def _numbers(picture: Any) -> Iterator[int]:
-    """The numbers of the frames, as long as there is one more."""
-    number = 0
-    while True:
-        try:
-            picture.seek(number)
-        except EOFError:
-            return
-        yield number
-        number += 1
+            made[number] = _pixels(picture, channels)
+        return made
 
 
 class _opened:
