@@ -189,7 +189,13 @@ async def test_a_loop_over_more_elements_than_fit_is_refused_without_a_list_of_t
 
 @pytest.mark.parametrize(
     "join",
-    [lambda x: af.string_join([x] * 128), lambda x: af.reduce_join(af.tile([b"a"], [128]), 0, separator="s" * SMALL)],
+    [
+        lambda x: af.string_join([x] * 128),
+        lambda x: af.reduce_join(af.tile([b"a"], [128]), 0, separator="s" * SMALL),
+        lambda x: af.regex_replace(x, "a{1000}", "b" * 128_000),
+        lambda x: af.regex_replace(x, "a*", r"\0" * 128),
+        lambda x: af.regex_replace(af.fill([128], x), "^a", "b" * SMALL, replace_global=False),
+    ],
 )
 async def test_strings_that_would_be_longer_than_memory_are_not_joined(join, monkeypatch):
     monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)

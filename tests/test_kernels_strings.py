@@ -241,3 +241,12 @@ def test_numbers_are_read_from_bytes():
             evaluate(af.decode_raw(texts, af.int16))
     with pytest.raises(TypeError, match="bytes are no string"):
         af.decode_raw(b"a", af.string)
+
+
+@given(st.text("aäb", max_size=9), st.sampled_from(["a", "a*", "(a)|b", "(b)?ä", "^a", ""]), st.booleans())
+def test_the_length_of_a_replacement_is_counted_exactly(given_text, pattern, everywhere):
+    expression = regex.compiled(pattern)
+    data = given_text.encode()
+    rewrite = regex.rewriting(expression, r"<\0ä\1>" if expression.compiled.groups else r"<\0ä>")
+    made = expression.replace(data, rewrite, everywhere)
+    assert expression.replaced_length(data, rewrite, everywhere) == len(made)

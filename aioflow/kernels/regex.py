@@ -61,6 +61,18 @@ class Expression(NamedTuple):
         """Whether it matches the whole text."""
         return self.compiled.fullmatch(self.decoded(text)) is not None
 
+    def replaced_length(self, text: bytes, rewrite: Sequence[str | int], everywhere: bool) -> int:
+        """The bytes of the text that `replace` returns, counted without making it."""
+        length = len(text)
+        literals = sum([len(part.encode()) for part in rewrite if isinstance(part, str)])
+        groups = [part for part in rewrite if isinstance(part, int)]
+        for match in self._matches(self.decoded(text)):
+            length += literals - len(self.encoded(match.group(0)))
+            length += sum([len(self.encoded(match.group(group) or self.decoded(b""))) for group in groups])
+            if not everywhere:
+                break
+        return length
+
     def replace(self, text: bytes, rewrite: Sequence[str | int], everywhere: bool) -> bytes:
         """The text with its matches, or only the first, replaced by `rewrite`, in which integers are groups."""
         given = self.decoded(text)

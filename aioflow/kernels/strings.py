@@ -21,6 +21,8 @@ from aioflow.object_arrays import copied, joined, length_of, listed, mapped
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
+_SMALL_GROWTH: Final = 1 << 20
+"""Replacements of fewer bytes are made without counting them first."""
 _UNITS: Final = ("BYTE", "UTF8_CHAR")
 _NO_GRADIENT: Final = "text does not vary smoothly"
 
@@ -208,6 +210,21 @@ def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool 
     """
     rewriting(compiled(pattern), rewrite)
     return input.only(STRING)
+
+
+@regex_replace.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    """The length of the input unless the rewrite can make it several times as long: then the matches are counted."""
+    expression, everywhere = compiled(attrs["pattern"]), attrs["replace_global"]
+    rewrite = rewriting(expression, attrs["rewrite"])
+    length, count = length_of(inputs[0]), int(np.size(inputs[0]))
+    groups = sum([isinstance(part, int) for part in rewrite])
+    literals = sum([len(part.encode()) for part in rewrite if isinstance(part, str)])
+    most = length * (1 + groups) + (count + (length if everywhere else 0)) * literals
+    if most <= max(_SMALL_GROWTH, 4 * length):
+        return length
+    lengths = mapped(lambda text: expression.replaced_length(text, rewrite, everywhere), np.int64, inputs[0])
+    return int(np.sum(lengths))
 
 
 @regex_replace.kernel(CPU, fresh=True, binds=True)
