@@ -84,8 +84,8 @@ class Ledger:
 
     Not counted are: memory that a kernel frees before it returns; memory allocated outside of kernels (feeds, views of
     them, and constants until a kernel returns them); scalars; memory that a pool keeps for later use; and all but the
-    newest tensors of a long list. A string in several arrays counts in each, and an array that two devices share counts
-    on both.
+    newest tensors of a long list. A string in several arrays counts in each. An array that devices of one task share
+    counts where it was made.
     """
 
     def __init__(self, device: str, limit: int | None = None, arrays: type[Any] = np.ndarray) -> None:

@@ -1,8 +1,8 @@
 """A flow with the shapes of one run, for placement on devices with memory limits.
 
 A placeholder's open axes make the sizes of nearly all values unknown. So the shape rules run again with the fed shapes,
-and give the sizes of this run. The result serves only estimates: plans keep the shapes of the graph, because the next
-run may have feeds of other shapes.
+and each node also holds the sizes of this run. Only estimates use them: the nodes keep the shapes of the graph, because
+the next run may have feeds of other shapes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 
 
 def with_fed_shapes(flow: Flow, fed: Sequence[Sequence[int]]) -> Flow:
-    """A copy of the flow with the shapes that follow from the shapes of its feeds.
+    """A copy of the flow whose nodes also hold the shapes that follow from the shapes of its feeds.
 
     Other shapes stay unchanged, like those of values that a handmade loop carries.
     """
@@ -29,7 +29,7 @@ def _resized(flow: Flow, given: Mapping[Node, Spec]) -> Flow:
         moved = tuple([Value(done[source], index) for source, index in inputs])
         made = node.with_edges(moved, tuple([done[control] for control in node.controls]))
         if node in given:
-            made.output_specs = (_narrowed(node.output_specs[0], given[node]),)
+            made.sized = (_narrowed(node.output_specs[0], given[node]),)
         elif whole and not all(spec.shape.is_fully_defined() for spec in node.output_specs):
             _infer(made)
         done[node] = made
@@ -45,18 +45,18 @@ def _infer(node: Node) -> None:
     """Give the node the shapes that follow from its inputs."""
     if node.blocks:
         node.blocks = tuple([_block(node, block) for block in node.blocks])
-        found = [value.spec for value in node.blocks[-1].flow.fetches]
+        found = [value.planned_spec for value in node.blocks[-1].flow.fetches]
     else:
         try:
-            found = list(node.definition.infer(node.input_specs, node.attrs))
+            found = list(node.definition.infer(node.planned_inputs, node.attrs))
         except (TypeError, ValueError):
             return
     if len(found) == len(node.output_specs):
-        node.output_specs = tuple(map(_narrowed, node.output_specs, found))
+        node.sized = tuple(map(_narrowed, node.output_specs, found))
 
 
 def _block(node: Node, block: Block) -> Block:
-    given = {argument: node.inputs[place].spec for place, argument in block.arguments.items()}
+    given = {argument: node.inputs[place].planned_spec for place, argument in block.arguments.items()}
     return Block(_resized(block.flow, given), block.takes)
 
 
