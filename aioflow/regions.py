@@ -226,6 +226,8 @@ class Source:
         if self.on_thread:
             self.line(depth, "if stop.asked: stop.check()", b, loops)
         self.line(depth, f"{', '.join(targets)} = {call}" if used else call, b, loops)
+        if used and "_" in targets:
+            self.line(depth, "del _")
 
     def target(self, value: Value, lives: "_Lifetimes") -> str:
         """A name for a value that is made now, `_` if nobody looks at it."""

@@ -96,22 +96,22 @@ def peaks_in_turns(parts: Sequence[Part], kinds: Mapping[str, DeviceKind]) -> di
 class _Peaks:
     """The memory of parts that take turns.
 
-    A value takes memory where it was made, until its last reader is done, on whichever device that is. A unit holds
-    the values that it takes in until it ends.
+    A value takes memory where it was made, until its last reader is done, on whichever device that is. A node can
+    write its result only into a value that was made in its own unit.
     """
 
     def __init__(self, parts: Sequence[Part], kinds: Mapping[str, DeviceKind]) -> None:
         self._lives: Final = {part.device: Liveness(part.flow, kinds[part.device]) for part in parts}
         self._turns: Final = list(_merged(parts))
-        self._units: Final = _units(self._turns)
+        units = {part.device: _units(part.flow.nodes) for part in parts}
+        self._units: Final = [(device, units[device][number]) for device, number, _ in self._turns]
         self._sent: dict[Edge, frozenset[Value]] = {}
         self._owners: dict[Value, frozenset[Value]] = {}
         """For each shared value that is received, the values of the sender whose memory it is."""
-        self._made_in: dict[Value, int] = {}
+        self._made_in: dict[Value, tuple[str, int]] = {}
         self._until: dict[Value, int] = {}
-        last = {unit: at for at, unit in enumerate(self._units)}
         for at, turn in enumerate(self._turns):
-            self._note(at, turn, last[self._units[at]])
+            self._note(at, turn)
         for part in parts:
             for value in part.flow.fetches:
                 self._until.update(dict.fromkeys(self._all(part.device, value), len(self._turns)))
@@ -133,7 +133,7 @@ class _Peaks:
                 live[where] -= size
         return peak
 
-    def _note(self, at: int, turn: _Turn, unit_end: int) -> None:
+    def _note(self, at: int, turn: _Turn) -> None:
         """What the node makes and reads."""
         device, number, node = turn
         life, edge = self._lives[device], edge_of(node)
@@ -146,9 +146,7 @@ class _Peaks:
             read = self._sent.pop(edge, read)
             if shares_memory(node):
                 self._owners[Value(node, 0)] = read
-        for value in read:
-            end = at if self._made_in[value] == self._units[at] else unit_end
-            self._until[value] = max(self._until[value], end)
+        self._until.update(dict.fromkeys(read, at))
 
     def _all(self, device: str, value: Value) -> frozenset[Value]:
         """The values whose memory a value is, on any device."""
@@ -186,20 +184,29 @@ def _merged(parts: Sequence[Part]) -> Iterator[_Turn]:
                 going = True
 
 
-def _units(turns: Sequence[_Turn]) -> list[int]:
-    """For each node the number of the unit that runs it: what waits and what sends is one alone."""
+def _units(nodes: Sequence[Node]) -> list[int]:
+    """For each node of a part the number of the unit that runs it, as assembly groups them.
+
+    What waits and what sends is one alone; others are together if they wait for the same nodes and lead to the same
+    send.
+    """
+    masks: dict[Node, int] = {}
+    numbers: dict[tuple[int, int], int] = {}
     found: list[int] = []
-    current: dict[str, int] = {}
-    count = 0
-    for turn in turns:
-        alone = turn.node.waits or edge_of(turn.node) is not None
-        waited = any(source.waits for source in sources_before(turn.node))
-        if alone or waited or turn.device not in current:
-            count += 1
-            current[turn.device] = count
-        found.append(current[turn.device])
-        if alone:
-            del current[turn.device]
+    waiting = sends = 0
+    for place, node in enumerate(nodes):
+        mask = 0
+        for source in sources_before(node):
+            mask |= masks[source]
+        if node.waits:
+            mask |= 1 << waiting
+            waiting += 1
+        masks[node] = mask
+        if node.waits or edge_of(node) is not None:
+            sends += not node.waits
+            found.append(-1 - place)
+        else:
+            found.append(numbers.setdefault((mask, sends), place))
     return found
 
 

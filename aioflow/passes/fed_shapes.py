@@ -65,7 +65,8 @@ def _narrowed(known: Spec, found: Spec) -> Spec:
     if isinstance(known, ResourceSpec) or found.dtype is not known.dtype:
         return known
     try:
-        return Spec(known.dtype, known.shape.merge_with(found.shape), known.known)
+        values = known.known if found.known is None else found.known
+        return Spec(known.dtype, known.shape.merge_with(found.shape), values)
     except ValueError:  # a loop may change the shape of what it carries
         return known
 
