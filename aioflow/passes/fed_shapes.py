@@ -30,7 +30,7 @@ def _resized(flow: Flow, given: Mapping[Node, Spec]) -> Flow:
         made = node.with_edges(moved, tuple([done[control] for control in node.controls]))
         if node in given:
             made.sized = (_narrowed(node.output_specs[0], given[node]),)
-        elif whole and not all(spec.shape.is_fully_defined() for spec in node.output_specs):
+        elif whole and any(source.sized is not None for source, _ in moved):
             _infer(made)
         done[node] = made
     for node in flow.nodes:

@@ -62,7 +62,8 @@ class Liveness:
         self.makes: Final[list[list[tuple[Value, int]]]] = []
         self.reads: Final[list[list[Value]]] = []
         self.readers: Final[dict[Value, int]] = {}
-        self._viewed: set[Value] = set()
+        self._kept: set[Value] = set()
+        """Values that no node may overwrite, because others may be views of them."""
         self._sizes: dict[Value, int] = {}
         self.inside: Final[list[int]] = []
         self.reuses: Final[list[list[Value]]] = []
@@ -83,7 +84,9 @@ class Liveness:
         for index, spec in enumerate(node.planned_specs):
             value = Value(node, index)
             shared = self._shared(node, index, kernel, reads, given)
-            self._viewed |= shared or OURS
+            self._kept |= shared or OURS
+            if kernel is None or not kernel.fresh or len(node.output_specs) > 1:
+                self._kept.add(value)
             self.owners[value] = frozenset((value,)) if shared is None else shared
             if shared is None:
                 self.readers[value] = 0
@@ -104,8 +107,8 @@ class Liveness:
         return self._sizes[value]
 
     def can_reuse(self, value: Value) -> bool:
-        """Whether a node may overwrite the value after its last use: no view of it was made."""
-        return value not in self._viewed
+        """Whether a node may overwrite the value after its last use: nothing may be a view of it."""
+        return value not in self._kept
 
     def _inside(self, node: Node, made: list[tuple[Value, int]]) -> int:
         """The bytes of a node's branches or of one iteration, without outputs. Adds the bytes of lists to `made`."""
