@@ -7,7 +7,7 @@ the next run may have feeds of other shapes.
 
 from collections.abc import Mapping, Sequence
 
-from aioflow.dtypes import ResourceSpec, Spec, TensorShape
+from aioflow.dtypes import ListSpec, ResourceSpec, Spec, TensorShape
 from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 
 
@@ -46,6 +46,9 @@ def _infer(node: Node) -> None:
     if node.blocks:
         node.blocks = tuple([_block(node, block) for block in node.blocks])
         found = [value.planned_spec for value in node.blocks[-1].flow.fetches]
+        if node.definition.name == "while_loop":  # after its variables come the count and lists of any length
+            variables = node.attrs["variables"]
+            found[variables:] = node.output_specs[variables:]
     else:
         try:
             found = list(node.definition.infer(node.planned_inputs, node.attrs))
@@ -62,6 +65,8 @@ def _block(node: Node, block: Block) -> Block:
 
 def _narrowed(known: Spec, found: Spec) -> Spec:
     """The Spec, completed by the sizes of another one."""
+    if isinstance(known, ListSpec) and isinstance(found, ListSpec):
+        return found
     if isinstance(known, ResourceSpec) or found.dtype is not known.dtype:
         return known
     try:

@@ -14,7 +14,7 @@ from typing import Final
 
 from aioflow.dtypes import DeviceKind, ResourceSpec, Spec
 from aioflow.op import Kernel
-from aioflow.passes.flow import Flow, Node, Value, is_back_edge
+from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.passes.relink import in_place
 from aioflow.passes.transfers import shares_memory
 
@@ -177,7 +177,7 @@ def _kept(loop: Node, step: Liveness) -> dict[Value, int]:
 
 
 def _iterations(loop: Node, guess: int) -> int:
-    """The iterations of a loop that counts up to a constant; for other loops, the guess."""
+    """The iterations of a loop that counts up to a known number; for other loops, the guess."""
     if len(loop.blocks) < 2:
         return guess
     asks, step = loop.blocks
@@ -187,11 +187,24 @@ def _iterations(loop: Node, guess: int) -> int:
     )
     if place is None or place >= len(step.flow.fetches):
         return guess
-    first, most, add = loop.constant(place), less.constant(1), step.flow.fetches[place].node
-    by = add.constant(1) if add.definition.name == "add" else None
-    if first is None or most is None or by is None or any(each.ndim for each in (first, most, by)) or by <= 0:
+    add = step.flow.fetches[place].node
+    by = _number(add.inputs[1]) if add.definition.name == "add" else None
+    first, most = _number(loop.inputs[place]), _number(_from_outside(loop, asks, less.inputs[1]))
+    if first is None or most is None or by is None or by <= 0:
         return guess
-    return max(0, math.ceil((int(most) - int(first)) / int(by)))
+    return max(0, math.ceil((most - first) / by))
+
+
+def _from_outside(loop: Node, block: Block, value: Value) -> Value:
+    """The input of the loop that the value of a block is, or the value itself."""
+    place = {argument: place for place, argument in block.arguments.items()}.get(value.node)
+    return value if place is None else loop.inputs[place]
+
+
+def _number(value: Value) -> int | None:
+    """The number that a value is known to be in each run, or in the run with the fed shapes."""
+    known = value.planned_spec.known
+    return known if isinstance(known, int) else None
 
 
 class Run:
