@@ -109,12 +109,18 @@ class Search:
         return best
 
     def _placed(self) -> Iterator[Found]:
-        return self._narrowing(lambda sites: self._tools.place(self._flow, sites), self._free)
+        return self._narrowing(lambda sites: self._tools.place(self._flow, sites), self._free, _LESS)
 
     def _narrowing(
-        self, place: Callable[[Sequence[Site]], Arrangement], planned: Callable[[Arrangement], Found]
+        self, place: Callable[[Sequence[Site]], Arrangement], planned: Callable[[Arrangement], Found], most: float
     ) -> Iterator[Found]:
-        """Plans for smaller and smaller limits of the devices that exceed theirs, until nothing moves any more."""
+        """Plans for smaller and smaller limits of the devices that exceed theirs, until nothing moves any more.
+
+        Args:
+            place: a placement for devices.
+            planned: the plan for a placement.
+            most: the share of a limit that is left at most from one try to the next.
+        """
         sites, before = self._sites, None
         for _ in range(_TRIES):
             placed = place(sites)
@@ -122,7 +128,7 @@ class Search:
                 return
             found, before = planned(placed), placed
             yield found
-            sites = self._tighter(sites, found.peaks)
+            sites = [_tighter(site, room, found.peaks, most) for site, room in zip(sites, self._sites, strict=True)]
 
     def _alone(self) -> Iterator[Found]:
         for site in self._sites:
@@ -135,7 +141,7 @@ class Search:
         orders = [better] if better is self._flow else [better, self._flow]
         for flow in () if self._streamed else filter(can_take_turns, orders):
             pack, planned = partial(self._tools.pack, flow), partial(self._in_turns, flow)
-            yield from self._narrowing(pack, planned)
+            yield from self._narrowing(pack, planned, 1.0)
 
     def _free(self, placed: Arrangement) -> Found:
         """A plan in which the devices run at the same time."""
@@ -161,10 +167,6 @@ class Search:
         self._tried += 1
         return Found(sum(_over(site, held) for site in self._sites), self._tried, flow, placed, parts, held)
 
-    def _tighter(self, sites: Sequence[Site], peaks: Mapping[str, float]) -> list[Site]:
-        """The devices with smaller memory limits for the next try, where this one exceeds the real limit."""
-        return [_tighter(site, room, peaks) for site, room in zip(sites, self._sites, strict=True)]
-
 
 def _is_one_unit(parts: Sequence[Part]) -> bool:
     """Whether all runs in one piece, and so in one order, but for copies between a GPU and the host."""
@@ -188,11 +190,12 @@ def _over(site: Site, peaks: Mapping[str, float]) -> float:
     return 0.0 if site.memory_limit is None else max(0.0, peaks.get(site.name, 0.0) - site.memory_limit)
 
 
-def _tighter(site: Site, room: Site, peaks: Mapping[str, float]) -> Site:
+def _tighter(site: Site, room: Site, peaks: Mapping[str, float], most: float) -> Site:
+    """The device with a smaller limit for the next try, if this one exceeds its real limit."""
     if not _over(room, peaks):
         return site
     share = (room.memory_limit or 0) / peaks[room.name]
-    return dataclasses.replace(site, memory_limit=int((site.memory_limit or 0) * min(share, _LESS)))
+    return dataclasses.replace(site, memory_limit=int((site.memory_limit or 0) * min(share, most)))
 
 
 __all__ = ["Found", "Search", "Tools"]

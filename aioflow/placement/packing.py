@@ -52,7 +52,7 @@ class _Packing:
         """For each device the bytes that it holds while each node runs."""
         self._places: dict[Node, int] = {}
         self._began = [0] * len(sites)
-        """For each device the node with which its turn began."""
+        """For each device the node with which its unit began: what it receives begins a new one."""
 
     def found(self) -> dict[Node, int]:
         """The number of the device of each node that needs one."""
@@ -68,6 +68,8 @@ class _Packing:
             if place != current:
                 self._began[place], current = self._number[node], place
             self._hold(node, place)
+            if not self._is_local(node, place):
+                self._began[place] = self._number[node]
         return self._places
 
     def _ends(self) -> dict[Value, int]:
@@ -104,13 +106,17 @@ class _Packing:
         """What the node takes on a device: from which node to which one, and how many bytes."""
         number, live = self._number[node], self._live
         made = live.makes[number]
-        reused = any(self._overwrites(value, number, site) for value in live.reuses[number])
+        reused = self._is_local(node, site) and any(self._overwrites(v, number, site) for v in live.reuses[number])
         begin = number + 1 if reused else number
         found = [(begin, max(begin, self._until[value]), size) for value, size in made if self._until[value] >= begin]
         return [*found, (number, number, live.inside[number])]
 
+    def _is_local(self, node: Node, site: int) -> bool:
+        """Whether all that it reads is there."""
+        return all(self._places.get(source, site) == site for source, _ in node.inputs)
+
     def _overwrites(self, value: Value, number: int, site: int) -> bool:
-        """Whether a node of the same turn on that device made the value, and this is its last use."""
+        """Whether a node of the same unit made the value, and this is its last use."""
         made_there = self._places.get(value.node) == site and self._number[value.node] >= self._began[site]
         return made_there and self._until[value] == number and self._live.can_reuse(value)
 
