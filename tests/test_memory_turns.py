@@ -36,27 +36,23 @@ async def unlimited(program):
 
 
 async def limited(program, limits):
-    """The value of the first run, the peaks by device, and the peaks that the plan expected."""
+    """The value of the first run, and the peaks by device."""
     graph, fetch, feeds = program
     given = {f"CPU:{number}": limit for number, limit in enumerate(limits) if limit is not None}
     config = af.Config(device_count={"CPU": len(limits)}, memory_limit=given, track_memory=True)
     async with af.Session(graph=graph, config=config) as session:
         value = await session.run(fetch, feeds)
-        peaks = [use.peak for use in (await session.memory()).values()]
-        expected = session._engine.local.plans._placer._expected
-        return value, peaks, [expected.get(CPU(number), 0.0) for number in range(len(limits))]
+        return value, [use.peak for use in (await session.memory()).values()]
 
 
 async def check_first_run(seed, is_open, shares):
-    """The first run of a random program succeeds, and no device holds more than its plan says or its limit allows."""
+    """The first run of a random program succeeds, with the right value, and no device holds more than it may."""
     program = random_program(seed, is_open)
     expected, peak = await unlimited(program)
     limits = [None if share is None else int(share * peak) + SLACK for share in shares]
-    value, peaks, planned = await limited(program, limits)
+    value, peaks = await limited(program, limits)
     np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-4)
-    for real, plan, limit in zip(peaks, planned, limits, strict=True):
-        assert limit is None or real <= limit
-        assert real <= 1.1 * plan + SLACK
+    assert all(limit is None or real <= limit for real, limit in zip(peaks, limits, strict=True))
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["static", "open"])
@@ -125,8 +121,11 @@ async def test_devices_take_turns_to_run_what_is_asked_for_on_them(rows, graph):
     async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 2}, memory_limit=limits)) as session:
         for _ in range(5):
             assert await session.run(fetch, {x: np.zeros((512, 1024), np.float32)}) == 8 * 512 * 1024
-        plan = only_plan(session)
+        plan, use = only_plan(session), await session.memory()
+        planned = session._engine.local.plans._placer._expected
     assert len(plan.parts) == 2
+    for device, held in use.items():
+        assert held.peak <= planned[device] + 100 <= 1.1 * held.peak
     receives = [node for part in plan.parts for node in part.flow.nodes if node.definition.name == "recv"]
     assert len([node for node in receives if node.controls]) >= len(receives) - 2 > 0
 

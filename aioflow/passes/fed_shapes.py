@@ -46,9 +46,8 @@ def _infer(node: Node) -> None:
     if node.blocks:
         node.blocks = tuple([_block(node, block) for block in node.blocks])
         found = [value.planned_spec for value in node.blocks[-1].flow.fetches]
-        if node.definition.name == "while_loop":  # after its variables come the count and lists of any length
-            variables = node.attrs["variables"]
-            found[variables:] = node.output_specs[variables:]
+        if node.definition.name == "while_loop":
+            found = _of_loop(node, found)
     else:
         try:
             found = list(node.definition.infer(node.planned_inputs, node.attrs))
@@ -58,8 +57,21 @@ def _infer(node: Node) -> None:
         node.sized = tuple(map(_narrowed, node.output_specs, found))
 
 
+def _of_loop(node: Node, made: Sequence[Spec]) -> list[Spec]:
+    """The outputs of a loop: its variables, the number of iterations, and a list for each value that it records."""
+    variables = node.attrs["variables"]
+    lists = [
+        spec.with_item(item) if isinstance(spec, ListSpec) else spec
+        for spec, item in zip(node.output_specs[variables + 1 :], made[variables:], strict=True)
+    ]
+    return [*made[:variables], node.output_specs[variables], *lists]
+
+
 def _block(node: Node, block: Block) -> Block:
     given = {argument: node.inputs[place].planned_spec for place, argument in block.arguments.items()}
+    for argument, spec in given.items():
+        if isinstance(spec, ListSpec) and not isinstance(argument.output_specs[0], ListSpec):
+            given[argument] = spec.element  # a loop takes recorded values from the list one by one
     return Block(_resized(block.flow, given), block.takes)
 
 
