@@ -191,7 +191,7 @@ class _Assembly:
         region = compile_region(bound, inputs, outputs, self._literals)
         heavy = None if on_gpu else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
-        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes)
+        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes, self._fused)
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> costs.RegionCost:
         """What it costs the loop: what a GPU runs is enqueued there, and never worth a thread."""

@@ -15,6 +15,7 @@ from aioflow.fusion import Bound
 from aioflow.nested import Code, Statement, Structured
 from aioflow.node import describe_line
 from aioflow.passes.flow import Block, Node, Value
+from aioflow.passes.transfers import shares_memory
 
 
 class Binder:
@@ -78,7 +79,7 @@ class Binder:
         if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
             call = _streamed(context.device, call)
         call = guarded(call, node, kernel, self._ledger)
-        if self._ledger is not None:
+        if self._ledger is not None and not shares_memory(node):
             call = wrap(call, self._ledger, node, asynchronous=kernel.asynchronous)
         return Bound(node, kernel, call)
 

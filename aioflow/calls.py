@@ -40,7 +40,7 @@ class Call:
         self.signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
         self.planned: Planned | None = None
-        if not local.plans.is_long(self.signature):
+        if not local.plans.is_long(self.signature) and not local.plans.is_limited:  # which is planned for fed shapes
             self.prepare(local.plans.planned(self.signature))
 
     def prepare(self, planned: Planned) -> None:

@@ -104,6 +104,7 @@ class _Loop:
         self._condition = conditions[0] if conditions else None
         self._names = [source.fresh("v") for _ in range(self._count)]
         self._lists = [source.fresh("l") for _ in range(self._replays)]
+        self._elements: list[str] = []
         self._records = [source.fresh("r") for _ in self._body.outputs[self._count :]]
         self._counter = source.counter(statement.node.name)
         self._limit = source.fresh("n")
@@ -139,6 +140,8 @@ class _Loop:
             listed = self._first + self._count <= place < self._first + self._count + self._replays
             name = self._source.fresh("p") if listed else own.get(place) or self._input(place)
             self._source.texts[argument] = name
+            if listed:
+                self._elements.append(name)
 
     def _write_head(self, depth: int) -> None:
         line = self._source.line
@@ -193,8 +196,10 @@ class _Loop:
             if made != "_":
                 source.line(depth, f"{made} = listed({name})")
         unused = [name for name, value in zip(self._names, results, strict=False) if not _used(value, lives)]
-        if unused:
-            source.line(depth, f"del {', '.join(unused)}")
+        if dropped := [*unused, *self._records, *self._lists]:
+            source.line(depth, f"del {', '.join(dropped)}")
+        if self._elements:  # unbound if there was no iteration
+            source.line(depth, f"{' = '.join(self._elements)} = None")
 
 
 def _used(value: Value, lives: Any) -> bool:

@@ -75,12 +75,12 @@ class CostModel:
         """How long the node takes on that kind of device, for inputs of its own Specs if none are given."""
         if node.blocks:
             return self._inside(node, kind)
-        specs = node.input_specs if inputs is None else inputs
         measured = self._measured[kind]
-        found = measured.get(signature(node, specs)) if measured else None
+        found = measured.get(signature(node, node.input_specs if inputs is None else inputs)) if measured else None
         if found:
             return _median(found)
-        return costs.seconds(node, specs, kind=kind, rates=self._rates[kind])
+        specs, results = (node.planned_inputs, node.planned_specs) if inputs is None else (inputs, None)
+        return costs.seconds(node, specs, results, kind=kind, rates=self._rates[kind])
 
     def _inside(self, node: Node, kind: DeviceKind) -> float:
         """Of a branch, the longer of the two; of a loop, as often as it is assumed to run."""

@@ -137,9 +137,11 @@ class Execution:
         self._flown += 1
 
     async def _advance(self, activation: Activation, unit: Unit) -> None:
-        inputs = self._frames.take(activation, unit)
+        inputs: Outputs = self._frames.take(activation, unit)
         start = self._host.clock()
         driven, waits, coroutine = self._begin(activation, unit, inputs)
+        if unit.frees:
+            inputs = ()
         if waits and (self._frames.open or self._tasks):
             self._spawn((unit, activation, inputs, start, coroutine), driven)
             return

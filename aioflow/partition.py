@@ -271,10 +271,12 @@ class _Partition:
         self._sends.setdefault(home, []).append(sent)
         pivot = self._pivot(self._levels.beyond[origin], place, order)
         spec, more = value.spec, {"shape": value.spec.shape, "mortal": self._mortal, "host": False, **key}
-        return self._make(
+        received = self._make(
             origin, place, order - _BEFORE, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,),
             [spec], dtype=spec.dtype, **more,
         )  # fmt: skip
+        received.sized = [value.planned_spec]
+        return received
 
     # Frames
 

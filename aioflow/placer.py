@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import math
 import threading
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
@@ -19,9 +19,9 @@ from aioflow.passes.compress import Compression
 from aioflow.passes.fed_shapes import with_fed_shapes
 from aioflow.passes.flow import Flow, Node
 from aioflow.passes.gather import gathered
-from aioflow.passes.liveness import peak_of_part
 from aioflow.passes.memory_kinds import memory_kinds
-from aioflow.placement import Arrangement, Placement, lowered, place, state_bytes, state_key
+from aioflow.placement import Arrangement, Placement, lowered, pack, place, state_bytes, state_key
+from aioflow.room import Found, Search, Tools
 from aioflow.scheduling import scheduled
 
 _log: Final = logging.getLogger("aioflow.placement")
@@ -88,83 +88,85 @@ class Placer:
                 the session.
             fed: the shapes of its feeds, if they are known.
         """
-        sites = {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
-        return self._scheduled(self._parts(flow, home, fed), sites, streamed)
-
-    def _scheduled(self, parts: Sequence[Part], sites: Mapping[str, Site], streamed: bool = False) -> Sequence[Part]:
-        whole = [_with_memory_kinds(part, sites[part.device].kind) for part in parts]
-        return scheduled(whole, sites, self.model, self._config, streamed)
-
-    def _parts(self, flow: Flow, home: DeviceAttributes | None, fed: Sequence[Sequence[int]] | None) -> Sequence[Part]:
-        alone = len(self._sites) == 1 and (home is None or home.name == self._sites[0].name)
-        if alone and not _asks(flow) and not self._config.log_device_placement:
+        if self._is_alone(flow, home):
             every = tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches)))
-            return [Part(self._sites[0].name, flow, *every)]
+            return self._scheduled([Part(self._sites[0].name, flow, *every)], self._by_name(home), streamed)
         with self._lock:
-            at_home: frozenset[Node] = frozenset()
-            sized = flow if fed is None else with_fed_shapes(flow, fed)
-            if home is not None:
-                flow, at_home = gathered(flow)
-                sized, _ = gathered(sized)
-            flow, sized = self._lowered(flow), self._lowered(sized)
-            placed = self._place_with_room(sized) if self.is_limited and home is None else self._place(sized)
-            twins = {node: twin for node, twin in zip(flow.nodes, sized.nodes, strict=True) if twin in placed.devices}
-            devices = {node: placed.devices[twin] for node, twin in twins.items()}
-            incarnations = self._incarnations
-            if home is not None:
-                devices |= dict.fromkeys(at_home, home.name)
-                incarnations = {**incarnations, home.name: home.incarnation}
-            for node in twins:
-                device = placed.devices[twins[node]]
-                if node.definition.handle:
-                    self._homes.setdefault(state_key(node), device)
-                    self._state[state_key(node)] = state_bytes(node)
+            if fed is not None:
+                flow = with_fed_shapes(flow, fed)
+            if self.is_limited and home is None:
+                found = self._search(self._lowered(flow), streamed)
+                self._keep_homes(found.placed.devices)
+                self._report(found.placed)
+                return found.parts
+            return self._scheduled(self._parts(flow, home), self._by_name(home), streamed)
+
+    def _by_name(self, home: DeviceAttributes | None) -> dict[str, Site]:
+        return {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
+
+    def _is_alone(self, flow: Flow, home: DeviceAttributes | None) -> bool:
+        """Whether there is one device, and nothing to find out about it."""
+        alone = len(self._sites) == 1 and (home is None or home.name == self._sites[0].name)
+        return alone and not _asks(flow) and not self._config.log_device_placement
+
+    def _scheduled(
+        self, parts: Sequence[Part], sites: Mapping[str, Site], streamed: bool = False, ordered: bool = False
+    ) -> Sequence[Part]:
+        whole = [_with_memory_kinds(part, sites[part.device].kind) for part in parts]
+        return scheduled(whole, sites, self.model, self._config, streamed=streamed, ordered=ordered)
+
+    def _parts(self, flow: Flow, home: DeviceAttributes | None) -> Sequence[Part]:
+        at_home: frozenset[Node] = frozenset()
+        if home is not None:
+            flow, at_home = gathered(flow)
+        flow = self._lowered(flow)
+        placed = self._place(flow, self._with_room(flow))
+        devices, incarnations = dict(placed.devices), self._incarnations
+        if home is not None:
+            devices |= dict.fromkeys(at_home, home.name)
+            incarnations = {**incarnations, home.name: home.incarnation}
+        self._keep_homes(placed.devices)
+        self._report(placed)
+        return partition(flow, devices, incarnations, self._compression)
+
+    def _keep_homes(self, devices: Mapping[Node, str]) -> None:
+        """Record where state is from here on."""
+        for node, device in devices.items():
+            if node.definition.handle:
+                self._homes.setdefault(state_key(node), device)
+                self._state[state_key(node)] = state_bytes(node)
+
+    def _report(self, placed: Arrangement) -> None:
         if self._config.log_device_placement:
             _log.info("%s", placed.report())
-        return partition(flow, devices, incarnations, self._compression)
 
     def placement(self, flow: Flow) -> Placement:
         """Where each node of a flow would go, and why; branches and loops that span devices node by node."""
-        return self._place(self._lowered(flow)).report()
+        flow = self._lowered(flow)
+        return self._place(flow, self._with_room(flow)).report()
 
     def _lowered(self, flow: Flow) -> Flow:
         """The flow with primitives for branches and loops that span devices."""
         return flow if len(self._sites) == 1 else lowered(flow, self._sites, self._homes)
 
-    def _place(self, flow: Flow, sites: Sequence[Site] | None = None) -> Arrangement:
+    def _place(self, flow: Flow, sites: Sequence[Site]) -> Arrangement:
         soft = self._config.allow_soft_placement
-        return place(flow, sites or self._with_room(flow), self.model, soft=soft, homes=self._homes)
+        return place(flow, sites, self.model, soft=soft, homes=self._homes)
 
-    def _place_with_room(self, flow: Flow) -> Arrangement:
-        """A placement that fits the devices' memory; if none of those tried fits, the one that exceeds it least.
-
-        The bytes on a device depend on its nodes and their order. So each placement is split and scheduled before its
-        peaks are estimated. A device that exceeds its limit gets a smaller limit in the next try. If that does not
-        help, each device is tried alone. After a step ran out of memory, each device is tried alone first, because
-        estimates for devices that wait for each other are less certain.
-        """
-        rooms = self._with_room(flow)
-        found: list[tuple[float, int, Arrangement, dict[str, float]]] = []
-        for number, placed in enumerate(self._tries(flow, rooms, found)):
-            peaks = self._peaks(flow, placed, rooms)
-            found.append((sum(_over(site, peaks) for site in rooms), number, placed, peaks))
-            if not found[-1][0]:
-                break
-        *_, placed, self._expected = min(found)
-        return placed
-
-    def _tries(
-        self, flow: Flow, rooms: Sequence[Site], found: Sequence[tuple[float, int, Arrangement, dict[str, float]]]
-    ) -> Iterator[Arrangement]:
-        """The placements to try, in order. `found` holds the results of earlier ones."""
-        alone = (placed for site in rooms if (placed := self._place_alone(flow, site)) is not None)
-        if self._share_usable:
-            yield from alone
-        sites = rooms
-        for _ in range(_TRIES):
-            yield self._place(flow, sites)
-            sites = [_tighter(site, room, found[-1][-1]) for site, room in zip(sites, rooms, strict=True)]
-        yield from alone
+    def _search(self, flow: Flow, streamed: bool) -> Found:
+        """A plan that fits the devices' memory, or else the one that exceeds it least."""
+        sites = self._with_room(flow)
+        by_name = {site.name: site for site in sites}
+        tools = Tools(
+            self._place,
+            lambda ordered, rooms: pack(ordered, rooms, soft=self._config.allow_soft_placement, homes=self._homes),
+            self._place_alone,
+            lambda placed, devices: partition(placed, devices, self._incarnations, self._compression),
+            lambda parts, ordered: self._scheduled(parts, by_name, streamed, ordered),
+        )
+        found = Search(flow, sites, tools, streamed).run(alone_first=bool(self._share_usable))
+        self._expected = dict(found.peaks)
+        return found
 
     def _place_alone(self, flow: Flow, site: Site) -> Arrangement | None:
         """The placement of all nodes on one device; None if a node requires another device."""
@@ -175,15 +177,6 @@ class Placer:
             return place(flow, [site], self.model, homes=self._homes)
         except errors.InvalidArgumentError:
             return None
-
-    def _peaks(self, flow: Flow, placed: Arrangement, sites: Sequence[Site]) -> dict[str, float]:
-        """The estimated peak bytes of each device, including state."""
-        by_name = {site.name: site for site in sites}
-        parts = self._scheduled(partition(flow, dict(placed.devices), self._incarnations, self._compression), by_name)
-        found = {part.device: float(peak_of_part(part.flow, by_name[part.device].kind)) for part in parts}
-        for node, device in placed.devices.items():
-            found[device] = found.get(device, 0.0) + state_bytes(node)
-        return found
 
     def _with_room(self, flow: Flow) -> list[Site]:
         """The devices with the memory that the state of other plans leaves."""
@@ -203,23 +196,8 @@ class Placer:
         ]  # fmt: skip
 
 
-_TRIES: Final = 6
-"""The most placements that are tried to find one that fits the memory."""
 _LESS: Final = 0.7
 """The factor by which the usable share of a device's memory shrinks when a step runs out of it."""
-
-
-def _over(site: Site, peaks: Mapping[str, float]) -> float:
-    """The bytes that a device would hold beyond its limit."""
-    return 0.0 if site.memory_limit is None else max(0.0, peaks.get(site.name, 0.0) - site.memory_limit)
-
-
-def _tighter(site: Site, room: Site, peaks: Mapping[str, float]) -> Site:
-    """The device with a smaller memory limit for the next placement, if this one exceeds its real limit."""
-    if not _over(room, peaks):
-        return site
-    share = (room.memory_limit or 0) / peaks[room.name]
-    return dataclasses.replace(site, memory_limit=int((site.memory_limit or 0) * min(share, _LESS)))
 
 
 def _site(device: DeviceAttributes) -> Site:

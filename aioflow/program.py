@@ -105,6 +105,7 @@ class Unit:
         waits: whether the coroutine may suspend for something other than its slice of time.
         cost: what it costs.
         find: which of its nodes an error came from, if it has several.
+        frees: whether it drops each input after the last use, so that nobody else may hold it meanwhile.
         computes: finds the node that a coroutine of it computes now, if it has several nodes.
         heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
         always: whether it runs though it is dead: it hands on the news, or takes it in.
@@ -115,8 +116,8 @@ class Unit:
     """
 
     __slots__ = (
-        "always", "begin", "computes", "cost", "find", "heavy", "index", "inputs", "nodes", "outputs", "place", "role",
-        "route", "successors", "waits",
+        "always", "begin", "computes", "cost", "find", "frees", "heavy", "index", "inputs", "nodes", "outputs", "place",
+        "role", "route", "successors", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -132,7 +133,9 @@ class Unit:
         find: Finder | None = None,
         heavy: Callable[..., UnitCoroutine] | None = None,
         computes: Placer | None = None,
+        frees: bool = False,
     ) -> None:
+        self.frees: Final = frees
         self.computes: Final = computes
         self.heavy: Final = heavy
         self.find: Final = find

@@ -38,6 +38,7 @@ from aioflow.fusion import Bound, Chain
 from aioflow.kernels.host_memory import put_away, taken_back
 from aioflow.nested import Statement, Structured, seconds_of
 from aioflow.passes.flow import Value
+from aioflow.passes.liveness import is_surely_alike
 from aioflow.tensor_list import TensorList
 
 Loops = tuple[str, ...]
@@ -225,6 +226,8 @@ class Source:
         if self.on_thread:
             self.line(depth, "if stop.asked: stop.check()", b, loops)
         self.line(depth, f"{', '.join(targets)} = {call}" if used else call, b, loops)
+        if used and "_" in targets:
+            self.line(depth, "del _")
 
     def target(self, value: Value, lives: "_Lifetimes") -> str:
         """A name for a value that is made now, `_` if nobody looks at it."""
@@ -334,17 +337,8 @@ class _Lifetimes:
         if not b.out:
             return None
         wanted = b.node.output_specs[0]
-        for value in b.inputs:
-            mine = value.spec
-            if (
-                value in self._reusable
-                and self.last_use.get(value) == position
-                and mine.dtype is wanted.dtype
-                and wanted.rank
-                and (mine.shape is wanted.shape or (mine.shape.is_fully_defined() and mine.shape == wanted.shape))
-            ):
-                return value
-        return None
+        dying = [v for v in b.inputs if v in self._reusable and self.last_use.get(v) == position]
+        return next((value for value in dying if is_surely_alike(value.spec, wanted)), None)
 
 
 __all__ = ["Region", "Source", "compile_region", "pause"]

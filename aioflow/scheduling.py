@@ -29,11 +29,26 @@ _COMFORTABLE: Final = 0.9
 
 
 def scheduled(
-    parts: Sequence[Part], sites: Mapping[str, Site], model: CostModel, config: Config, streamed: bool
+    parts: Sequence[Part],
+    sites: Mapping[str, Site],
+    model: CostModel,
+    config: Config,
+    *,
+    streamed: bool = False,
+    ordered: bool = False,
 ) -> list[Part]:
-    """The same parts, as the session's Config has them scheduled. `streamed`: feeds arrive while they run."""
-    flows = {part.device: _smaller(part.flow, sites[part.device], model, config) for part in parts}
-    if config.schedule_receives and len(parts) > 1:
+    """The same parts, as the session's Config has them scheduled.
+
+    Args:
+        parts: what the devices run.
+        sites: the devices, by name.
+        model: what things cost.
+        config: how the session works.
+        streamed: whether feeds arrive while the parts run.
+        ordered: whether nodes stay in the order they have.
+    """
+    flows = {part.device: _smaller(part.flow, sites[part.device], model, config, ordered) for part in parts}
+    if config.schedule_receives and len(parts) > 1 and not ordered:
         flows = delay_receives(
             flows,
             lambda nbytes, source, target: model.transfer(nbytes, sites[source], sites[target]),
@@ -43,7 +58,7 @@ def scheduled(
     return [dataclasses.replace(part, flow=flows[part.device]) for part in parts]
 
 
-def _smaller(flow: Flow, site: Site, model: CostModel, config: Config) -> Flow:
+def _smaller(flow: Flow, site: Site, model: CostModel, config: Config, ordered: bool) -> Flow:
     """The flow of one device, taking less memory."""
 
     def seconds(node: Node) -> float:
@@ -56,7 +71,7 @@ def _smaller(flow: Flow, site: Site, model: CostModel, config: Config) -> Flow:
         limit = site.memory_limit
         target, most = (0, 1.0) if limit is None else (int(_COMFORTABLE * limit) - _always(flow), math.inf)
         flow = swap(flow, model.to_host, target=target, most=most, seconds=seconds, kind=site.kind)
-    return memory_order(flow, site.kind) if config.order_for_memory else flow
+    return memory_order(flow, site.kind) if config.order_for_memory and not ordered else flow
 
 
 def _tell_cost(before: Flow, after: Flow, seconds: Callable[[Node], float], site: Site) -> None:

@@ -402,8 +402,12 @@ async def test_a_session_tells_what_its_devices_hold_and_who_made_it(graph):
 
 
 async def test_only_devices_that_account_for_their_memory_tell_of_it(graph):
+    """If one CPU has a limit, all account for theirs: an array that they share counts once, where it was made."""
     async with af.Session(graph=graph, config=config(2, memory_limit={"CPU:1": 7})) as session:
-        assert await session.memory() == {CPUS[1]: af.MemoryUse(0, 0, 7, ())}
+        assert await session.memory() == {
+            CPUS[0]: af.MemoryUse(0, 0, None, ()),
+            CPUS[1]: af.MemoryUse(0, 0, 7, ()),
+        }
     async with af.Session(graph=graph, config=config(2)) as session:
         with pytest.raises(ValueError, match=r"open the session with af.Config\(track_memory=True\)"):
             await session.memory()

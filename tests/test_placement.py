@@ -79,14 +79,15 @@ def test_what_is_too_short_for_a_thread_gains_nothing_on_another_cpu_of_the_task
     assert max(elsewhere.end) == 1e-6
 
 
-def test_the_peak_counts_state_values_until_their_last_use_and_copies():
+@pytest.mark.parametrize(("tasks", "copied"), [(1, 0), (2, 2)])
+def test_the_peak_counts_state_values_until_their_last_use_and_copies_in_other_tasks(tasks, copied):
     variable = af.Variable(af.zeros([MIB // 4]), name="v")  # 1 MiB
     a = work([variable.read_value()], LONG, elements=MIB // 2)  # 2 MiB
     b = work([a], LONG, elements=1)
     c = work([b], LONG, elements=3 * MIB // 4)
-    _, (here, there) = step(flow_of(c), sites(2), [0, 0, 0, 1, 0])
+    _, (here, there) = step(flow_of(c), sites(2 // tasks, tasks=tasks), [0, 0, 0, 1, 0])
     assert here == pytest.approx(1 * MIB + 3 * MIB, abs=100)
-    assert there == pytest.approx(2 * MIB, abs=100)
+    assert there == pytest.approx(copied * MIB, abs=100)
 
 
 # Where nodes go

@@ -14,7 +14,7 @@ from aioflow.devices import cuda
 from aioflow.devices.cpu import Cores, Threads
 from aioflow.devices.driver import Driver
 from aioflow.devices.gpu import Gpu
-from aioflow.devices.memory import Ledger
+from aioflow.devices.memory import Charged, Ledger
 from aioflow.dtypes import DeviceKind, Namespace
 
 HERE: Final = "/job:localhost/replica:0/task:0"
@@ -54,13 +54,13 @@ class Device:
     kind: Final = DeviceKind.CPU
     xp: Final[Namespace] = np
 
-    def __init__(self, name: str, config: Config, cores: int) -> None:
+    def __init__(self, name: str, config: Config, cores: int, charged: Charged | None = None) -> None:
         self.name: Final = name
         self.spec: Final = DeviceSpec.from_string(name)
         self.incarnation: Final = secrets.randbits(63)
         limit = config.memory_limit_of(self.kind, self.spec.device_index or 0)
-        self.memory: Final = Ledger(name, limit)
-        self._accounted: Final = config.track_memory or limit is not None
+        self.memory: Final = Ledger(name, limit, charged=charged)
+        self._accounted: Final = config.track_memory or bool(config.memory_limit)
         label = f"{self.kind}{self.spec.device_index}"
         self.compute: Final = Threads(f"aioflow-compute-{label}", config.compute_threads)
         self.cores: Final = Cores(f"aioflow-cores-{label}", cores)
@@ -104,8 +104,9 @@ def local_devices(config: Config, task: str = HERE) -> list[AnyDevice]:
     for name in config.memory_limit or ():
         if name not in names:
             raise ValueError(f"memory_limit is for {name}, and the devices are {', '.join(names)}")
+    charged: Charged = {}
     return [
-        *[Device(f"{task}/device:CPU:{index}", config, cores) for index in range(cpus)],
+        *[Device(f"{task}/device:CPU:{index}", config, cores, charged) for index in range(cpus)],
         *[_gpu(driver, f"{task}/device:GPU:{index}", index, config) for index, driver in enumerate(drivers)],
     ]
 

@@ -76,6 +76,10 @@ class _Charge(weakref.ref[Any]):
     op: str
 
 
+Charged = dict[int, _Charge]
+"""Charges by the ids of their arrays."""
+
+
 class Ledger:
     """The accounts of one device's memory. Safe to use from any thread.
 
@@ -84,22 +88,30 @@ class Ledger:
 
     Not counted are: memory that a kernel frees before it returns; memory allocated outside of kernels (feeds, views of
     them, and constants until a kernel returns them); scalars; memory that a pool keeps for later use; and all but the
-    newest tensors of a long list. A string in several arrays counts in each, and an array that two devices share counts
-    on both.
+    newest tensors of a long list. A string in several arrays counts in each. An array that devices of one task share
+    counts where it was made.
     """
 
-    def __init__(self, device: str, limit: int | None = None, arrays: type[Any] = np.ndarray) -> None:
+    def __init__(
+        self,
+        device: str,
+        limit: int | None = None,
+        arrays: type[Any] = np.ndarray,
+        charged: "Charged | None" = None,
+    ) -> None:
         """Accounts of nothing.
 
         Args:
             device: its name, for errors.
             limit: bytes that may be alive at a time; None for no limit.
             arrays: the class of the arrays in its memory.
+            charged: the charges of all devices whose arrays are in the same memory; None for this one alone.
         """
         self.device: Final = device
         self.limit: Final = limit
         self._arrays = arrays
-        self._held: dict[int, _Charge] = {}
+        self._held: Charged = {}
+        self._charged = {} if charged is None else charged
         self._live = 0
         self._peak = 0
         self._lock = threading.RLock()
@@ -167,7 +179,7 @@ class Ledger:
     def _charge(self, owner: Array, op: str, line: str, size: int | None) -> None:
         with self._lock:
             self._settle()
-            known = self._held.get(id(owner))
+            known = self._charged.get(id(owner))
             if known is not None and known() is owner:
                 return
             size = _size(owner) if size is None else size
@@ -175,7 +187,7 @@ class Ledger:
                 self.check(size, repr(op))
             charge = _Charge(owner, self._ended.append)
             charge.bytes, charge.key, charge.op, charge.line = size, id(owner), op, line
-            self._held[charge.key] = charge
+            self._held[charge.key] = self._charged[charge.key] = charge
             self._live += size
             self._peak = max(self._peak, self._live)
 
@@ -187,6 +199,8 @@ class Ledger:
             self._live -= charge.bytes
             if self._held.get(charge.key) is charge:  # else another array has its place by now
                 del self._held[charge.key]
+            if self._charged.get(charge.key) is charge:
+                del self._charged[charge.key]
 
     def _owner(self, array: Array) -> Array:
         """The array whose memory it is."""
@@ -246,4 +260,4 @@ def _described(holders: Sequence[Holder]) -> str:
     return f"; the largest are {', '.join(names)}"
 
 
-__all__ = ["Holder", "Ledger", "MemoryUse", "wrap"]
+__all__ = ["Charged", "Holder", "Ledger", "MemoryUse", "wrap"]

@@ -1,18 +1,18 @@
 """A flow with the shapes of one run, for placement on devices with memory limits.
 
 A placeholder's open axes make the sizes of nearly all values unknown. So the shape rules run again with the fed shapes,
-and give the sizes of this run. The result serves only estimates: plans keep the shapes of the graph, because the next
-run may have feeds of other shapes.
+and each node also holds the sizes of this run. Only estimates use them: the nodes keep the shapes of the graph, because
+the next run may have feeds of other shapes.
 """
 
 from collections.abc import Mapping, Sequence
 
-from aioflow.dtypes import ResourceSpec, Spec, TensorShape
+from aioflow.dtypes import ListSpec, ResourceSpec, Spec, TensorShape
 from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 
 
 def with_fed_shapes(flow: Flow, fed: Sequence[Sequence[int]]) -> Flow:
-    """A copy of the flow with the shapes that follow from the shapes of its feeds.
+    """A copy of the flow whose nodes also hold the shapes that follow from the shapes of its feeds.
 
     Other shapes stay unchanged, like those of values that a handmade loop carries.
     """
@@ -29,8 +29,8 @@ def _resized(flow: Flow, given: Mapping[Node, Spec]) -> Flow:
         moved = tuple([Value(done[source], index) for source, index in inputs])
         made = node.with_edges(moved, tuple([done[control] for control in node.controls]))
         if node in given:
-            made.output_specs = (_narrowed(node.output_specs[0], given[node]),)
-        elif whole and not all(spec.shape.is_fully_defined() for spec in node.output_specs):
+            made.sized = (_narrowed(node.output_specs[0], given[node]),)
+        elif whole and any(source.sized is not None for source, _ in moved):
             _infer(made)
         done[node] = made
     for node in flow.nodes:
@@ -45,27 +45,45 @@ def _infer(node: Node) -> None:
     """Give the node the shapes that follow from its inputs."""
     if node.blocks:
         node.blocks = tuple([_block(node, block) for block in node.blocks])
-        found = [value.spec for value in node.blocks[-1].flow.fetches]
+        found = [value.planned_spec for value in node.blocks[-1].flow.fetches]
+        if node.definition.name == "while_loop":
+            found = _of_loop(node, found)
     else:
         try:
-            found = list(node.definition.infer(node.input_specs, node.attrs))
+            found = list(node.definition.infer(node.planned_inputs, node.attrs))
         except (TypeError, ValueError):
             return
     if len(found) == len(node.output_specs):
-        node.output_specs = tuple(map(_narrowed, node.output_specs, found))
+        node.sized = tuple(map(_narrowed, node.output_specs, found))
+
+
+def _of_loop(node: Node, made: Sequence[Spec]) -> list[Spec]:
+    """The outputs of a loop: its variables, the number of iterations, and a list for each value that it records."""
+    variables = node.attrs["variables"]
+    lists = [
+        spec.with_item(item) if isinstance(spec, ListSpec) else spec
+        for spec, item in zip(node.output_specs[variables + 1 :], made[variables:], strict=True)
+    ]
+    return [*made[:variables], node.output_specs[variables], *lists]
 
 
 def _block(node: Node, block: Block) -> Block:
-    given = {argument: node.inputs[place].spec for place, argument in block.arguments.items()}
+    given = {argument: node.inputs[place].planned_spec for place, argument in block.arguments.items()}
+    for argument, spec in given.items():
+        if isinstance(spec, ListSpec) and not isinstance(argument.output_specs[0], ListSpec):
+            given[argument] = spec.element  # a loop takes recorded values from the list one by one
     return Block(_resized(block.flow, given), block.takes)
 
 
 def _narrowed(known: Spec, found: Spec) -> Spec:
     """The Spec, completed by the sizes of another one."""
+    if isinstance(known, ListSpec) and isinstance(found, ListSpec):
+        return found
     if isinstance(known, ResourceSpec) or found.dtype is not known.dtype:
         return known
     try:
-        return Spec(known.dtype, known.shape.merge_with(found.shape), known.known)
+        values = known.known if found.known is None else found.known
+        return Spec(known.dtype, known.shape.merge_with(found.shape), values)
     except ValueError:  # a loop may change the shape of what it carries
         return known
 

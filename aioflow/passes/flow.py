@@ -28,16 +28,24 @@ class Value(NamedTuple):
         """Its dtype and shape."""
         return self.node.output_specs[self.index]
 
+    @property
+    def planned_spec(self) -> Spec:
+        """The Spec that it is planned with."""
+        return self.node.planned_specs[self.index]
+
 
 class Node:
     """An operation as a plan sees it; `operation` is the user's, for errors and for reports.
 
     Of structured control flow `blocks` are what it runs: of a `cond` both branches, the true one first; of a loop what
     it asks for (none if it has a limit alone) and the step. What runs `at_home` works on host memory, with a CPU's
-    kernel, though its device is a GPU.
+    kernel, though its device is a GPU. `sized` are the Specs of its outputs for the feeds of one run; None if the
+    shapes of feeds are not known. Only estimates use them, because the next run may have other feeds.
     """
 
-    __slots__ = ("at_home", "attrs", "blocks", "controls", "definition", "inputs", "name", "operation", "output_specs")
+    __slots__ = (
+        "at_home", "attrs", "blocks", "controls", "definition", "inputs", "name", "operation", "output_specs", "sized",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -59,6 +67,17 @@ class Node:
         self.controls = controls
         self.attrs = attrs
         self.output_specs = output_specs
+        self.sized: Sequence[Spec] | None = None
+
+    @property
+    def planned_specs(self) -> Sequence[Spec]:
+        """The Specs of its outputs that estimates use: with the sizes of one run, if they are known."""
+        return self.output_specs if self.sized is None else self.sized
+
+    @property
+    def planned_inputs(self) -> list[Spec]:
+        """The Specs of its inputs that estimates use."""
+        return [node.planned_specs[index] for node, index in self.inputs]
 
     @property
     def input_specs(self) -> list[Spec]:
@@ -74,15 +93,17 @@ class Node:
         """The same node with other inputs."""
         specs, blocks = self.output_specs, self.blocks
         made = Node(self.operation, self.definition, self.name, inputs, controls, self.attrs, specs, blocks)
-        made.at_home = self.at_home
+        made.at_home, made.sized = self.at_home, self.sized
         return made
 
     def with_blocks(self, blocks: "Iterable[Block]") -> "Node":
         """The same node with other blocks."""
         specs = self.output_specs
-        return Node(
+        made = Node(
             self.operation, self.definition, self.name, self.inputs, self.controls, self.attrs, specs, tuple(blocks)
         )
+        made.sized = self.sized
+        return made
 
     def as_constant(self, index: int, value: Array, controls: "tuple[Node, ...]") -> "Node":
         """A constant in the place of one of its outputs."""

@@ -2,7 +2,8 @@
 
 A value belongs to the node that makes it, or shares the memory of what the node reads, as a transposed matrix does. It
 takes memory from then on until the last has read it, or to the end if it is fetched. What the caller feeds, what a
-variable holds and what is known before any step is not counted. Sizes that are open are taken to be of one size.
+variable holds and what is known before any step is not counted, nor what is received from another CPU of the task: that
+is the sender's array. Sizes that are open are taken to be of one size.
 
 A list of tensors takes memory in the loop that writes it, for as many elements as the loop has iterations.
 """
@@ -13,8 +14,9 @@ from typing import Final
 
 from aioflow.dtypes import DeviceKind, ResourceSpec, Spec
 from aioflow.op import Kernel
-from aioflow.passes.flow import Flow, Node, Value, is_back_edge
+from aioflow.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.passes.relink import in_place
+from aioflow.passes.transfers import shares_memory
 
 OURS: Final[frozenset[Value]] = frozenset()
 """The owners of what is not counted."""
@@ -32,6 +34,16 @@ def bytes_of(spec: Spec, guess: int = GUESS) -> int:
     return math.prod(guess if size is None else size for size in spec.sizes or ()) * spec.dtype.size
 
 
+def is_surely_alike(mine: Spec, wanted: Spec) -> bool:
+    """Whether a value with the first Spec can be the buffer of a result with the second one, in every run.
+
+    The shapes are equal, or one object because the rule of an op handed the shape of its input on.
+    """
+    if mine.dtype is not wanted.dtype or not wanted.rank:
+        return False
+    return mine.shape is wanted.shape or (mine.shape.is_fully_defined() and mine.shape == wanted.shape)
+
+
 class Liveness:
     """Which node needs memory for what.
 
@@ -41,7 +53,7 @@ class Liveness:
         reads: for each node, the values whose memory it reads.
         readers: for each value that takes memory, how many nodes read it; one more if it is fetched.
         inside: for each node, what its branches or its iterations take while it runs.
-        reuses: for each node, the size of the result that it can write into an input that nobody needs any more.
+        reuses: for each node, the values of which it can overwrite one with its result, if nobody needs that any more.
     """
 
     def __init__(self, flow: Flow, kind: DeviceKind = DeviceKind.CPU, guess: int = GUESS) -> None:
@@ -50,8 +62,11 @@ class Liveness:
         self.makes: Final[list[list[tuple[Value, int]]]] = []
         self.reads: Final[list[list[Value]]] = []
         self.readers: Final[dict[Value, int]] = {}
+        self._kept: set[Value] = set()
+        """Values that no node may overwrite, because others may be views of them."""
+        self._sizes: dict[Value, int] = {}
         self.inside: Final[list[int]] = []
-        self.reuses: Final[list[int]] = []
+        self.reuses: Final[list[list[Value]]] = []
         self.owners: Final[dict[Value, frozenset[Value]]] = {}
         given = set(flow.feeds)
         for node in flow.nodes:
@@ -66,17 +81,34 @@ class Liveness:
         for owner in reads:
             self.readers[owner] += 1
         made = []
-        for index, spec in enumerate(node.output_specs):
+        for index, spec in enumerate(node.planned_specs):
             value = Value(node, index)
             shared = self._shared(node, index, kernel, reads, given)
+            self._kept |= shared or OURS
+            if kernel is None or not kernel.fresh or len(node.output_specs) > 1:
+                self._kept.add(value)
             self.owners[value] = frozenset((value,)) if shared is None else shared
             if shared is None:
                 self.readers[value] = 0
-                made.append((value, bytes_of(spec, self._guess)))
+                made.append((value, 0 if shares_memory(node) else bytes_of(spec, self._guess)))
         self.makes.append(made)
         self.inside.append(self._inside(node, made))
-        reusing = kernel is not None and kernel.out and node.definition.elementwise and len(made) == 1
-        self.reuses.append(made[0][1] if reusing else 0)
+        self._sizes.update(made)
+        self.reuses.append(self._reusable(node, kernel) if len(made) == 1 else [])
+
+    def _reusable(self, node: Node, kernel: Kernel | None) -> list[Value]:
+        if kernel is None or not kernel.out or not node.definition.elementwise:  # others need memory meanwhile
+            return []
+        wanted = node.output_specs[0]
+        return [v for v in node.inputs if v in self.readers and is_surely_alike(v.spec, wanted)]
+
+    def size(self, value: Value) -> int:
+        """The bytes of a value that takes memory of its own."""
+        return self._sizes[value]
+
+    def can_reuse(self, value: Value) -> bool:
+        """Whether a node may overwrite the value after its last use: nothing may be a view of it."""
+        return value not in self._kept
 
     def _inside(self, node: Node, made: list[tuple[Value, int]]) -> int:
         """The bytes of a node's branches or of one iteration, without outputs. Adds the bytes of lists to `made`."""
@@ -89,7 +121,7 @@ class Liveness:
         rounds = _iterations(node, self._guess)
         place = {value.index: place for place, (value, _) in enumerate(made)}
         for kept, output in _kept(node, inner[-1]).items():
-            size = bytes_of(kept.spec, self._guess)
+            size = bytes_of(kept.planned_spec, self._guess)
             if output in place:
                 value, before = made[place[output]]
                 made[place[output]] = value, before + rounds * size
@@ -145,7 +177,7 @@ def _kept(loop: Node, step: Liveness) -> dict[Value, int]:
 
 
 def _iterations(loop: Node, guess: int) -> int:
-    """The iterations of a loop that counts up to a constant; for other loops, the guess."""
+    """The iterations of a loop that counts up to a known number; for other loops, the guess."""
     if len(loop.blocks) < 2:
         return guess
     asks, step = loop.blocks
@@ -155,11 +187,24 @@ def _iterations(loop: Node, guess: int) -> int:
     )
     if place is None or place >= len(step.flow.fetches):
         return guess
-    first, most, add = loop.constant(place), less.constant(1), step.flow.fetches[place].node
-    by = add.constant(1) if add.definition.name == "add" else None
-    if first is None or most is None or by is None or any(each.ndim for each in (first, most, by)) or by <= 0:
+    add = step.flow.fetches[place].node
+    by = _number(add.inputs[1]) if add.definition.name == "add" else None
+    first, most = _number(loop.inputs[place]), _number(_from_outside(loop, asks, less.inputs[1]))
+    if first is None or most is None or by is None or by <= 0:
         return guess
-    return max(0, math.ceil((int(most) - int(first)) / int(by)))
+    return max(0, math.ceil((most - first) / by))
+
+
+def _from_outside(loop: Node, block: Block, value: Value) -> Value:
+    """The input of the loop that the value of a block is, or the value itself."""
+    place = {argument: place for place, argument in block.arguments.items()}.get(value.node)
+    return value if place is None else loop.inputs[place]
+
+
+def _number(value: Value) -> int | None:
+    """The number that a value is known to be in each run, or in the run with the fed shapes."""
+    known = value.planned_spec.known
+    return known if isinstance(known, int) else None
 
 
 class Run:
@@ -174,7 +219,6 @@ class Run:
 
     def __init__(self, liveness: Liveness) -> None:
         self._liveness = liveness
-        self._sizes = {value: size for made in liveness.makes for value, size in made}
         self.left: Final = dict(liveness.readers)
         self.live = 0
         self.peak = 0
@@ -186,15 +230,13 @@ class Run:
         return made - self._freed(index)
 
     def _freed(self, index: int) -> int:
-        return sum(self._sizes[value] for value in self._liveness.reads[index] if self.left[value] == 1)
+        return sum(self._liveness.size(value) for value in self._liveness.reads[index] if self.left[value] == 1)
 
     def run(self, index: int) -> list[Value]:
         """The node runs. Returns what only one more will read."""
         what = self._liveness
         made = sum(size for _, size in what.makes[index])
-        reused = what.reuses[index]
-        if reused and not any(self.left[v] == 1 and self._sizes[v] == reused for v in what.reads[index]):
-            reused = 0
+        reused = next((what.size(v) for v in what.reuses[index] if self.left[v] == 1 and what.can_reuse(v)), 0)
         most = self.live + made - reused + what.inside[index]
         if most > self.peak:
             self.peak, self.peak_at = most, index
@@ -242,4 +284,14 @@ def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
     return run.peak
 
 
-__all__ = ["OURS", "Liveness", "Run", "bytes_of", "constant_bytes", "peak", "peak_of", "peak_of_part"]
+__all__ = [
+    "OURS",
+    "Liveness",
+    "Run",
+    "bytes_of",
+    "constant_bytes",
+    "is_surely_alike",
+    "peak",
+    "peak_of",
+    "peak_of_part",
+]

@@ -37,7 +37,7 @@ def memory_order(flow: Flow, kind: DeviceKind = DeviceKind.CPU, *, least: int = 
         kind: of which kind the device is.
         least: bytes: what takes no more stays as it is.
     """
-    most = sum(bytes_of(spec, _GUESSES[-1]) for node in flow.nodes for spec in node.output_specs)
+    most = sum(bytes_of(spec, _GUESSES[-1]) for node in flow.nodes for spec in node.planned_specs)
     if most <= least or any(node.definition.name in PRIMITIVES for node in flow.nodes):
         return flow
     guesses = _GUESSES if any(_is_open(node) for node in flow.nodes) else _GUESSES[:1]
@@ -54,7 +54,7 @@ def memory_order(flow: Flow, kind: DeviceKind = DeviceKind.CPU, *, least: int = 
 
 
 def _is_open(node: Node) -> bool:
-    return any(not spec.shape.is_fully_defined() for spec in node.output_specs)
+    return any(not spec.shape.is_fully_defined() for spec in node.planned_specs)
 
 
 _HARMLESS: Final = frozenset(

@@ -311,7 +311,9 @@ class _Again:
         name = next(n for i in itertools.count() if (n := f"{node.name}/again{i or ''}") not in self._names)
         self._names.add(name)
         controls = tuple(dict.fromkeys((*node.controls, trigger)))
-        return Node(node.operation, node.definition, name, inputs, controls, node.attrs, node.output_specs)
+        made = Node(node.operation, node.definition, name, inputs, controls, node.attrs, node.output_specs)
+        made.sized = node.sized
+        return made
 
 
 def _repeatable(node: Node) -> bool:
@@ -405,7 +407,9 @@ def _through(inputs: Sequence[Value], into: Mapping[Value, Node]) -> tuple[Value
 
 def _moving(op: str, of: Value, reads: tuple[Value, ...], controls: tuple[Node, ...]) -> Node:
     node = of.node
-    return Node(node.operation, REGISTRY[op], f"{node.name}/{op}", reads, controls, {}, [of.spec])
+    made = Node(node.operation, REGISTRY[op], f"{node.name}/{op}", reads, controls, {}, [of.spec])
+    made.sized = [of.planned_spec]
+    return made
 
 
 __all__ = ["recompute", "swap"]

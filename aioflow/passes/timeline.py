@@ -87,7 +87,7 @@ def receives(node: Node) -> bool:
 
 def size_of(node: Node) -> int:
     """The bytes of its outputs, with a guess for what is open."""
-    return sum(costs.elements(spec) * spec.dtype.size for spec in node.output_specs)
+    return sum(costs.elements(spec) * spec.dtype.size for spec in node.planned_specs)
 
 
 class Timeline:
@@ -175,7 +175,7 @@ def is_known(node: Node) -> bool:
 def estimated(node: Node, device: str) -> float:
     """Seconds by shapes alone."""
     if not node.blocks:
-        return costs.seconds(node, node.input_specs)
+        return costs.seconds(node, node.planned_inputs, node.planned_specs)
     rounds = _ITERATIONS if node.definition.name == "while_loop" else 1
     return rounds * sum(estimated(inner, device) for block in node.blocks for inner in block.flow.nodes)
 

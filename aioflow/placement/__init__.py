@@ -9,6 +9,7 @@ simulation    the step as it would run
 assignment    nodes put on devices one by one, each where it would end first
 refinement    nodes moved for as long as that makes the step shorter
 report        where all is, and why
+packing       nodes put where there is memory for what they make, for devices that take turns
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -20,6 +21,7 @@ from aioflow.passes.flow import Flow
 from aioflow.placement.assignment import Assignment, Why, order_of
 from aioflow.placement.colocation import is_everywhere, state_key
 from aioflow.placement.constraints import check_all, demands
+from aioflow.placement.packing import pack
 from aioflow.placement.refinement import Refinement
 from aioflow.placement.report import Arrangement, Placed, Placement, Reasons
 from aioflow.placement.simulation import Layout
@@ -82,4 +84,4 @@ def _best(work: Work, layout: Layout) -> tuple[Refinement, list[Why]]:
     return best, ["moved: the step is shorter so" if i in best.moved else each for i, each in enumerate(why)]
 
 
-__all__ = ["Arrangement", "Placed", "Placement", "lowered", "place", "state_bytes", "state_key"]
+__all__ = ["Arrangement", "Placed", "Placement", "lowered", "pack", "place", "state_bytes", "state_key"]

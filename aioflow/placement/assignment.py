@@ -238,7 +238,7 @@ class _Memory:
     """How many bytes the devices hold so far: state, and values until their last use."""
 
     def __init__(self, work: Work, layout: Layout) -> None:
-        self._work = work
+        self._work, self._layout = work, layout
         limits = [site.memory_limit for site in layout.sites]
         self._left = [float("inf") if limit is None else float(limit) for limit in limits]
         self._uses = [len(users) for users in work.users]
@@ -252,7 +252,7 @@ class _Memory:
         """Whether there is room for what it makes and reads, and for the state it brings."""
         needed = self._work.made[node] + sum(map(state_bytes, members))
         for source, nbytes in self._work.reads[node]:
-            if source == CLIENT or site not in self._where.get(source, ()):
+            if self._copies(source, site):
                 needed += nbytes
         return needed <= self._left[site]
 
@@ -265,13 +265,17 @@ class _Memory:
         self._where[node] = {}
         self._hold(node, site, self._work.made[node])
         for source, nbytes in self._work.reads[node]:
-            if source != CLIENT and site not in self._where[source]:
+            if source != CLIENT and self._copies(source, site):
                 self._hold(source, site, nbytes)
         for source in self._work.sources(node):
             self._uses[source] -= 1
             if not self._uses[source]:
                 for place, nbytes in self._where[source].items():
                     self._left[place] += nbytes
+
+    def _copies(self, source: int, site: int) -> bool:
+        """Whether a reader there needs memory for it."""
+        return not any(each == site or self._layout.shares(each, site) for each in self._where.get(source, ()))
 
     def _hold(self, node: int, site: int, nbytes: float) -> None:
         self._where[node][site] = nbytes

@@ -75,6 +75,11 @@ class Layout:
             found = known[nbytes] = self._model.transfer(nbytes, *self._ends[first][second])
         return found
 
+    def shares(self, source: int, target: int) -> bool:
+        """Whether a value read at `target` stays in the memory of `source`: both are CPUs of one task."""
+        same = self.class_of[source] == self.class_of[target]
+        return same and self.sites[source].kind is DeviceKind.CPU
+
     def typical(self, nbytes: float) -> float:
         """The mean over pairs of classes."""
         found = self._typical.get(nbytes)
@@ -193,7 +198,7 @@ class _Simulation:
 def peaks(work: Work, layout: Layout, places: Sequence[int], timeline: Timeline) -> list[float]:
     """The most bytes that each device holds at a time, as far as is known before a run."""
     changes: list[list[tuple[float, float]]] = [[] for _ in layout.sites]
-    for place, begin, end, nbytes in _holdings(work, places, timeline):
+    for place, begin, end, nbytes in _holdings(work, layout, places, timeline):
         changes[place] += [(begin, nbytes), (end, -nbytes)]
     states = [0.0] * len(layout.sites)
     for node, place in zip(work.nodes, places, strict=True):
@@ -204,7 +209,9 @@ def peaks(work: Work, layout: Layout, places: Sequence[int], timeline: Timeline)
     ]
 
 
-def _holdings(work: Work, places: Sequence[int], timeline: Timeline) -> Iterator[tuple[int, float, float, float]]:
+def _holdings(
+    work: Work, layout: Layout, places: Sequence[int], timeline: Timeline
+) -> Iterator[tuple[int, float, float, float]]:
     """Which device holds how much from when to when: what a node makes, and, elsewhere, what is read of it."""
     start, end = timeline.start, timeline.end
     until = list(end)
@@ -213,7 +220,7 @@ def _holdings(work: Work, places: Sequence[int], timeline: Timeline) -> Iterator
         for source, nbytes in reads:
             if source != CLIENT:
                 until[source] = max(until[source], end[node])
-                if places[source] != places[node]:
+                if places[source] != places[node] and not layout.shares(places[source], places[node]):
                     key = source, nbytes, places[node]
                     copies[key] = max(copies.get(key, 0.0), end[node])
     for source, _ in work.fetched:

@@ -59,7 +59,7 @@ class Work:
     def _size(self, value: Value) -> float:
         found = self._sizes.get(value)
         if found is None:
-            found = self._sizes[value] = size_of(value.spec)
+            found = self._sizes[value] = size_of(value.planned_spec)
         return found
 
     def _reads_of(self, node: Node) -> tuple[Read, ...]:
