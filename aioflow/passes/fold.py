@@ -44,7 +44,10 @@ def _known(node: Node) -> list[Any] | None:
     known = [spec.known for spec in node.output_specs]
     if not known or any(value is None or (isinstance(value, tuple) and None in value) for value in known):
         return None
-    return [np.asarray(value, spec.dtype.np) for value, spec in zip(known, node.output_specs, strict=True)]
+    try:
+        return [np.asarray(value, spec.dtype.np) for value, spec in zip(known, node.output_specs, strict=True)]
+    except OverflowError:  # the run computes it, and raises an error where the kernel does
+        return None
 
 
 def _filled(node: Node) -> list[Any] | None:
