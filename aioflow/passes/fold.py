@@ -65,9 +65,9 @@ def _computed(node: Node) -> list[Any] | None:
     kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
     if kernel is None or kernel.context or kernel.asynchronous:
         return None
-    if needed(node.definition, node.attrs, constants) > LARGEST_RESULT:
-        return None
     try:
+        if needed(node.definition, node.attrs, constants) > LARGEST_RESULT:
+            return None
         with np.errstate(all="ignore"):
             result = kernel.bind(node.definition, node, np)(*constants)
     except Exception:  # the run raises it, with the place in the graph
