@@ -65,19 +65,18 @@ def guarded(call: Callable[..., Any], node: Node, kernel: Kernel, ledger: Ledger
 
 
 def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any], specs: Sequence[Spec] = ()) -> int:
-    """The bytes of the results for these inputs; 0 if the size is unknown or the inputs do not fit the op.
+    """The bytes of the results for these inputs, as far as they are known.
 
     `specs` are the specs of the inputs. For a list of tensors they give the shape of elements that are not written.
+
+    Raises:
+        ValueError, TypeError: the inputs do not fit the op.
     """
-    try:
-        if definition.bytes_rule is not None:
-            return int(definition.bytes_rule(inputs, attrs))
-        hosts = definition.host_inputs(len(inputs))
-        given = [_spec(*each) for each in itertools.zip_longest(inputs, hosts, specs)]
-        outputs = definition.infer(given, attrs)
-    except (TypeError, ValueError, ArithmeticError):  # the kernel raises the error
-        return 0
-    return sum([spec.bytes or 0 for spec in outputs])
+    if definition.bytes_rule is not None:
+        return int(definition.bytes_rule(inputs, attrs))
+    hosts = definition.host_inputs(len(inputs))
+    given = [_spec(*each) for each in itertools.zip_longest(inputs, hosts, specs)]
+    return sum([spec.bytes or 0 for spec in definition.infer(given, attrs)])
 
 
 def check(nbytes: int, what: str, ledger: Ledger | None) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
+from aioflow import object_arrays
 from aioflow.stores import Item, Taken
 
 
@@ -37,7 +38,7 @@ class Contents:
 
 def copied(item: Item) -> Item:
     """A copy of the element with memory of its own."""
-    return tuple([component.copy() if hasattr(component, "shape") else component for component in item])
+    return tuple([object_arrays.copied(component) if hasattr(component, "shape") else component for component in item])
 
 
 def items_of(taken: Iterable[Taken]) -> list[Item]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.dtypes import Array, Sizes, Spec
+from aioflow.object_arrays import array_of, concatenated, copied, listed
 from aioflow.values import AnyArray, as_array
 
 Item = tuple[Any, ...]
@@ -70,7 +71,7 @@ class Elements:
             return value
         array = self._converted(place, value)
         self._check_sizes(place, array.shape, "component" if len(self.specs) == 1 else f"component {place}")
-        return array[()] if isinstance(array, np.generic) or not array.ndim else array.copy()
+        return array[()] if isinstance(array, np.generic) or not array.ndim else copied(array)
 
     def _converted(self, place: int, value: Any) -> Any:
         """An array or NumPy scalar of the component's dtype; the value itself if it is one."""
@@ -103,7 +104,8 @@ class Elements:
             shapes = {value.shape for value in column}
             if len(shapes) > 1:
                 return self._pad(place, column, shapes)
-        return np.concatenate(column).reshape(len(column), *column[0].shape)
+        joined = concatenated(column) if dtype.kind == "O" else np.concatenate(column)
+        return joined.reshape(len(column), *column[0].shape)
 
     def _pad(self, place: int, column: Sequence[AnyArray], shapes: Iterable[tuple[int, ...]]) -> Array:
         if not self.padded:
@@ -134,6 +136,8 @@ async def each_item(source: Takes) -> AsyncIterator[Any]:
 
 
 def _vector(column: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray:
+    if dtype.kind == "O":
+        return array_of(column)
     made = np.empty(len(column), dtype)
     made[:] = column
     return made
@@ -141,7 +145,9 @@ def _vector(column: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray:
 
 def _split(array: AnyArray) -> Iterable[Any]:
     """The rows, each with memory of its own: one that stays does not keep the others alive."""
-    return list(array) if array.ndim == 1 else [row.copy() for row in array]
+    if array.ndim > 1:
+        return [copied(row) for row in array]
+    return listed(array) if array.dtype == object else list(array)
 
 
 def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:

@@ -234,6 +234,7 @@ _BY_EXCEPTION: tuple[tuple[type[BaseException], type[OpError]], ...] = (
     (ValueError, InvalidArgumentError),
     (TypeError, InvalidArgumentError),
     (IndexError, InvalidArgumentError),
+    (OverflowError, InvalidArgumentError),
 )
 
 

@@ -8,7 +8,9 @@ These calls into C cannot be split, and still hold the GIL:
 
 - methods of one string: for 100 MB `strip` takes 0.1 s, `upper` 0.4 s, `split` 0.9 s;
 - `json.loads` of one example: 12 ms for each MB;
-- freeing an array of strings when its last reference goes: 10 ms for each million, more if they lie far apart;
+- making an array of strings, which NumPy fills with None: 2 ms for each million;
+- freeing an array of strings that was not made here, such as one that was fed: 10 ms for each million, more if the
+  strings lie far apart;
 - Python's collector, which scans all lists and dicts of a process: 0.1 s for each million elements in them.
 
 Two things run on the loop itself and block it: encoding and decoding strings for the network, 0.4 s for each million,
@@ -42,6 +44,16 @@ _DIRECT: Final = 8 * SLICE
 """The most elements for one call that only moves them, a few nanoseconds for each."""
 
 
+class _Owner(np.ndarray[Any, Any]):
+    """The memory of an array of objects. It frees the objects in slices."""
+
+    def __del__(self) -> None:
+        if self.base is None:  # else it is a view of another owner
+            flat = self.view(np.ndarray).reshape(-1)
+            for part in slices(flat.size):
+                flat[part] = None
+
+
 def slices(count: int) -> Iterator[slice]:
     """Slices that make up range(count). In a long loop over them, other threads get the GIL every few milliseconds."""
     turn = time.perf_counter()
@@ -50,6 +62,23 @@ def slices(count: int) -> Iterator[slice]:
         if time.perf_counter() - turn > _TURN:
             time.sleep(_REST)
             turn = time.perf_counter()
+
+
+def empty(shape: int | Sequence[int], dtype: Any = object) -> AnyArray:
+    """An array without values, to be filled in slices. Objects in it are freed in slices, too."""
+    count = shape if isinstance(shape, int) else math.prod(shape)
+    if dtype is not object or count <= _DIRECT:
+        return np.empty(shape, dtype)
+    return _Owner(shape, object).view(np.ndarray)
+
+
+def filled(shape: int | Sequence[int], value: Any) -> AnyArray:
+    """An array of objects that are all `value`."""
+    made = empty(shape)
+    flat = made.reshape(-1)
+    for part in slices(flat.size):
+        flat[part] = value
+    return made
 
 
 def listed(array: AnyArray) -> list[Any]:
@@ -71,7 +100,7 @@ def length_of(value: Any) -> int:
 
 def array_of(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
     """An array of these strings or numbers, of rank 1 if no shape is given."""
-    made = np.empty(len(items), dtype)
+    made = empty(len(items), dtype)
     for part in slices(len(items)):
         made[part] = items[part]
     return made if shape is None else made.reshape(shape)
@@ -88,15 +117,24 @@ def taken(array: AnyArray, places: AnyArray) -> AnyArray:
     """The elements at these places, counted as if the array had one axis."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     wanted = places.reshape(-1)
-    made = np.empty(wanted.size, array.dtype)
+    made = empty(wanted.size, object if array.dtype == object else array.dtype)
     for part in slices(wanted.size):
         made[part] = flat[wanted[part]]
     return made.reshape(places.shape)
 
 
+def put(array: AnyArray, places: AnyArray, values: Any) -> None:
+    """Set the elements at these places of a vector to the values, or all to the one value."""
+    if array.dtype != object:
+        array[places] = values
+        return
+    for part in slices(len(places)):
+        array[places[part]] = values[part] if np.ndim(values) else values
+
+
 def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
     """The elements of all arrays, one after the other, in one axis."""
-    made = np.empty(sum([array.size for array in arrays]), object)
+    made = empty(sum([array.size for array in arrays]))
     begin = 0
     for flat in map(raveled, arrays):
         for part in slices(flat.size):
@@ -105,11 +143,11 @@ def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
     return made
 
 
-def by_positions(move: Callable[..., Any], texts: Sequence[bool]) -> Callable[..., Any]:
+def by_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b"") -> Callable[..., Any]:
     """Wrap `move`, a function that only moves elements, so that it moves positions in place of large arrays of strings.
 
     NumPy moves positions without the GIL. `texts` says for each input whether it is strings; if one is, all outputs are
-    strings.
+    strings. Positions count from 1, and a 0 in a result stands for `gap`.
     """
     if not any(texts):
         return move
@@ -121,23 +159,36 @@ def by_positions(move: Callable[..., Any], texts: Sequence[bool]) -> Callable[..
             return move(*inputs, **out)
         ends = np.cumsum([array.size for array in given]).tolist()
         numbers = iter([
-            np.arange(end - array.size, end).reshape(array.shape) for end, array in zip(ends, given, strict=True)
+            np.arange(end - array.size + 1, end + 1).reshape(array.shape)
+            for end, array in zip(ends, given, strict=True)
         ])  # fmt: skip
         found = move(*[next(numbers) if text else x for x, text in zip(inputs, texts, strict=True)])
         flat = raveled(given[0]) if len(given) == 1 else concatenated(given)
         if isinstance(found, (list, tuple)):
-            return tuple([taken(flat, places) for places in found])
-        return taken(flat, found)
+            return tuple([_numbered(flat, numbers, gap) for numbers in found])
+        return _numbered(flat, found, gap)
 
     return moved
+
+
+def _numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
+    """The elements with these numbers, which count from 1; `gap` for each 0."""
+    wanted = numbers.reshape(-1)
+    made = empty(wanted.size)
+    for part in slices(wanted.size):
+        places = wanted[part]
+        made[part] = flat[places - 1]
+        made[part][places == 0] = gap
+    return made.reshape(numbers.shape)
 
 
 def copied(array: AnyArray) -> AnyArray:
     """A copy."""
     if array.dtype != object or array.size <= SLICE:
         return array.copy()
-    flat = raveled(array)
-    made = np.empty(array.shape, object)
+    if not array.flags.c_contiguous:
+        return raveled(array).reshape(array.shape)
+    made, flat = empty(array.shape), array.reshape(-1)
     into = made.reshape(-1)
     for part in slices(array.size):
         into[part] = flat[part]
@@ -151,7 +202,7 @@ def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyA
         made = function(*given)
         return (made if isinstance(made, np.ndarray) else np.asarray(made, object)).astype(dtype, copy=False)
     shape = np.broadcast_shapes(*[array.shape for array in given])
-    result = np.empty(math.prod(shape), dtype)
+    result = empty(math.prod(shape), dtype)
     flat = [array.reshape(()) if array.size == 1 else raveled(np.broadcast_to(array, shape)) for array in given]
     for part in slices(result.size):
         result[part] = function(*[array[part] if array.ndim else array for array in flat])
@@ -228,6 +279,7 @@ def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 __all__ = [
-    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "firsts",
-    "joined", "kinds_of", "length_of", "listed", "mapped", "raveled", "rising", "slices", "taken",
+    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "empty",
+    "filled", "firsts", "joined", "kinds_of", "length_of", "listed", "mapped", "put", "raveled", "rising", "slices",
+    "taken",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
-from aioflow import errors
+from aioflow import errors, object_arrays
 from aioflow.dtypes import Array, Namespace, Spec
 from aioflow.journal import Journal
 
@@ -192,7 +192,8 @@ class VariableState:
     def assign(self, value: Array, journal: Journal | None = None) -> Array:
         """Replace the value by a copy of `value`. InvalidArgumentError for a shape the variable cannot have."""
         self._check_shape(value)
-        copied = value.copy() if hasattr(value, "shape") and not isinstance(value, np.generic) else np.array(value)
+        single = isinstance(value, np.generic) or not hasattr(value, "shape")
+        copied = np.array(value) if single else object_arrays.copied(value)
         with self._lock:
             if self._author is not journal:
                 self.note(journal)
@@ -251,7 +252,7 @@ class VariableState:
                 np.copyto(room, self._value)
                 self.settle(room)
             else:
-                self._value = self._value.copy()
+                self._value = object_arrays.copied(self._value)
         return self._value
 
     def draft(self, xp: Namespace) -> tuple[Array, Array | None]:

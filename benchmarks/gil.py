@@ -84,6 +84,13 @@ def strings(items: Any) -> Any:
     return made
 
 
+def queued(af: Any, rows: Any, size: int) -> Any:
+    """The rows, enqueued and taken off as a batch."""
+    queue = af.FIFOQueue(100, [af.string], [[size]])
+    with af.control_dependencies([queue.enqueue_many([rows])]):
+        return queue.dequeue_many(10)
+
+
 def cases(af: Any, count: int) -> dict[str, Case]:
     """The cases with a million objects each."""
     some = np.random.default_rng(1)
@@ -95,6 +102,8 @@ def cases(af: Any, count: int) -> dict[str, Case]:
     lists = (texts.tolist(), [text.decode() for text in texts], floats.tolist(), rows.tolist())
     places = np.stack([np.arange(count) // 10, np.arange(count) % 10], 1).astype(np.int64)
     shape = np.array([count // 10, 10], np.int64)
+
+    images, wide, word = texts.reshape(-1, 2, 2, 5), texts.reshape(10, -1), np.array(b"text", object)
 
     def sparse(values: Any) -> Any:
         return af.SparseTensor(places, values, shape)
@@ -139,6 +148,42 @@ def cases(af: Any, count: int) -> dict[str, Case]:
         "boolean_mask of strings": Case(lambda x: af.boolean_mask(x, integers % 2 == 0), (texts,)),
         "dynamic_partition of strings": Case(lambda x: af.dynamic_partition(x, integers % 3, 3), (texts,)),
         "pad of strings": Case(lambda x: af.pad(x, [[1, 1]], constant_values=b""), (texts,)),
+        "stack of strings": Case(lambda x: af.stack([x, x]), (texts,)),
+        "stack of strings along the second axis": Case(lambda x: af.stack([x, x], 1), (texts,)),
+        "concat of transposed strings": Case(lambda x: af.concat([af.transpose(x), af.transpose(x)], 1), (rows,)),
+        "unstack, split and reverse of strings": Case(
+            lambda x: [*af.unstack(x, 10, 1), *af.split(x, [4, 6], 1), *af.split(x, 2, 1), af.reverse(x, [0])], (rows,)
+        ),
+        "slices of strings": Case(
+            lambda x: [x[1:, ::2], af.slice(x, [1, 1], [-1, 3]), af.strided_slice(x, [0, 1], [9, 9], [2, 2])], (rows,)
+        ),
+        "gather_nd of strings": Case(lambda x: af.gather_nd(x, integers[:, None]), (texts,)),
+        "reverse_sequence of strings": Case(lambda x: af.reverse_sequence(x, np.full(len(rows), 5), 1, 0), (rows,)),
+        "random_shuffle of strings": Case(lambda x: af.random_shuffle(x, seed=1), (texts,)),
+        "roll of strings": Case(lambda x: af.roll(x, 5, 0), (texts,)),
+        "pad of strings by mirrors": Case(lambda x: af.pad(x, [[1, 1]], "REFLECT"), (texts,)),
+        "dynamic_stitch of strings": Case(lambda x: af.dynamic_stitch([integers], [x]), (texts,)),
+        "tensor_scatter_update of strings": Case(lambda x: af.tensor_scatter_update(x, integers[:, None], x), (texts,)),
+        "space_to_batch of strings and back": Case(
+            lambda x: af.batch_to_space(af.space_to_batch(x, [[0, 0], [0, 0]], 2), [[0, 0], [0, 0]], 2), (images,)
+        ),
+        "space_to_depth of strings and back": Case(lambda x: af.depth_to_space(af.space_to_depth(x, 2), 2), (images,)),
+        "zeros_like of strings": Case(af.zeros_like, (texts,)),
+        "one_hot of strings": Case(lambda x: af.one_hot(integers % 4, 4, x, b"off", dtype=af.string), (word,)),
+        "tile of one string": Case(lambda x: af.tile(x[None], [count]), (word,)),
+        "a TensorArray of strings": Case(
+            lambda x: [
+                af.TensorArray(af.string, len(wide)).unstack(x).stack(),
+                af.TensorArray(af.string, len(wide)).unstack(x).concat(),
+            ],
+            (wide,),
+        ),
+        "a variable of strings": Case(
+            lambda x: af.assign(af.Variable([b""], validate_shape=False, dtype=af.string), x, validate_shape=False),
+            (texts,),
+        ),
+        "a queue of strings": Case(lambda x: queued(af, x, count // 10), (wide,)),
+        "sparse_to_dense of strings": Case(lambda x: af.sparse_to_dense(np.arange(count), [count], x, b""), (texts,)),
         "fill of strings": Case(lambda x: af.fill([count], x), (np.array(b"text", object),)),
         "sets.set_union of strings": Case(lambda x: af.sets.set_union(x, x), (rows,)),
         "sets.set_union, one row": Case(lambda x: af.sets.set_union(x[None], x[None]), (texts,)),

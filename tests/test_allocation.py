@@ -237,3 +237,12 @@ def test_ranges_of_floats_are_counted_before_they_are_made():
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("classes", [[[1, 2]], [1], 1])
+async def test_inputs_that_the_shape_rule_refuses_allocate_nothing(classes):
+    true_classes = af.placeholder(af.int64, None)
+    sampled = af.nn.uniform_candidate_sampler(true_classes, 1, MANY, False, MANY)
+    async with af.Session() as session:
+        with pytest.raises(af.errors.InvalidArgumentError, match=r"true classes per row|rank 2 is needed"):
+            await session.run(sampled[0], {true_classes: classes})

@@ -6,6 +6,7 @@ from evaluate import evaluate
 
 from aioflow.convert import convert_to_tensor
 from aioflow.dtypes import TensorShape, float32, int32, int64, string
+from aioflow.errors import InvalidArgumentError
 from aioflow.graph import Graph
 from aioflow.kernels.arrays import diag, diag_part, matrix_transpose, meshgrid, reverse, tile, transpose
 from aioflow.kernels.constants import constant, placeholder
@@ -14,6 +15,7 @@ from aioflow.kernels.joining import concat, split, stack, unstack
 from aioflow.kernels.padding import pad
 from aioflow.kernels.shapes import broadcast_to, expand_dims, rank, reshape, shape, shape_n, size, squeeze
 from aioflow.kernels.slicing import slice as slice_
+from aioflow.session import Session
 
 
 @pytest.fixture(autouse=True)
@@ -270,3 +272,14 @@ def test_a_broadcast_scalar_holds_one_element():
     found = evaluate(broadcast_to(x, [1000, 1000]), {x: np.float32(2)})
     assert found.strides == (0, 0)
     assert found[999, 999] == 2
+
+
+@pytest.mark.parametrize("build", [size, shape, lambda x: shape_n([x])])
+@pytest.mark.parametrize("given", [False, True])
+async def test_a_size_beyond_int32_is_refused_with_what_helps(build, given):
+    with Graph().as_default() as graph:
+        fed = placeholder(int64, [1])
+        made = build(broadcast_to(constant(0.0), fed if given else [2**32]))
+    async with Session(graph=graph) as session:
+        with pytest.raises(InvalidArgumentError, match="4,294,967,296 does not fit int32"):
+            await session.run(made, {fed: [2**32]})

@@ -77,7 +77,7 @@ def whole(name):
 for _name in ("tolist", "take", "argsort", "sort", "copy", "astype", "repeat", "tobytes", "compress", "searchsorted"):
     setattr(Recorded, _name, whole(_name))
 
-CASES = [name for name in gil.cases(af, 100) if not name.startswith("feeding")]
+CASES = [name for name in gil.cases(af, 100) if not name.startswith(("feeding", "a variable", "a queue"))]
 
 
 def built(name):
@@ -176,6 +176,31 @@ def test_long_nests_are_refused_as_short_ones_are(stray, monkeypatch):
         as_array(stray)
     assert str(long.value) == str(whole.value)
     assert long.type is whole.type
+
+
+def test_the_memory_of_strings_is_freed_in_slices(small, monkeypatch):
+    parts = []
+    taking = object_arrays.slices
+    monkeypatch.setattr(object_arrays, "slices", lambda count: (parts.append(part) or part for part in taking(count)))
+    array = object_arrays.filled(COUNT, b"one")
+    parts.clear()
+    view = array[5:].reshape(5, -1)
+    del array
+    assert view.tolist() == [[b"one"] * 399] * 5
+    assert parts == []
+    del view
+    assert [part.stop - part.start for part in parts] == [SLICE] * (COUNT // SLICE) + [COUNT % SLICE]
+
+
+def test_gaps_between_moved_strings_are_filled(small):
+    strings = object_arrays.array_of([b"%d" % number for number in range(COUNT)])
+    with af.Graph().as_default():
+        places = 2 * np.arange(COUNT)
+        stitched = evaluate(af.dynamic_stitch([places], [strings])).tolist()
+        padded = evaluate(af.pad(strings, [[1, 2]], constant_values=b"x")).tolist()
+    assert stitched[::2] == strings.tolist()
+    assert set(stitched[1::2]) == {b""}
+    assert padded == [b"x", *strings.tolist(), b"x", b"x"]
 
 
 @pytest.mark.real

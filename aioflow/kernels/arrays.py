@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from aioflow import dtypes
 from aioflow.dtypes import Array, Namespace, Spec, TensorShape
 from aioflow.graph import transactional
@@ -12,6 +14,7 @@ from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.kernels.joining import stack
 from aioflow.kernels.shapes import broadcast_to, free, reshape, shape, size
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import copied
 from aioflow.op import Ints, NodeView, op
 
 Function = Callable[..., Any]
@@ -113,6 +116,10 @@ def _(xp: Namespace, node: NodeView) -> Function:
 def _tiled(xp: Namespace, x: Array, times: tuple[int, ...]) -> Array:
     if len(times) != x.ndim or (times and min(times) < 0):
         raise ValueError(f"multiples {list(times)} do not fit an array of rank {x.ndim}")
+    if x.dtype == object:
+        pairs = [part for pair in zip(times, x.shape, strict=True) for part in pair]
+        whole = np.broadcast_to(x.reshape([part for size in x.shape for part in (1, size)]), pairs)
+        return copied(whole).reshape([time * size for time, size in zip(times, x.shape, strict=True)])
     if times and set(times[1:]) <= {1}:  # copying whole blocks is fastest
         result = xp.empty((times[0], *x.shape), x.dtype)
         result[...] = x

@@ -15,6 +15,7 @@ from aioflow.kernels.activation import Function
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.shapes import reshape
 from aioflow.node import Operation, Tensor
+from aioflow.object_arrays import filled
 from aioflow.op import Ints, NodeView, op
 
 # Into channels
@@ -66,6 +67,10 @@ def depth_to_space(input: Spec, block_size: int, name: str | None = None, data_f
 
 space_to_depth.gradient(lambda op, dy: depth_to_space(dy, **op.attrs))
 depth_to_space.gradient(lambda op, dy: space_to_depth(dy, **op.attrs))
+
+
+for _op in (space_to_depth, depth_to_space):
+    _op.moves = True
 
 
 @space_to_depth.kernel(CPU, GPU, fresh=True, binds=True)
@@ -190,6 +195,9 @@ def _given(x: Array, block: Array, borders: Array) -> tuple[list[int], list[tupl
     return sizes, list(zip(flat[::2], flat[1::2], strict=True))
 
 
+_space_to_batch_nd.moves = _batch_to_space_nd.moves = True
+
+
 @_space_to_batch_nd.kernel(CPU, GPU, fresh=True)
 def _(xp: Namespace, x: Array, block_shape: Array, paddings: Array) -> Array:
     block, pairs = _given(x, block_shape, paddings)
@@ -197,7 +205,7 @@ def _(xp: Namespace, x: Array, block_shape: Array, paddings: Array) -> Array:
     image = [size + sum(pair) for size, pair in zip(x.shape[1:], pairs, strict=False)]
     image = [_divided("the padded size", size, over) for size, over in zip(image, block, strict=True)]
     sizes = (len(x), *[size * over for size, over in zip(image, block, strict=True)], *rest)
-    padded = xp.full(sizes, b"", object) if x.dtype == object else xp.zeros(sizes, x.dtype)
+    padded = filled(sizes, b"") if x.dtype == object else xp.zeros(sizes, x.dtype)
     padded[(slice(None), *[slice(before, -after or None) for before, after in pairs])] = x
     split = padded.reshape(len(x), *[part for pair in zip(image, block, strict=True) for part in pair], *rest)
     order = [*range(2, 2 * axes + 1, 2), 0, *range(1, 2 * axes, 2), *range(2 * axes + 1, split.ndim)]

@@ -14,6 +14,7 @@ from aioflow.kernels import known
 from aioflow.kernels.constants import constant
 from aioflow.kernels.families import CPU, GPU
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import array_of, taken
 from aioflow.op import Indices, Ints, NodeView, T, op
 from aioflow.values import as_array
 
@@ -196,6 +197,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
     if (on, off) == (1, 0):
         return lambda *inputs: hot(*inputs).astype(dtype)
+    if dtype.hasobject:
+        return lambda *inputs: taken(array_of([inputs[3], inputs[2]]), hot(*inputs).astype(np.intp))
     return lambda *inputs: xp.where(hot(*inputs), *inputs[2:])
 
 

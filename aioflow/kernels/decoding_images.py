@@ -176,6 +176,39 @@ def _(xp: Namespace, contents: Array, *, channels: int, expand_animations: bool)
     return found if found.dtype == np.uint8 else (found >> 8).astype(np.uint8)
 
 
+# Sizes
+
+
+def _makes(made: Op[Any], kind: str) -> None:
+    """Declare that the header of a picture tells the size of the result, so that it is checked before it is decoded."""
+
+    @made.makes
+    def _(inputs: Sequence[Array], attrs: Any) -> int:
+        size = attrs["dtype"].size if made is decode_png else 1
+        ratio = attrs["ratio"] if kind == "JPEG" else 1
+        return size * pictures.bytes_of(_bytes(inputs[0]), kind, attrs["channels"], ratio)
+
+
+@decode_gif.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    return pictures.bytes_of_frames(_bytes(inputs[0]))
+
+
+@decode_any_image.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    data, channels = _bytes(inputs[0]), attrs["channels"]
+    kind = pictures.kind_of(data)
+    if kind == "GIF" and attrs["expand_animations"]:
+        return pictures.bytes_of_frames(data, channels or 3)
+    return pictures.bytes_of(data, kind, channels)
+
+
+_makes(decode_png, "PNG")
+_makes(decode_bmp, "BMP")
+for _op in (decode_jpeg, decode_and_crop_jpeg):
+    _makes(_op, "JPEG")
+
+
 # What it is
 
 

@@ -14,6 +14,7 @@ from aioflow.kernels.constants import constant
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.shapes import broadcast_to, reshape
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import filled
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
@@ -42,12 +43,15 @@ def _(op: Operation, dy: Tensor) -> tuple[None, Tensor]:
 def _(xp: Namespace, node: NodeView) -> Function:
     sizes, dtype = known.constant(node, 0), node.output_specs[0].dtype.np
 
-    def filled(dims: Array, value: Array) -> Array:
+    if dtype.hasobject:
+        return lambda dims, value: filled(dims.tolist() if sizes is None else sizes, value)
+
+    def full(dims: Array, value: Array) -> Array:
         result = xp.empty(dims.tolist() if sizes is None else sizes, dtype)
         result[...] = value
         return result
 
-    return filled
+    return full
 
 
 def _alike(name: str, number: int) -> Op[Tensor]:
@@ -67,7 +71,7 @@ def _alike(name: str, number: int) -> Op[Tensor]:
     def _(xp: Namespace, node: NodeView) -> Function:
         dtype = node.output_specs[0].dtype.np
         if dtype.hasobject:
-            return lambda x: xp.full(x.shape, b"", dtype)
+            return lambda x: filled(x.shape, b"")
         make = xp.ones if number else xp.zeros
         return lambda x: make(x.shape, dtype)
 

@@ -99,6 +99,9 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
     return reorder(dy, op.inputs[1], op.attrs["axis"], not op.attrs["inverse"]), None
 
 
+reorder.moves = True
+
+
 @reorder.kernel(CPU, GPU, fresh=True)
 def _(xp: Namespace, x: Array, places: Array, *, axis: int, inverse: bool) -> Array:
     if not inverse:

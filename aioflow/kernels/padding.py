@@ -10,6 +10,7 @@ from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.shapes import reshape, shape_of
 from aioflow.node import OPERATORS, Operation, Tensor
+from aioflow.object_arrays import by_positions, filled
 from aioflow.op import Ints, NodeView, op
 from aioflow.values import as_array
 
@@ -74,13 +75,15 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
 @_pad.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
     flat, mode = known.constant(node, 1), node.attrs["mode"]
-    value = _filler(node.input_specs[0], node.attrs["constant_values"])
+    value, text = _filler(node.input_specs[0], node.attrs["constant_values"]), node.input_specs[0].dtype is string
 
     def padded(x: Array, paddings: Array) -> Array:
         pairs = _pairs(x, paddings.tolist() if flat is None else flat)
-        return _padded(xp, x, pairs, value) if mode == "CONSTANT" else _mirrored(xp, x, pairs, mode)
+        if mode != "CONSTANT":
+            return _mirrored(xp, x, pairs, mode)
+        return _padded(xp, x, pairs, 0 if text and x.dtype != object else value)
 
-    return padded
+    return by_positions(padded, [text, False], value) if text else padded
 
 
 def _pairs(x: Array, flat: Sequence[int]) -> Pairs:
@@ -91,7 +94,10 @@ def _pairs(x: Array, flat: Sequence[int]) -> Pairs:
 
 def _padded(xp: Namespace, x: Array, pairs: Pairs, value: Any) -> Array:
     sizes = [size + before + after for size, (before, after) in zip(x.shape, pairs, strict=True)]
-    result = xp.zeros(sizes, x.dtype) if value == 0 else xp.full(sizes, value, x.dtype)
+    if x.dtype == object:
+        result = filled(sizes, value)
+    else:
+        result = xp.zeros(sizes, x.dtype) if value == 0 else xp.full(sizes, value, x.dtype)
     result[tuple([slice(before, -after or None) for before, after in pairs])] = x
     return result
 

@@ -11,7 +11,7 @@ from aioflow.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, f
 from aioflow.kernels.example_wire import NAMES, feature_lists_of, feature_of, features_of
 from aioflow.kernels.families import CPU
 from aioflow.kernels.message_wire import Part
-from aioflow.object_arrays import array_of, concatenated, listed, slices
+from aioflow.object_arrays import array_of, concatenated, filled, listed, slices
 from aioflow.op import NodeView, op
 from aioflow.values import AnyArray
 
@@ -250,6 +250,10 @@ def _filler(default: AnyArray, dtype: DType) -> Any:
     return default.ravel()[0] if default.size else b"" if dtype is dtypes.string else 0
 
 
+def _full(sizes: Sequence[int], value: Any, dtype: DType) -> AnyArray:
+    return filled(sizes, value) if dtype is dtypes.string else np.full(sizes, value, dtype.np)
+
+
 def _filled(values: Any, count: int, default: AnyArray, dtype: DType) -> Any:
     filler = _filler(default, dtype)
     if dtype is dtypes.string:
@@ -319,7 +323,7 @@ def _widened(parts: Sequence[AnyArray], default: AnyArray, dtype: DType) -> list
     for part in parts:
         whole = part
         if part.shape[1:] != widest:
-            whole = np.full((len(part), *widest), _filler(default, dtype), dtype.np)
+            whole = _full((len(part), *widest), _filler(default, dtype), dtype)
             whole[:, : part.shape[1]] = part
         made.append(whole)
     return made
@@ -420,7 +424,7 @@ def _dense_steps(row: Lists, key: str, dtype: DType, sizes: list[int], may_be_mi
 def _together(found: Sequence[AnyArray], dtype: DType, sizes: list[int]) -> AnyArray:
     """One array of all, as long as the longest."""
     most = max([len(steps) for steps in found], default=0)
-    made = np.full([len(found), most, *sizes], b"" if dtype is dtypes.string else 0, dtype.np)
+    made = _full([len(found), most, *sizes], b"" if dtype is dtypes.string else 0, dtype)
     for row, steps in zip(made, found, strict=True):
         row[: len(steps)] = steps
     return made

@@ -19,6 +19,7 @@ from aioflow.kernels.joining import split
 from aioflow.kernels.segments import check_constants, check_range, unsorted_segment_sum
 from aioflow.kernels.shapes import free, outputs, reshape_to, size
 from aioflow.node import Operation, Tensor
+from aioflow.object_arrays import filled
 from aioflow.op import Indices, Ints, NodeView, T, op
 
 Function = Callable[..., Any]
@@ -132,15 +133,15 @@ def _(inputs: Sequence[Array], attrs: Any) -> int:
     return _count(indices) * int(row) * int(data[0].dtype.itemsize)
 
 
+dynamic_stitch.moves = True
+
+
 @dynamic_stitch.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    dtype = node.output_specs[0].dtype
-
     def stitched(indices: Sequence[Array], data: Sequence[Array]) -> Array:
         row = data[0].shape[np.ndim(indices[0]) :]
-        result = xp.zeros((_count(indices), *row), dtype.np)
-        if dtype is dtypes.string:
-            result[...] = b""
+        sizes = (_count(indices), *row)
+        result = filled(sizes, b"") if data[0].dtype.hasobject else xp.zeros(sizes, data[0].dtype)
         for numbers, rows in zip(indices, data, strict=True):
             if rows.shape != np.shape(numbers) + row:
                 raise ValueError(

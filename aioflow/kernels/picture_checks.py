@@ -60,22 +60,34 @@ def _passes(data: bytes) -> Iterator[int]:
             yield rows * (1 + -(-columns * depth * SAMPLES[colour] // 8))
 
 
-def pictures_of_gif(data: bytes) -> int:
-    """The number of pictures in a GIF. ValueError if it does not go on to its end mark."""
-    count = 0
+def check_bmp(data: bytes) -> None:
+    """ValueError if the BMP is not compressed and has too few bytes for the size in its header."""
+    width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
+    wanted = (abs(width) * bits + 7) // 8 * abs(height)
+    if compression not in (1, 2) and wanted > len(data):
+        raise ValueError(f"{len(data)} bytes are no BMP of {abs(height)} x {abs(width)} pixels: its header is forged")
+
+
+def measured_gif(data: bytes) -> tuple[int, int, int]:
+    """The number of pictures, and the height and width that all fit into. Decodes none.
+
+    ValueError if the GIF does not go on to its end mark.
+    """
     try:
-        at = _behind_colours(data, 10) + 2
+        width, height = struct.unpack_from("<HH", data, 6)
+        count, at = 0, _behind_colours(data, 10) + 2
         while data[at] != 0x3B:
             if data[at] == 0x21:
                 at = _behind_blocks(data, at + 2)
             elif data[at] == 0x2C:
+                left, top, across, down = struct.unpack_from("<HHHH", data, at + 1)
+                count, width, height = count + 1, max(width, left + across), max(height, top + down)
                 at = _behind_blocks(data, _behind_colours(data, at + 9) + 1)
-                count += 1
             else:
                 raise ValueError(f"neither a picture nor its end is at byte {at}")
-    except IndexError:
+    except (IndexError, struct.error):
         raise ValueError(f"it is truncated at byte {len(data)}") from None
-    return count
+    return count, height, width
 
 
 def _behind_colours(data: bytes, at: int) -> int:
@@ -90,4 +102,4 @@ def _behind_blocks(data: bytes, at: int) -> int:
     return at + 1
 
 
-__all__ = ["SAMPLES", "check_pixels_of_png", "chunks_of_png", "is_interlaced", "pictures_of_gif"]
+__all__ = ["SAMPLES", "check_bmp", "check_pixels_of_png", "chunks_of_png", "is_interlaced", "measured_gif"]

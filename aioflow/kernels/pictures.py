@@ -5,6 +5,7 @@ it says, and whatever is cut off, is refused.
 """
 
 import io
+import math
 import struct
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ def size_of(data: bytes, kind: str) -> tuple[int, int, int]:
         if kind == "GIF":
             width, height = struct.unpack_from("<HH", data, 6)
             return height, width, 3
+        checks.check_bmp(data)
         width, height = struct.unpack_from("<ii", data, 18)
         return abs(height), abs(width), 3
     except (struct.error, IndexError):
@@ -136,17 +138,30 @@ def _reduced(picture: Any, ratio: int) -> Any:
 def frames(data: bytes, channels: int = 3) -> AnyArray:
     """The pictures of an animated GIF, [frames, height, width, channels]."""
     with _opened(data, "GIF") as picture:
-        count = checks.pictures_of_gif(data)
-        width, height = picture.size
-        if count * width * height > MOST_PIXELS:
+        count, height, width = checks.measured_gif(data)
+        if count * height * width > MOST_PIXELS:
             raise errors.InvalidArgumentError(
-                f"the GIF has {count} pictures of {height} x {width} pixels; all together have at most {MOST_PIXELS}"
+                f"the GIF has {count} pictures of {height} x {width} pixels, together more than {MOST_PIXELS}; cut it "
+                "into several files, or make the pictures smaller"
             )
-        made = np.empty((count, height, width, channels), np.uint8)
+        found = np.empty((count, height, width, channels), np.uint8)
         for number in range(count):
             picture.seek(number)
-            made[number] = _pixels(picture, channels)
-        return made
+            found[number] = _pixels(picture, channels)
+        return found
+
+
+def bytes_of(data: bytes, kind: str | None, channels: int = 0, ratio: int = 1) -> int:
+    """The bytes of the decoded pixels, by the header. ValueError if it is none."""
+    if kind is None or kind_of(data) != kind:
+        raise ValueError(f"the bytes are no {kind or 'picture'}")
+    height, width, found = size_of(data, kind)
+    return -(-height // ratio) * -(-width // ratio) * (channels or found)
+
+
+def bytes_of_frames(data: bytes, channels: int = 3) -> int:
+    """The same of all pictures of a GIF."""
+    return math.prod(checks.measured_gif(data)) * channels
 
 
 class _opened:
@@ -214,4 +229,7 @@ def encoded_jpeg(pixels: AnyArray, **options: Any) -> bytes:
     return file.getvalue()
 
 
-__all__ = ["checked_size", "decoded", "encoded_jpeg", "encoded_png", "frames", "kind_of", "pillow"]
+__all__ = [
+    "bytes_of", "bytes_of_frames", "checked_size", "decoded", "encoded_jpeg", "encoded_png", "frames", "kind_of",
+    "pillow",
+]  # fmt: skip

@@ -32,6 +32,7 @@ from aioflow.graph import get_default_graph, transactional
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, SLOW, costs
 from aioflow.node import OPERATORS, Tensor
+from aioflow.object_arrays import by_positions
 from aioflow.op import Ints, NodeView, Op, T, op
 
 Words = npt.NDArray[np.uint64]
@@ -316,7 +317,7 @@ def _below(stream: Words, span: int) -> Words:
 @_shuffle.kernel(CPU, fresh=True)
 def _(ctx: Context, value: Array, *, seed: int | None, seed2: int | None, node: NodeView) -> Array:
     order = words(ctx, node, seed, seed2, len(value)).argsort(kind="stable")
-    return value[order]
+    return by_positions(lambda rows: rows[order], [value.dtype == object])(value)
 
 
 @_multinomial.kernel(CPU, fresh=True)

@@ -60,7 +60,7 @@ def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dt
         wide = dtype in NARROW and change is not _set  # so that repeated sums are rounded once
 
         def scattered(tensor: Array, indices: Array, updates: Array) -> Array:
-            result = xp.array(tensor, np.float32 if wide else dtype.np, order="C")
+            result = xp.array(tensor, np.float32 if wide else getattr(tensor, "dtype", dtype.np), order="C")
             _changed(xp, result, indices, updates, change)
             return result.astype(dtype.np) if wide else result
 
@@ -78,6 +78,9 @@ tensor_scatter_add = _tensor_scatter(
 tensor_scatter_sub = _tensor_scatter(
     "tensor_scatter_sub", _at("subtract"), "`tensor` with `updates` subtracted at the positions `indices`.", NUMERIC
 )
+
+
+tensor_scatter_update.moves = True
 
 
 @tensor_scatter_update.gradient

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow import dtypes
-from aioflow.dtypes import DType, Known, Namespace, Sizes, Spec, TensorShape, int32, int64
+from aioflow.dtypes import Array, DType, Known, Namespace, Sizes, Spec, TensorShape, int32, int64
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, sum_to_operand
 from aioflow.node import OPERATORS, Operation, Tensor
@@ -59,22 +59,36 @@ def rank(input: Spec) -> Spec:
     return Spec(int32, dtypes.SCALAR, input.rank)
 
 
+def _integers(dtype: DType) -> Callable[[int | tuple[int, ...]], Array]:
+    """The function that makes an array of sizes."""
+    array, kind = np.array, dtype.np
+
+    def make(sizes: int | tuple[int, ...]) -> Array:
+        try:
+            return array(sizes, kind)
+        except OverflowError:
+            text = ", ".join(f"{size:,}" for size in (sizes if isinstance(sizes, tuple) else (sizes,)))
+            raise ValueError(f"the size {text} does not fit {dtype.name}; pass out_type=af.int64") from None
+
+    return make
+
+
 @shape.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    dtype, array = node.output_specs[0].dtype.np, np.array
-    return lambda x: array(x.shape, dtype)
+    make = _integers(node.output_specs[0].dtype)
+    return lambda x: make(x.shape)
 
 
 @_shape_n.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    dtype = node.attrs["out_type"].np
-    return outputs(node, lambda values: [np.array(value.shape, dtype) for value in values])
+    make = _integers(node.attrs["out_type"])
+    return outputs(node, lambda values: [make(value.shape) for value in values])
 
 
 @size.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    dtype, array = node.output_specs[0].dtype.np, np.array
-    return lambda x: array(x.size, dtype)
+    make = _integers(node.output_specs[0].dtype)
+    return lambda x: make(x.size)
 
 
 rank.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda x: np.array(x.ndim, np.int32))

@@ -25,6 +25,7 @@ from aioflow.kernels.scatter import tensor_scatter_update
 from aioflow.kernels.segments import add_rows, check_range, unsorted_segment_sum
 from aioflow.kernels.shapes import reshape, size
 from aioflow.node import Operation, Tensor
+from aioflow.object_arrays import filled, put
 from aioflow.op import Indices, Ints, NodeView, T, op
 
 Function = Callable[..., Any]
@@ -118,8 +119,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
         flat = flat_positions(xp, places, sizes)
         if validate and xp is np:
             check_rising(flat, places)
-        result = xp.full(math.prod(sizes), default, dtype)
-        result[flat] = values
+        result = filled(math.prod(sizes), default) if dtype.hasobject else xp.full(math.prod(sizes), default, dtype)
+        put(result, flat, values)
         return result.reshape(sizes)
 
     return placed
@@ -255,6 +256,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
         return sums.reshape([1 if at in axes else size for at, size in enumerate(shape.tolist())] if keep else left)
 
     return total
+
+
+sparse_spread.moves = True
 
 
 @sparse_spread.kernel(CPU, GPU, fresh=True, binds=True)

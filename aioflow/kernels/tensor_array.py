@@ -28,14 +28,22 @@ from aioflow.kernels.tensor_lists import (
     zero_list_like,
 )
 from aioflow.node import Operation, Tensor
+from aioflow.object_arrays import concatenated, filled
 from aioflow.op import Ints, NodeView, op
 from aioflow.tensor_list import CLEARED, TensorList, is_gap
 
 Function = Callable[..., Any]
 Check = Callable[[TensorList, Array], None]
-_LONGEST: Final = int(np.iinfo(np.int32).max)
-"""The most slots of a list, so that its size is an int32."""
 _READ_TWICE: Final = "was cleared by an earlier read: pass clear_after_read=False to read it more than once"
+
+
+_MOST: Final = 2**31 - 1
+"""The most slots: the number of slots is an int32."""
+
+
+def _check_length(length: int) -> None:
+    if not 0 <= length <= _MOST:
+        raise ValueError(f"a TensorArray cannot have {length:,} slots; the limit is {_MOST:,}")
 
 
 @op(stateful=True, observes=True)
@@ -49,8 +57,8 @@ def tensor_array(
 ) -> Spec:
     """A list of so many unwritten slots for tensors of that dtype and shape."""
     length = known.scalar(size, "size")
-    if length is not None and length < 0:
-        raise ValueError(f"a TensorArray cannot have {length} slots")
+    if length is not None:
+        _check_length(length)
     if dtype is dtypes.resource:
         raise TypeError("a TensorArray holds tensors, not resources")
     element = Spec(dtype, TensorShape(element_shape))
@@ -65,8 +73,7 @@ tensor_array.no_gradient("its slots are unwritten")
 @tensor_array.kernel(CPU, GPU)
 def _(xp: Namespace, size: Array) -> TensorList:
     length = int(size)
-    if length < 0:
-        raise ValueError(f"a TensorArray cannot have {length} slots")
+    _check_length(length)
     return TensorList(length)
 
 
@@ -101,9 +108,15 @@ def _check_place(index: int | None, flow: ListSpec, grows: bool = False) -> None
         return
     if index < 0:
         raise ValueError(f"index {index} is negative")
+    if index >= _MOST:
+        raise ValueError(_too_high(index))
     if flow.size is not None and index >= flow.size:
         mend = "; pass dynamic_size=True to let it grow" if grows else ""
         raise ValueError(f"index {index} is out of range for size {flow.size}{mend}")
+
+
+def _too_high(index: int) -> str:
+    return f"index {index:,} is too high: a TensorArray has at most {_MOST:,} slots; number them from 0"
 
 
 def _check_places(indices: Spec, flow: ListSpec, grows: bool = False) -> None:
@@ -119,8 +132,8 @@ def _room(node: NodeView) -> Callable[[TensorList, int], None]:
         if not 0 <= index < len(flow) and (index < 0 or not dynamic):
             mend = "" if dynamic else "; pass dynamic_size=True to let it grow"
             raise IndexError(f"index {index} is out of range for size {len(flow)}{mend}")
-        if index >= _LONGEST:
-            raise IndexError(f"index {index} is out of range: a TensorArray has at most {_LONGEST} slots")
+        if index >= _MOST:
+            raise IndexError(_too_high(index))
 
     return check
 
@@ -308,8 +321,8 @@ def _filler(xp: Namespace, spec: Spec) -> Callable[[TensorList, int], Array]:
                 f"index {index} is not written, and a zero for it cannot be made: the shape of the elements is known "
                 f"as {element}; write it before it is read, or pass element_shape"
             )
-        shape = sizes if other is None else np.shape(other)
-        return np.full(shape, b"", object) if dtype.hasobject else xp.zeros(shape, dtype)
+        shape: Any = sizes if other is None else np.shape(other)
+        return filled(shape, b"") if dtype.hasobject else xp.zeros(shape, dtype)
 
     return zeros
 
@@ -386,6 +399,8 @@ def _stacked(xp: Namespace, items: list[Array], element: Spec) -> Array:
     _check_same(items)
     if items and not dtype.hasobject:
         return xp.stack(items)
+    if items and np.ndim(items[0]):
+        return concatenated(items).reshape(len(items), *items[0].shape)
     result = xp.empty((len(items), *(np.shape(items[0]) if items else element.shape.as_list())), dtype)
     for place, item in enumerate(items):
         result[place] = item
@@ -431,7 +446,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
         if len(rests) > 1 or not all(np.ndim(item) for item in items):
             shapes = ", ".join(str(list(np.shape(item))) for item in items)
             raise ValueError(f"elements of shapes {shapes} cannot be concatenated along their first axis")
-        return xp.concatenate(items), np.array([len(item) for item in items], np.int64)
+        sizes = [len(item) for item in items]
+        if element.dtype is dtypes.string:
+            whole = concatenated(items).reshape(sum(sizes), *items[0].shape[1:])
+        else:
+            whole = xp.concatenate(items)
+        return whole, np.array(sizes, np.int64)
 
     return concat
 

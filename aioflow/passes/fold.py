@@ -44,7 +44,10 @@ def _known(node: Node) -> list[Any] | None:
     known = [spec.known for spec in node.output_specs]
     if not known or any(value is None or (isinstance(value, tuple) and None in value) for value in known):
         return None
-    return [np.asarray(value, spec.dtype.np) for value, spec in zip(known, node.output_specs, strict=True)]
+    try:
+        return [np.asarray(value, spec.dtype.np) for value, spec in zip(known, node.output_specs, strict=True)]
+    except OverflowError:  # the run computes it, and raises an error where the kernel does
+        return None
 
 
 def _filled(node: Node) -> list[Any] | None:
@@ -62,9 +65,9 @@ def _computed(node: Node) -> list[Any] | None:
     kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
     if kernel is None or kernel.context or kernel.asynchronous:
         return None
-    if needed(node.definition, node.attrs, constants) > LARGEST_RESULT:
-        return None
     try:
+        if needed(node.definition, node.attrs, constants) > LARGEST_RESULT:
+            return None
         with np.errstate(all="ignore"):
             result = kernel.bind(node.definition, node, np)(*constants)
     except Exception:  # the run raises it, with the place in the graph
