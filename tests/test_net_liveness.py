@@ -230,3 +230,53 @@ async def test_a_stopped_task_is_named_half_a_second_before_the_heartbeat_timeou
             await taken
         assert now() - began <= HEARTBEAT - 0.5
         cluster.resume(host)
+
+
+# First connections
+
+
+@pytest.mark.parametrize("host", ["worker0", "worker1"])
+async def test_a_first_connection_waits_for_a_task_that_is_blocked_for_a_minute_and_names_it(host):
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.block(host)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            step = asyncio.ensure_future(session.run("there:0", {"x:0": 2.0}))
+            for seconds in (12, 60):
+                await asyncio.sleep(seconds - now() % 1000)
+                assert not step.done()
+                assert f"busy since {seconds - 1}" in str(await session.explain())
+            with pytest.raises(errors.DeadlineExceededError, match=r"busy since 6\d\.\d s"):
+                await session.run("there:0", {"x:0": 1.0}, options=af.RunOptions(timeout=2.0))
+            cluster.resume(host)
+            assert await step == 3
+
+
+@pytest.mark.parametrize("host", ["worker0", "worker1"])
+async def test_a_first_connection_names_a_stopped_task_within_the_heartbeat_timeout(host):
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.pause(host)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            began = now()
+            with pytest.raises(errors.UnavailableError, match="its process is stopped"):
+                await session.run("there:0", {"x:0": 2.0})
+            assert now() - began <= HEARTBEAT - 0.5
+        cluster.resume(host)
+
+
+async def test_a_first_connection_names_a_silent_task_whose_busy_reports_end():
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.block("worker0")
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            step = asyncio.ensure_future(session.run("there:0", {"x:0": 2.0}))
+            await asyncio.sleep(30.0)
+            assert not step.done()
+            began = now()
+            cluster.network.part("client", "worker0")
+            with pytest.raises(errors.UnavailableError, match="is silent"):
+                await step
+            assert now() - began <= HEARTBEAT - 0.5
+            cluster.network.heal("client", "worker0")
+        cluster.resume("worker0")

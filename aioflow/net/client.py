@@ -25,6 +25,7 @@ from aioflow.handover import Held
 from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.net.access import master_unreachable
 from aioflow.net.channel import Network
+from aioflow.net.dial_liveness import DialLiveness
 from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Request
@@ -99,6 +100,8 @@ class RemoteEngine:
         self._opening: Opening | None = None
         self._answer = ""
         """Why the master could not be reached, the last time that this was tried; empty if it could."""
+        self._dialled: DialLiveness | None = None
+        """The signs of life of the master while it is dialled."""
         self._extending: Final = asyncio.Lock()
         self._open: OpenSession | None = None
         self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
@@ -281,7 +284,9 @@ class RemoteEngine:
             raise errors.DeadlineExceededError(self._with_answer(text)) from None
 
     def _with_answer(self, text: str) -> str:
-        return f"{text}; the last answer: {self._answer}" if self._answer else text
+        busy = "" if self._dialled is None else self._dialled.busy
+        answer = f"the last answer: {self._answer}" if self._answer else ""
+        return "; ".join(filter(None, (text, busy and f"it is {busy}", answer)))
 
     async def _connect(self, deadline: float | None) -> OpenSession:
         if self._open is not None:
@@ -308,15 +313,16 @@ class RemoteEngine:
     async def _reached(self, where: Address, settings: Settings, waits: bool) -> Peer:
         """The master. If it is not there yet, and there is a time limit, it is waited for."""
         while True:
+            self._dialled = DialLiveness()
             try:
-                peer = await connect(where.network, where.address, self._me, settings=settings)
+                peer = await connect(where.network, where.address, self._me, settings=settings, liveness=self._dialled)
             except errors.UnavailableError as error:
                 self._answer = error.message
                 if not waits:
                     raise master_unreachable(where.address, error) from None
                 await asyncio.sleep(_AGAIN)
             else:
-                self._answer = ""
+                self._answer, self._dialled = "", None
                 return peer
 
     async def _extend(self, found: OpenSession, deadline: float | None) -> None:

@@ -427,7 +427,7 @@ class MasterSession:
         return joined(reports, absent, steps)
 
     async def _inspect(self, task: str, limit: float | None) -> Inspected:
-        return await request_unless_busy(await self.peers.of(task), Inspect(), limit)
+        return await request_unless_busy(await self.peers.of_unless_busy(task), Inspect(), limit)
 
     async def _learn(self, shared: Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
         """Join what all tasks have written down, and let the cost model learn of it."""
