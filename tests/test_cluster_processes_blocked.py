@@ -164,6 +164,45 @@ async def test_a_worker_whose_gil_is_held_is_waited_for_and_explained(cluster, t
 
 
 @on_one_loop
+async def test_a_first_connection_waits_for_a_worker_whose_gil_is_held(cluster, tmp_path):
+    graph, _ = build()
+    with af.Graph().as_default() as other, af.device(SECOND):
+        af.identity(af.constant(2.0) * 1.0, name="two")
+    async with af.Session(cluster.target(), graph=graph) as session:
+        assert await session.run("holds:0", {"path:0": ""}) == 1
+        with fifo(tmp_path) as path:
+            step = asyncio.ensure_future(session.run("holds:0", {"path:0": path}))
+            await busy_for(session, 1.0)
+            async with af.Session(cluster.target(SECOND), graph=other) as new:
+                first = asyncio.ensure_future(new.run("two:0"))
+
+                async def not_yet():
+                    assert not first.done()
+                    text = str(await new.explain())
+                    found = re.search(r" it is busy since (\d+\.\d) s", text)
+                    return "" if found is not None and float(found[1]) > HEARTBEAT else text
+
+                await soon(not_yet)
+                release(path)
+                assert await first == 2
+        assert await step == 1
+    await cluster.nothing_left()
+
+
+@on_one_loop
+async def test_a_first_connection_names_a_stopped_worker(cluster):
+    with af.Graph().as_default() as graph, af.device(SECOND):
+        af.identity(af.constant(2.0) * 1.0, name="two")
+    cluster.stop(SECOND)
+    for task in (SECOND, FIRST):
+        began = time.monotonic()
+        async with af.Session(cluster.target(task), graph=graph) as session:
+            with pytest.raises(errors.UnavailableError, match=r"is silent.*its process is stopped"):
+                await session.run("two:0")
+        print(f"{time.monotonic() - began:.2f} s")
+
+
+@on_one_loop
 async def test_an_error_names_a_stopped_worker_and_a_killed_one_and_what_has_happened(cluster):
     """`test_net_liveness.py` holds within how many seconds, on a clock that no load delays."""
     graph, _ = build()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 
 import pytest
 from cluster_runs import new_graph
@@ -235,21 +236,35 @@ async def test_a_stopped_task_is_named_half_a_second_before_the_heartbeat_timeou
 # First connections
 
 
-@pytest.mark.parametrize("host", ["worker0", "worker1"])
-async def test_a_first_connection_waits_for_a_task_that_is_blocked_for_a_minute_and_names_it(host):
+@pytest.mark.parametrize(("host", "task"), [("worker0", "at worker0"), ("worker1", "replica:0/task:1")])
+async def test_a_first_connection_waits_for_a_task_that_is_blocked_for_a_minute_and_names_it(host, task):
     graph, _, _ = waiting_and_not()
     async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
         cluster.block(host)
+        began = now()
         async with af.Session(cluster.target("worker", 0), graph=graph) as session:
             step = asyncio.ensure_future(session.run("there:0", {"x:0": 2.0}))
             for seconds in (12, 60):
-                await asyncio.sleep(seconds - now() % 1000)
+                await asyncio.sleep(seconds - now() + began)
                 assert not step.done()
-                assert f"busy since {seconds - 1}" in str(await session.explain())
-            with pytest.raises(errors.DeadlineExceededError, match=r"busy since 6\d\.\d s"):
-                await session.run("there:0", {"x:0": 1.0}, options=af.RunOptions(timeout=2.0))
+                assert re.search(f"{task}.* busy since {seconds}", str(await session.explain()), re.DOTALL)
+            async with af.Session(cluster.target("worker", 0), graph=graph) as other:
+                with pytest.raises(errors.DeadlineExceededError, match=rf"{task}.* busy since 6\d\.\d s"):
+                    await other.run("there:0", {"x:0": 1.0}, options=af.RunOptions(timeout=4.0))
             cluster.resume(host)
             assert await step == 3
+
+
+async def test_explain_reports_a_busy_master_that_no_run_has_dialled():
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.block("worker0")
+        await asyncio.sleep(12.0)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            began = now()
+            assert "the master at worker0: it is busy since 12." in str(await session.explain())
+            assert now() - began < 1.0
+        cluster.resume("worker0")
 
 
 @pytest.mark.parametrize("host", ["worker0", "worker1"])

@@ -51,10 +51,11 @@ class BusyError(errors.UnavailableError):
 
 async def request_unless_busy(peer: Asked, message: Request[A], deadline: float | None) -> A:
     """The answer of a peer. BusyError, with the time, if its loop does not turn."""
-    return await _unless_busy(peer.request(message, deadline=deadline), lambda: peer.busy, peer.task)
+    return await unless_busy(peer.request(message, deadline=deadline), lambda: peer.busy, peer.task)
 
 
-async def _unless_busy(work: Coroutine[Any, Any, R], busy: Callable[[], str], name: str) -> R:
+async def unless_busy(work: Coroutine[Any, Any, R], busy: Callable[[], str], name: str) -> R:
+    """The result of `work`. BusyError, in the name of the task, when `busy` has a text; then `work` is cancelled."""
     task = asyncio.get_running_loop().create_task(work, name="asks unless busy")
     try:
         while not (text := busy()):
@@ -109,11 +110,16 @@ class Peers:
 
     async def of_unless_busy(self, task: str) -> Asked:
         """The same, but BusyError if the task is being dialled, and its loop does not turn."""
-        return await _unless_busy(self.of(task), lambda: self._busy(task), task)
+        return await unless_busy(self.of(task), lambda: self.busy(task), task)
 
-    def _busy(self, task: str) -> str:
+    def busy(self, task: str) -> str:
+        """A text with how long the loop of a task that is being dialled has been busy; else empty."""
         liveness = self._liveness.get(task)
         return "" if liveness is None else liveness.busy
+
+    def busy_dialled(self) -> dict[str, str]:
+        """The tasks that are being dialled and whose loops do not turn, with how long they have been busy."""
+        return {task: text for task in self._liveness if (text := self.busy(task))}
 
     def there(self, task: str) -> Asked | None:
         """The task of that name, if it is connected: for news that is of no use to one who is not."""
@@ -266,4 +272,4 @@ class Itself:
         self._handler.notes[type(message)](Call(message, None, 0, None, ""))
 
 
-__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy"]
+__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy", "unless_busy"]

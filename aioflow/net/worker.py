@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Sized
@@ -74,6 +75,7 @@ class Worker:
         self._devices: Final[dict[str, AnyDevice]] = {device.name: device for device in local.devices}
         self._sessions: Final[dict[str, WorkerSession]] = {}
         self.meetings: Final = Meetings(task, local, peers)
+        self._peers: Final = peers
         self._handles: Final = itertools.count(1)
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = LiveQueues(local.resources, self.meetings)
@@ -106,8 +108,10 @@ class Worker:
         return Status(self.devices, counters)
 
     async def inspect(self, call: Call) -> Inspected:
-        """What its steps wait for, what its memory holds."""
-        return Inspected(report_of_task(self._local).pack())
+        """What its steps wait for, what its memory holds, and which tasks that it dials are busy."""
+        found = report_of_task(self._local)
+        absent = tuple([f"{task}: it is {text}" for task, text in self._peers.busy_dialled().items()])
+        return Inspected(dataclasses.replace(found, report=dataclasses.replace(found.report, absent=absent)).pack())
 
     async def trace(self, call: Call) -> Traced:
         """What steps did that ended within so many seconds from now."""
