@@ -356,7 +356,7 @@ class RemoteEngine:
         ResourceExhaustedError names a constant that the master does not accept.
         """
         write = functools.partial(addition, self._graph, version, self._graph.version)
-        long = self._graph.size > LONG_PLAN
+        long = self._graph.planning_work > LONG_PLAN
         data, constants = await asyncio.get_running_loop().run_in_executor(None, write) if long else write()
         check_sizes(constants, peer.limits)
         return data, constants

@@ -58,8 +58,8 @@ from aioflow.tracing import RunMetadata, Trace
 
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 """What a run can be told."""
-_LONG: Final = 1 << 14
-"""Bytes of a graph above which it is read on a thread."""
+_LONG: Final = 1 << 12
+"""Bytes of a graph above which it is read, and compiled, on a thread: that takes over 4 ms."""
 
 
 class Worker:
@@ -231,7 +231,7 @@ class Worker:
         if journal is not None:
             journal.begin(message.step)
         try:
-            fetched = await step.run(graph.programs(self._form(options)), feeds, None)
+            fetched = await step.run(await graph.ready(self._form(options)), feeds, None)
         except BaseException as error:
             cancelled = errors.CancelledError("the run was cancelled")
             self.meetings.end(message.step, errors.from_exception(error) if isinstance(error, Exception) else cancelled)
@@ -279,7 +279,8 @@ class Worker:
         """What is over at once, and concerns no other task: a share that is one light unit. None if it is none."""
         if message.options or self._recorders or graph.sends:
             return None
-        lone = graph.programs(self._local.plans.form(DEFAULT)).lone
+        programs = graph.known(self._local.plans.form(DEFAULT))
+        lone = None if programs is None else programs.lone
         if lone is None or lone.waits:
             return None
         self.meetings.check(message.step)
