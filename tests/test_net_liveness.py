@@ -233,6 +233,24 @@ async def test_a_stopped_task_is_named_half_a_second_before_the_heartbeat_timeou
         cluster.resume(host)
 
 
+@pytest.mark.parametrize("host", ["client", "worker0", "worker1"])
+async def test_a_busy_host_whose_connections_are_lost_is_waited_for(host):
+    graph, element, put = waiting_and_not()
+    async with a_session(graph) as (cluster, session):
+        taken = asyncio.ensure_future(session.run(element))
+        await asyncio.sleep(1.0)
+        cluster.block(host)
+        await asyncio.sleep(2.0)
+        for pair in (("client", "worker0"), ("worker0", "worker1")):
+            if host in pair:
+                cluster.network.cut(*pair)
+        await asyncio.sleep(60.0)
+        assert not taken.done()
+        cluster.resume(host)
+        await session.run(put)
+        assert await taken == 7
+
+
 # First connections
 
 
