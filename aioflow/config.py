@@ -62,9 +62,9 @@ class Config:
         stall_report: seconds without progress after which the session logs the operations that its steps wait for; None
             for never.
         close_timeout: seconds that `close()` waits for kernels of cancelled runs that are still in C code.
-        heartbeat_timeout: seconds that a task of a cluster may be silent before other tasks and the session count it as
-            lost, and the time limit for connecting to one. A task whose loop is blocked is not lost. It also sets how
-            long the session itself may be silent.
+        heartbeat_timeout: seconds after which the steps of a silent task have failed, with an error that names it. A
+            task is lost after 85 % of this time without a sign of life, also while it is dialled. A task whose loop is
+            blocked is not lost. It also sets how long the session itself may be silent.
         token_file: the file that holds the token of the cluster; by default the variable AIOFLOW_TOKEN, if it is set,
             is the token.
         ssl: for TLS between tasks: the directory that `aioflow ca init` made, or a context for whoever dials, or a pair

@@ -39,14 +39,15 @@ _graph_ids = itertools.count()
 class Graph:
     """A computation under description: operations in the order they were built.
 
-    Any number of tasks and threads may add to it and run it at the same time. `size` counts operations, also in bodies.
+    Any number of tasks and threads may add to it and run it at the same time. `planning_work` estimates the
+    work of planning it.
     """
 
     def __init__(self) -> None:
         self.key = next(_graph_ids)
         self.seed: int | None = None
         self._operations: list[Operation] = []
-        self.size = 0
+        self.planning_work = 0
         self._by_name: dict[str, Operation] = {}
         self._used: dict[str, int] = {}
         self._collections: dict[str, list[Any]] = {}
@@ -160,7 +161,7 @@ class Graph:
     def _append(self, operation: Operation, scope: Scope) -> None:
         operation.id = len(self._operations)
         self._operations.append(operation)
-        self.size += operation.size
+        self.planning_work += operation.planning_work
         self._by_name[operation.name] = operation
         for tensor in operation.inputs:
             tensor._consumers.append(operation)
@@ -171,7 +172,7 @@ class Graph:
 
     def _remove(self, operation: Operation, scope: Scope) -> None:
         self._operations.pop()
-        self.size -= operation.size
+        self.planning_work -= operation.planning_work
         del self._by_name[operation.name]
         for tensor in operation.inputs:
             tensor._consumers.pop()

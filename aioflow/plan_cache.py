@@ -27,8 +27,8 @@ Shape = tuple[int, ...]
 Form = Literal["fused", "plain", "streamed", "unchanged"]
 """What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
 meanwhile; node by node as the user built them."""
-LONG_PLAN: Final = 200
-"""Calls of graphs with more operations, counting those in bodies, are planned on a thread: planning takes over 5 ms."""
+LONG_PLAN: Final = 100
+"""Calls of graphs with more planning work are planned on a thread: planning takes over 4 ms."""
 
 
 class Planned:
@@ -131,9 +131,9 @@ class Plans:
 
     @staticmethod
     def is_long(signature: Signature) -> bool:
-        """Whether planning it may take long: the graph is large."""
+        """Whether planning it may take long: the graph has much planning work."""
         element = next((e for part in (signature.fetches, signature.targets) for e in part), None)
-        return element is not None and element.graph.size > LONG_PLAN
+        return element is not None and element.graph.planning_work > LONG_PLAN
 
     def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
         split = functools.partial(self._placer.split, streamed=streamed, fed=self._fed.get(signature))

@@ -265,4 +265,6 @@ async def soon(missing: Callable[[], Awaitable[Any]]) -> float:
     return loop.time() - began
 
 
-__all__ = ["FIRST", "PS", "SECOND", "THREE", "Processes", "addresses", "free_ports", "on_one_loop", "soon"]
+__all__ = [
+    "FIRST", "LONGEST", "PS", "SECOND", "THREE", "Processes", "addresses", "free_ports", "on_one_loop", "soon",
+]  # fmt: skip

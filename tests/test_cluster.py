@@ -227,15 +227,15 @@ async def test_a_step_ends_whose_small_values_were_lost_on_their_way(graph, clus
         path.sent = lambda frame: pushed.append(b"PushTensors" in frame)
         path.lost = lambda: pushed.pop()  # and all that follows in that channel
         began = asyncio.get_running_loop().time()
-        with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:1 .*nothing was heard for 5 s"):
+        with pytest.raises(errors.UnavailableError, match=r"/replica:0/task:1 .*nothing was heard for 4\.25 s"):
             await session.run(received, {x: 1.0})
-        assert asyncio.get_running_loop().time() - began <= 6.5
+        assert asyncio.get_running_loop().time() - began <= 5.5
         path.lost = lambda: False
         assert await session.run(received, {x: 2.0}) == 5.0
         await settled()
 
 
-@pytest.mark.parametrize(("tasks", "session", "limit"), [(1.0, 60.0, 1.3), (20.0, 5.0, 22.0)])
+@pytest.mark.parametrize(("tasks", "session", "limit"), [(1.0, 60.0, 1.0), (20.0, 5.0, 20.0)])
 async def test_how_long_a_silent_worker_is_borne_with_is_for_its_peers_to_say(graph, tasks, session, limit):
     config = af.Config(heartbeat_timeout=session)
     async with SimulatedCluster(
@@ -250,8 +250,8 @@ async def test_how_long_a_silent_worker_is_borne_with_is_for_its_peers_to_say(gr
         cluster.pause("worker1")
         with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:1.*silent") as caught:
             await task
-        assert tasks * 0.8 <= loop.time() - began <= limit
-        assert f"for {tasks:g} s" in str(caught.value)
+        assert tasks * 0.75 <= loop.time() - began <= limit
+        assert f"for {tasks * 0.85:g} s" in str(caught.value)
 
 
 async def test_how_long_a_silent_master_is_borne_with_is_for_the_session_to_say(graph, cluster):
@@ -262,9 +262,9 @@ async def test_how_long_a_silent_master_is_borne_with_is_for_the_session_to_say(
         loop = asyncio.get_running_loop()
         began = loop.time()
         cluster.pause("worker0")
-        with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:0.* silent.* 0\.5 s"):
+        with pytest.raises(errors.UnavailableError, match=r"/job:worker/replica:0/task:0.* silent.* 0\.425 s"):
             await task
-        assert loop.time() - began <= 0.7
+        assert loop.time() - began <= 0.5
         cluster.resume("worker0")
         await asyncio.sleep(10)
 

@@ -1,6 +1,7 @@
 """Blocked, stopped and killed processes, the reactions of their peers, and the monitors."""
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -10,14 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_processes import FIRST, PS, ROOT, SECOND, THREE, Processes, addresses, on_one_loop, soon
+from cluster_processes import FIRST, LONGEST, PS, ROOT, SECOND, THREE, Processes, addresses, on_one_loop, soon
 
 import aioflow as af
 from aioflow import errors
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
+HEARTBEAT = 5.0
 HELD = 7.0
-"""Seconds for which a process is blocked: longer than the heartbeat timeout."""
+"""Seconds for which the client is blocked: longer than the heartbeat timeout."""
 
 
 def monitors(owner):
@@ -54,8 +56,8 @@ def build():
             count = af.Variable(0.0, name="count")
             never = af.FIFOQueue(1, af.float32, shapes=[[]]).dequeue()
         with af.device(SECOND):
-            seconds = af.placeholder(af.float32, [], name="seconds")
-            af.py_func("hold_gil", [seconds], af.float32, stateful=True, name="holds")
+            path = af.placeholder(af.string, [], name="path")
+            af.py_func("hold_gil", [path], af.float32, stateful=True, name="holds")
             one = af.constant(1.0) * 1.0
             af.multiply(never, 2.0, name="never")
         count.assign_add(one, name="add")
@@ -95,19 +97,66 @@ async def test_training_continues_after_the_client_has_blocked_its_loop(cluster,
     assert found == [1, 2, 3, 4, 5, 6]
 
 
+@contextlib.contextmanager
+def fifo(folder):
+    """The path of a FIFO. `hold_gil` holds the GIL until the end of the block."""
+    path = folder / "fifo"
+    os.mkfifo(path)
+    try:
+        yield str(path)
+    finally:
+        release(path)
+
+
+def release(path):
+    """End `hold_gil`, which waits for a writer of that FIFO; do nothing if it does not wait."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+
+
+async def busy_for(session, seconds):
+    """Return the first report that says for longer than that how long the second worker has been busy."""
+    reports = []
+
+    async def not_yet():
+        reports.append(str(await session.explain()))
+        found = re.search(rf"{SECOND}: it is busy since (\d+\.\d) s with hold_gil", reports[-1])
+        return found is None or float(found[1]) <= seconds
+
+    await soon(not_yet)
+    return reports[-1]
+
+
+async def deadline_error(session):
+    """The text with which the master ends a step on the second worker whose time limit is over.
+
+    On a slow machine the client's own time limit may be the first to end the step, with another text.
+    """
+    texts = []
+
+    async def from_client():
+        with pytest.raises(errors.DeadlineExceededError) as info:
+            await session.run("holds:0", {"path:0": ""}, options=af.RunOptions(timeout=1.0 + len(texts)))
+        texts.append(str(info.value))
+        return "" if "the time of the step is over" in texts[-1] else texts
+
+    await soon(from_client)
+    return texts[-1]
+
+
 @on_one_loop
-async def test_a_worker_whose_gil_is_held_is_waited_for_and_explained(cluster):
+async def test_a_worker_whose_gil_is_held_is_waited_for_and_explained(cluster, tmp_path):
     graph, _ = build()
     async with af.Session(cluster.target(), graph=graph) as session:
-        assert await session.run("holds:0", {"seconds:0": 0.0}) == 0
+        assert await session.run("holds:0", {"path:0": ""}) == 1
         waiting = asyncio.ensure_future(session.run("never:0"))
-        step = asyncio.ensure_future(session.run("holds:0", {"seconds:0": HELD}))
-        await asyncio.sleep(HELD - 2.0)
-        report = await session.explain()
-        assert re.search(rf"{SECOND}: it is busy since \d\.\d s with hold_gil", str(report)), str(report)
-        with pytest.raises(errors.DeadlineExceededError, match=f"{SECOND}: it is busy since"):
-            await session.run("holds:0", {"seconds:0": 0.0}, options=af.RunOptions(timeout=1.0))
-        assert await step == HELD
+        with fifo(tmp_path) as path:
+            step = asyncio.ensure_future(session.run("holds:0", {"path:0": path}))
+            report = await busy_for(session, HEARTBEAT)
+            assert not step.done(), report
+            assert not waiting.done(), report
+            assert f"{SECOND}: it is busy since" in await deadline_error(session)
+        assert await step == 1
         assert not waiting.done()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -115,19 +164,59 @@ async def test_a_worker_whose_gil_is_held_is_waited_for_and_explained(cluster):
 
 
 @on_one_loop
-async def test_an_error_names_a_stopped_worker_within_five_seconds_and_a_killed_one_within_one(cluster):
+async def test_a_first_connection_waits_for_a_worker_whose_gil_is_held(cluster, tmp_path):
     graph, _ = build()
-    for fault, limit in [(cluster.stop, 5.0), (cluster.kill, 1.0)]:
+    with af.Graph().as_default() as other, af.device(SECOND):
+        af.identity(af.constant(2.0) * 1.0, name="two")
+    async with af.Session(cluster.target(), graph=graph) as session:
+        assert await session.run("holds:0", {"path:0": ""}) == 1
+        with fifo(tmp_path) as path:
+            step = asyncio.ensure_future(session.run("holds:0", {"path:0": path}))
+            await busy_for(session, 1.0)
+            async with af.Session(cluster.target(SECOND), graph=other) as new:
+                first = asyncio.ensure_future(new.run("two:0"))
+
+                async def not_yet():
+                    assert not first.done()
+                    text = str(await new.explain())
+                    found = re.search(r" it is busy since (\d+\.\d) s", text)
+                    return "" if found is not None and float(found[1]) > HEARTBEAT else text
+
+                await soon(not_yet)
+                release(path)
+                assert await first == 2
+        assert await step == 1
+    await cluster.nothing_left()
+
+
+@on_one_loop
+async def test_a_first_connection_names_a_stopped_worker(cluster):
+    with af.Graph().as_default() as graph, af.device(SECOND):
+        af.identity(af.constant(2.0) * 1.0, name="two")
+    cluster.stop(SECOND)
+    for task in (SECOND, FIRST):
+        began = time.monotonic()
+        async with af.Session(cluster.target(task), graph=graph) as session:
+            with pytest.raises(errors.UnavailableError, match=r"is silent.*its process is stopped"):
+                await session.run("two:0")
+        print(f"{time.monotonic() - began:.2f} s")
+
+
+@on_one_loop
+async def test_an_error_names_a_stopped_worker_and_a_killed_one_and_what_has_happened(cluster):
+    """`test_net_liveness.py` holds within how many seconds, on a clock that no load delays."""
+    graph, _ = build()
+    for fault, what in [(cluster.stop, "is silent.*its process is stopped"), (cluster.kill, "is gone")]:
         cluster.revive()
         async with af.Session(cluster.target(), graph=graph) as session:
             step = asyncio.ensure_future(session.run("never:0"))
             await cluster.running(PS, SECOND)
             began = time.monotonic()
             fault(SECOND)
-            with pytest.raises(errors.UnavailableError, match=SECOND):
-                await step
+            async with asyncio.timeout(LONGEST):
+                with pytest.raises(errors.UnavailableError, match=f"{SECOND}.*{what}"):
+                    await step
             print(f"{fault.__name__}: {time.monotonic() - began:.2f} s")
-            assert time.monotonic() - began < limit + 1.5  # the machine may be slow
 
 
 @on_one_loop
@@ -143,7 +232,7 @@ async def test_a_monitor_ends_with_its_process_and_with_the_last_connection(clus
         async def still_there():
             return monitors(killed)
 
-        assert await soon(still_there) < 5.0
+        await soon(still_there)
     assert monitors(os.getpid()) == []
 
 
@@ -194,6 +283,5 @@ async def test_a_killed_client_leaves_nothing_though_a_child_has_its_sockets(clu
             process.kill()
             seconds = await cluster.nothing_left()
             print(f"{seconds:.2f} s")
-            assert seconds < 3.0
         finally:
             os.killpg(process.pid, signal.SIGKILL)

@@ -172,15 +172,18 @@ async def test_an_error_deep_inside_names_its_operation_and_all_iterations(graph
     assert text.count("in iteration 0 of ") == 33
 
 
-def test_the_size_of_a_graph_counts_the_operations_in_bodies(graph):
+def test_the_planning_work_of_a_graph_counts_bodies_and_the_operations_in_them(graph):
     def body(i, v):
         for _ in range(LONG_PLAN):
             v = v + 1.0
         return i + 1, v
 
-    before = graph.size
+    before = graph.planning_work
     af.while_loop(lambda i, v: i < 2, body, [0, af.constant(1.0)])
-    assert graph.size - before > LONG_PLAN
+    assert graph.planning_work - before > LONG_PLAN
+    before = graph.planning_work
+    branches(4, af.placeholder(af.float32, []))
+    assert graph.planning_work - before > LONG_PLAN > len(graph.get_operations())
 
 
 def test_every_node_of_a_deep_nest_is_listed_once(graph, monkeypatch):

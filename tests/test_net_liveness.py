@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 
 import pytest
 from cluster_runs import new_graph
@@ -128,7 +129,7 @@ async def test_a_peer_that_has_ended_is_lost_within_a_second_though_its_connecti
 
 
 async def test_a_client_may_be_silent_for_as_long_as_its_own_heartbeat_timeout_says(network):
-    for mine, borne in [(60.0, 60.0), (0.5, 5.0)]:
+    for mine, borne in [(60.0, 60.0), (0.5, 4.25)]:
         near, service = network.at("a"), Service()
         async with meeting(near, network.at("b"), "b", service, mine=Settings(silence=mine), me="") as (_, other):
             network.part("a", "b")
@@ -215,14 +216,100 @@ async def test_explain_reports_a_busy_task_without_waiting_for_it(task):
         assert (await session.explain()).absent == ()
 
 
-async def test_a_stopped_task_is_lost_and_the_error_reports_that():
+@pytest.mark.parametrize("host", ["worker0", "worker1"])
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.42, 0.8, 0.849, 1.7])
+async def test_a_stopped_task_is_named_half_a_second_before_the_heartbeat_timeout(host, phase):
     graph, element, _ = waiting_and_not()
     async with a_session(graph) as (cluster, session):
         taken = asyncio.ensure_future(session.run(element))
         assert await session.run("there:0", {"x:0": 2.0}) == 3
+        await asyncio.sleep(phase)
         began = now()
-        cluster.pause("worker1")
-        with pytest.raises(errors.UnavailableError, match=r"task:1.*silent.*for 5 s: its process is stopped"):
+        cluster.pause(host)
+        task = f"task:{host[-1]}"
+        with pytest.raises(errors.UnavailableError, match=rf"{task}.*silent.*for 4\.25 s: its process is stopped"):
             await taken
-        assert now() - began <= HEARTBEAT + 0.1
-        cluster.resume("worker1")
+        assert now() - began <= HEARTBEAT - 0.5
+        cluster.resume(host)
+
+
+@pytest.mark.parametrize("host", ["client", "worker0", "worker1"])
+async def test_a_busy_host_whose_connections_are_lost_is_waited_for(host):
+    graph, element, put = waiting_and_not()
+    async with a_session(graph) as (cluster, session):
+        taken = asyncio.ensure_future(session.run(element))
+        await asyncio.sleep(1.0)
+        cluster.block(host)
+        await asyncio.sleep(2.0)
+        for pair in (("client", "worker0"), ("worker0", "worker1")):
+            if host in pair:
+                cluster.network.cut(*pair)
+        await asyncio.sleep(60.0)
+        assert not taken.done()
+        cluster.resume(host)
+        await session.run(put)
+        assert await taken == 7
+
+
+# First connections
+
+
+@pytest.mark.parametrize(("host", "task"), [("worker0", "at worker0"), ("worker1", "replica:0/task:1")])
+async def test_a_first_connection_waits_for_a_task_that_is_blocked_for_a_minute_and_names_it(host, task):
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.block(host)
+        began = now()
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            step = asyncio.ensure_future(session.run("there:0", {"x:0": 2.0}))
+            for seconds in (12, 60):
+                await asyncio.sleep(seconds - now() + began)
+                assert not step.done()
+                assert re.search(f"{task}.* busy since {seconds}", str(await session.explain()), re.DOTALL)
+            async with af.Session(cluster.target("worker", 0), graph=graph) as other:
+                with pytest.raises(errors.DeadlineExceededError, match=rf"{task}.* busy since 6\d\.\d s"):
+                    await other.run("there:0", {"x:0": 1.0}, options=af.RunOptions(timeout=4.0))
+            cluster.resume(host)
+            assert await step == 3
+
+
+async def test_explain_reports_a_busy_master_that_no_run_has_dialled():
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.block("worker0")
+        await asyncio.sleep(12.0)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            began = now()
+            assert "the master at worker0: it is busy since 12." in str(await session.explain())
+            assert now() - began < 1.0
+        cluster.resume("worker0")
+
+
+@pytest.mark.parametrize("host", ["worker0", "worker1"])
+async def test_a_first_connection_names_a_stopped_task_within_the_heartbeat_timeout(host):
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.pause(host)
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            began = now()
+            with pytest.raises(errors.UnavailableError, match="its process is stopped"):
+                await session.run("there:0", {"x:0": 2.0})
+            assert now() - began <= HEARTBEAT - 0.5
+        cluster.resume(host)
+
+
+async def test_a_first_connection_names_a_silent_task_whose_busy_reports_end():
+    graph, _, _ = waiting_and_not()
+    async with SimulatedCluster({"worker": 2}, latency=1e-3) as cluster:
+        cluster.block("worker0")
+        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+            step = asyncio.ensure_future(session.run("there:0", {"x:0": 2.0}))
+            await asyncio.sleep(30.0)
+            assert not step.done()
+            began = now()
+            cluster.network.part("client", "worker0")
+            with pytest.raises(errors.UnavailableError, match="is silent"):
+                await step
+            assert now() - began <= HEARTBEAT - 0.5
+            cluster.network.heal("client", "worker0")
+        cluster.resume("worker0")

@@ -9,12 +9,16 @@ import time
 
 import pytest
 from cluster_processes import free_ports, soon
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aioflow.devices import activity
-from aioflow.net import monitor
+from aioflow.net import monitor, monitor_process
+from aioflow.net.credentials import Token
 from aioflow.net.liveness import State
 from aioflow.net.monitor import Monitor
-from aioflow.net.monitor_process import ACCEPT, DIAL, LONGEST_LINE, Connection
+from aioflow.net.monitor_process import ACCEPT, DIAL, LONGEST_ANSWER, LONGEST_LINE, Connection
+from aioflow.net.websocket_server import WebSocketNetwork
 
 NAME, KEY = "0123456789abcdef" * 2, "0f" * 16
 TURNING = "turning", 0.25, "-"
@@ -58,6 +62,51 @@ def test_only_changes_and_busy_reports_are_passed_on():
 @pytest.mark.parametrize(("told", "text"), [("-", ""), ("zz", ""), (b"a\x1b[2Jb\n".hex(), "a?[2Jb?"), ("ff", "\ufffd")])
 def test_a_monitors_text_has_no_control_characters(told, text):
     assert monitor._text(told) == text
+
+
+# Questions about a process that is not connected yet
+
+
+def test_a_question_is_answered_with_the_state_in_no_more_bytes():
+    asked = monitor_process.question(KEY, NAME)
+    said = monitor_process.answer(KEY, asked, "stopped", 123456.789)
+    assert monitor_process.answered(KEY, NAME, said) == ("stopped", 123456.79)
+    assert len(said) <= len(asked) == LONGEST_ANSWER
+
+
+@given(st.binary(max_size=2 * LONGEST_ANSWER))
+def test_no_other_datagram_is_answered_or_taken_for_an_answer(data):
+    asked = monitor_process.question(KEY, NAME)
+    for wrong in (data, data.ljust(LONGEST_ANSWER)[:LONGEST_ANSWER], asked[:-1], asked + b" ", asked[1:] + asked[:1]):
+        assert monitor_process.answer(KEY, wrong, "turning", 0.0) is None
+    assert monitor_process.answer("0e" * 16, asked, "turning", 0.0) is None
+    said = monitor_process.answer(KEY, asked, "turning", 0.0)
+    other = monitor_process.answer(KEY, monitor_process.question(KEY, NAME[::-1]), "turning", 0.0)
+    for wrong in (data, asked, other, said.replace(b"turning", b"stopped"), said[:-1]):
+        with pytest.raises(ValueError):  # noqa: PT011 - any
+            monitor_process.answered(KEY, NAME, wrong)
+
+
+@pytest.mark.real
+async def test_a_listening_task_is_asked_at_its_address_by_those_who_have_its_token():
+    token, other = Token("0123456789abcdef"), Token("another-token-of-16")
+
+    async def accept(channel):
+        await channel.close()
+
+    listener = await WebSocketNetwork(token).listen("127.0.0.1:0", accept)
+    words, none = asyncio.Queue(), asyncio.Queue()
+    asking = [
+        asyncio.ensure_future(WebSocketNetwork(its).ask(listener.address, 1.0, queue.put_nowait))
+        for its, queue in ((token, words), (other, none), (None, none))
+    ]
+    assert [(await said(words)).state for _ in range(3)] == [State.TURNING] * 3
+    assert none.empty()
+    await listener.close()
+    assert not Monitor._running
+    for task in asking:
+        task.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
 
 
 # Kernels on compute threads

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from aioflow import errors
 from aioflow.net.framing import Frame
-from aioflow.net.liveness import Offer, Watch
+from aioflow.net.liveness import Offer, Watch, Word
 
 # Why a channel was closed, as the codes of websockets that applications may use
 NORMAL: Final = 1000
@@ -182,6 +182,12 @@ class Network(Protocol):
             port: the port of the monitor.
             key: the key by which both monitors authenticate.
             heartbeat: the shorter of the heartbeat timeouts of both ends.
+        """
+
+    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+        """Ask the monitor of the task that listens at an address for its state, until cancelled.
+
+        Calls `told` with each answer. Nothing is raised if no answer comes.
         """
 
 

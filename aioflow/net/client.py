@@ -25,6 +25,7 @@ from aioflow.handover import Held
 from aioflow.kernels.queue_handles import QueueSpec
 from aioflow.net.access import master_unreachable
 from aioflow.net.channel import Network
+from aioflow.net.dial_liveness import DialLiveness
 from aioflow.net.graphs import addition
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Request
@@ -49,12 +50,12 @@ from aioflow.net.master_verbs import (
 from aioflow.net.meeting import connect
 from aioflow.net.open_session import Opening, OpenSession
 from aioflow.net.peer import Peer
-from aioflow.net.peers import BusyError, request_unless_busy
+from aioflow.net.peers import BusyError, request_unless_busy, unless_busy
 from aioflow.net.remote_partial import RemotePartialRun
 from aioflow.net.remote_queue import RemoteQueue
 from aioflow.net.reports import TaskReport, unpack_placement, unpack_trace
 from aioflow.net.session_settings import session_settings
-from aioflow.net.worker_verbs import QueueServed
+from aioflow.net.worker_verbs import Inspect, QueueServed
 from aioflow.node import Tensor
 from aioflow.placement import Placement
 from aioflow.plan import Signature
@@ -99,6 +100,10 @@ class RemoteEngine:
         self._opening: Opening | None = None
         self._answer = ""
         """Why the master could not be reached, the last time that this was tried; empty if it could."""
+        self._dialled: DialLiveness | None = None
+        """The signs of life of the master while it is dialled."""
+        self._master: Peer | None = None
+        """The master while it opens the session."""
         self._extending: Final = asyncio.Lock()
         self._open: OpenSession | None = None
         self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
@@ -153,11 +158,22 @@ class RemoteEngine:
         if opening is not None and not opening.task.done():
             seconds = asyncio.get_running_loop().time() - opening.since
             text = self._with_answer(f"opening a session at {self._address.address} for {seconds:.1f} s")
-            return Report((), (), (), (), (text,))
+            return Report((), (), (), (), (text, *await self._told_by_master()))
         try:
             return (await self._inspected()).report
         except BusyError as error:
             return Report((), (), (), (), (f"{error.task}: {error.message}",))
+
+    async def _told_by_master(self) -> Sequence[str]:
+        """The busy tasks that the master dials while it opens the session."""
+        if self._master is None:
+            return ()
+        master, deadline = self._master, asyncio.get_running_loop().time() + _INSPECTED
+        try:
+            answer = await request_unless_busy(master, Inspect(), deadline)
+        except errors.OpError as error:
+            return (f"{master.task}: {error.message}",)
+        return TaskReport.unpack(bytes(answer.report)).report.absent
 
     async def memory(self) -> dict[str, MemoryUse]:
         """What kernels have made and is still alive, by the devices that account for it."""
@@ -169,7 +185,7 @@ class RemoteEngine:
 
     async def _inspected(self) -> TaskReport:
         deadline = self.deadline() or asyncio.get_running_loop().time() + _INSPECTED
-        found = await self.ready(deadline)
+        found = await unless_busy(self.ready(deadline), self._busy, f"the master at {self._address.address}")
         answer = await request_unless_busy(found.peer, InspectSession(found.session), deadline)
         return TaskReport.unpack(bytes(answer.report))
 
@@ -281,12 +297,17 @@ class RemoteEngine:
             raise errors.DeadlineExceededError(self._with_answer(text)) from None
 
     def _with_answer(self, text: str) -> str:
-        return f"{text}; the last answer: {self._answer}" if self._answer else text
+        busy = self._busy()
+        answer = f"the last answer: {self._answer}" if self._answer else ""
+        return "; ".join(filter(None, (text, busy and f"it is {busy}", answer)))
+
+    def _busy(self) -> str:
+        return "" if self._dialled is None else self._dialled.busy
 
     async def _connect(self, deadline: float | None) -> OpenSession:
         if self._open is not None:
             await self._open.peer.close()
-        peer = await self._dial(deadline)
+        peer = self._master = await self._dial(deadline)
         try:
             version = self._graph.version
             request = CreateSession(self._settings, *await self._added(0, peer), self._counts)
@@ -294,6 +315,8 @@ class RemoteEngine:
         except BaseException:
             await peer.close()
             raise
+        finally:
+            self._master = None
         devices = [DeviceAttributes(d.name, d.kind, d.memory, d.incarnation) for d in made.devices]
         loop = asyncio.get_running_loop()
         self._open = OpenSession(peer, made.session, devices, version, loop, weakref.WeakKeyDictionary())
@@ -308,15 +331,16 @@ class RemoteEngine:
     async def _reached(self, where: Address, settings: Settings, waits: bool) -> Peer:
         """The master. If it is not there yet, and there is a time limit, it is waited for."""
         while True:
+            self._dialled = DialLiveness()
             try:
-                peer = await connect(where.network, where.address, self._me, settings=settings)
+                peer = await connect(where.network, where.address, self._me, settings=settings, liveness=self._dialled)
             except errors.UnavailableError as error:
                 self._answer = error.message
                 if not waits:
                     raise master_unreachable(where.address, error) from None
                 await asyncio.sleep(_AGAIN)
             else:
-                self._answer = ""
+                self._answer, self._dialled = "", None
                 return peer
 
     async def _extend(self, found: OpenSession, deadline: float | None) -> None:
@@ -332,7 +356,7 @@ class RemoteEngine:
         ResourceExhaustedError names a constant that the master does not accept.
         """
         write = functools.partial(addition, self._graph, version, self._graph.version)
-        long = self._graph.size > LONG_PLAN
+        long = self._graph.planning_work > LONG_PLAN
         data, constants = await asyncio.get_running_loop().run_in_executor(None, write) if long else write()
         check_sizes(constants, peer.limits)
         return data, constants

@@ -9,6 +9,9 @@ from typing import Final
 from aioflow.config import Config
 from aioflow.net.limits import STANDARD, Limits
 
+_NOTICED: Final = 0.85
+"""The part of the heartbeat timeout after which a silent peer is lost. The rest is for the report to the clients."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
@@ -38,14 +41,14 @@ class Settings:
 
     Attributes:
         limits: what it accepts.
-        silence: seconds after which a peer of which nothing is heard counts as lost.
+        silence: seconds after which a peer without a sign of life counts as lost.
         handshake: seconds that whoever dials has to say who it is.
         connections: how many may be open at a time, of all who dialled.
         remembered: of how many requests it knows that they were asked, to recognise those that come again.
     """
 
     limits: Limits = STANDARD
-    silence: float = 5.0
+    silence: float = 5.0 * _NOTICED
     handshake: float = 5.0
     connections: int = 4096
     remembered: int = 10_000
@@ -53,7 +56,7 @@ class Settings:
     @classmethod
     def of(cls, config: Config) -> "Settings":
         """Those that a configuration tells of."""
-        return cls(silence=config.heartbeat_timeout)
+        return cls(silence=config.heartbeat_timeout * _NOTICED)
 
 
 USUAL: Final = Settings()

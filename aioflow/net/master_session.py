@@ -60,8 +60,8 @@ _RENEWED: Final = 1.0
 """Seconds that tasks have to say that they are there when one was lost. Who is later counts as absent until needed."""
 _MOST_TOLD: Final = 5
 """So many operations the error of such a step names."""
-_LONG_GRAPH: Final = 1 << 18
-"""Bytes of a graph above which it is read on a thread."""
+_LONG_GRAPH: Final = 1 << 13
+"""Bytes of a graph above which it is read on a thread: reading takes over 4 ms."""
 
 
 class Stream(Protocol):
@@ -177,7 +177,7 @@ class MasterSession:
 
     async def work(self, function: Callable[[], T]) -> T:
         """What the function gives, on a thread if the graph is so large that it may take long."""
-        return await self._threads.run(function, "planning") if self.graph.size > LONG_PLAN else function()
+        return await self._threads.run(function, "planning") if self.graph.planning_work > LONG_PLAN else function()
 
     async def placement(self, signature: Signature) -> Placement:
         """Where each node of a call would be put, and why."""
@@ -427,7 +427,7 @@ class MasterSession:
         return joined(reports, absent, steps)
 
     async def _inspect(self, task: str, limit: float | None) -> Inspected:
-        return await request_unless_busy(await self.peers.of(task), Inspect(), limit)
+        return await request_unless_busy(await self.peers.of_unless_busy(task), Inspect(), limit)
 
     async def _learn(self, shared: Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
         """Join what all tasks have written down, and let the cost model learn of it."""

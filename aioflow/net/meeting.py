@@ -25,6 +25,7 @@ from aioflow.net.channel import (
 )
 from aioflow.net.codec import Envelope, ProtocolError, announcement
 from aioflow.net.control_verbs import VERSIONS, Hello, Welcome, bounded_heartbeat
+from aioflow.net.dial_liveness import DialLiveness
 from aioflow.net.ending import Loss
 from aioflow.net.framing import frame_of
 from aioflow.net.identity import USUAL, Identity, Settings
@@ -77,23 +78,26 @@ async def connect(
     target: str = "",
     handler: Handler = refuse_all,
     settings: Settings = USUAL,
+    liveness: DialLiveness | None = None,
 ) -> Peer:
     """The task that listens at an address, which has to be `target` if that is given.
 
-    The caller has to close it, even if it is lost. Waits no longer for an answer than a peer may be silent.
+    The caller has to close it, even if it is lost. A task without a sign of life is waited for as long as a peer may
+    be silent, and a busy task until this is cancelled. `liveness` tells meanwhile whether it is busy.
 
     Raises:
         UnavailableError: it cannot be reached.
         FailedPreconditionError: it refuses, as when it is another task, or knows another cluster.
     """
     cut = ""
-    for _ in range(_ATTEMPTS):
-        try:
-            return await _connect(network, address, me, target, handler, settings)
-        except _CutError as error:
-            cut = error.message
-        except NobodyListensError as error:
-            raise errors.UnavailableError(error.message) from error
+    async with (liveness or DialLiveness()).required(network, address, settings.silence):
+        for _ in range(_ATTEMPTS):
+            try:
+                return await _connect(network, address, me, target, handler, settings)
+            except _CutError as error:
+                cut = error.message
+            except NobodyListensError as error:
+                raise errors.UnavailableError(error.message) from error
     raise errors.UnavailableError(cut)
 
 
@@ -104,15 +108,13 @@ async def _connect(
     role = "control" if me.task else "client"
     async with contextlib.AsyncExitStack() as stack:
         try:
-            control, welcome = await _dial(
-                network, address, _hello(me, role, target, settings), stack, settings.silence
-            )
+            control, welcome = await _dial(network, address, _hello(me, role, target, settings), stack)
         except NobodyListensError as error:
             raise errors.UnavailableError(error.message) from error
         it = Identity(welcome.task, welcome.incarnation, welcome.cluster)
         hello = _hello(me, "bulk", welcome.task, settings, welcome.connection)
         try:
-            bulk, again = await _dial(network, address, hello, stack, settings.silence)
+            bulk, again = await _dial(network, address, hello, stack)
         except errors.FailedPreconditionError as error:
             text = f"{it.label} at {address} does not know the connection any more: {error.message}"
             raise errors.UnavailableError(text, task=it.task or None) from None
@@ -153,7 +155,8 @@ async def _redial(network: Network, address: str, hello: Hello, it: Identity, si
         FailedPreconditionError: the task has forgotten the connection.
     """
     async with contextlib.AsyncExitStack() as stack:
-        channel, welcome = await _dial(network, address, hello, stack, silence)
+        async with DialLiveness().required(network, address, silence):
+            channel, welcome = await _dial(network, address, hello, stack)
         if welcome.incarnation != it.incarnation:
             raise NobodyListensError(f"{it.label} at {address} was started anew")
         stack.pop_all()
@@ -161,22 +164,16 @@ async def _redial(network: Network, address: str, hello: Hello, it: Identity, si
 
 
 async def _dial(
-    network: Network, address: str, hello: Hello, stack: contextlib.AsyncExitStack, silence: float
+    network: Network, address: str, hello: Hello, stack: contextlib.AsyncExitStack
 ) -> tuple[Channel, Welcome]:
-    limit = None
     try:
-        async with listening_timeout(silence) as limit:
-            channel = await network.dial(address)
-            stack.push_async_callback(channel.close)
-            channel.send(frame_of(Envelope(0, hello), STANDARD))
-            welcome = await _receive(channel, Welcome)
+        channel = await network.dial(address)
+        stack.push_async_callback(channel.close)
+        channel.send(frame_of(Envelope(0, hello), STANDARD))
+        welcome = await _receive(channel, Welcome)
         if welcome.version not in VERSIONS:
             raise ProtocolError(f"it welcomes to version {welcome.version}")
         return channel, welcome
-    except TimeoutError:
-        if limit is None or not limit.expired():
-            raise
-        raise errors.UnavailableError(f"{address} is silent: it has not answered for {silence:g} s") from None
     except ClosedError as closed:
         if closed.reason.code == REFUSED:
             raise errors.FailedPreconditionError(f"{address} refuses: {closed.reason.text}") from None

@@ -26,7 +26,7 @@ from typing import Final, cast
 from aioflow import errors
 from aioflow.net.channel import DONE, LOST, Accept, Channel, ClosedError, Ear, NobodyListensError, Reason
 from aioflow.net.framing import Frame
-from aioflow.net.liveness import Offer, Watch
+from aioflow.net.liveness import Offer, Watch, Word
 from aioflow.net.memory_monitor import MemoryMonitors
 
 CONGESTED: Final = 256 << 10
@@ -310,6 +310,15 @@ class MemoryHost:
     def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch:
         """A subscription to the monitor of the host at the other end of the channel."""
         return self._network.monitors.watch(*cast(MemoryChannel, channel).hosts, heartbeat)
+
+    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+        """Pass on the messages of the monitor of the host of that name, until cancelled."""
+        watch = self._network.monitors.watch(self.name, address, heartbeat)
+        watch.told = told
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            watch.close()
 
 
 class MemoryNetwork:

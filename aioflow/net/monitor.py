@@ -80,6 +80,7 @@ class Monitor:
             raise NotImplementedError("a monitor needs a Python executable, and sockets that can send file descriptors")
         self._watches: Final[dict[tuple[str, str], MonitorWatch]] = {}
         self._ports: Final[dict[str, int]] = {}
+        self._answers: Final[dict[Answers, None]] = {}
         self._data = b""
         self._timer: asyncio.TimerHandle | None = None
         self._board: Final = Board()
@@ -117,13 +118,31 @@ class Monitor:
         """End a subscription; with the last one the monitor ends."""
         if self._watches.pop((watch.role, watch.connection), None) is None:
             return
-        if self._watches:
-            self._tell(f"close {watch.role} {watch.connection}")
+        self._tell(f"close {watch.role} {watch.connection}")
         self.close_if_unused()
 
+    def answer(self, address: tuple[str, int], key: str, heartbeat: float) -> "Answers":
+        """Answer questions about this process that come to a UDP address, and are signed by the key.
+
+        Raises OSError if the address is in use.
+        """
+        with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            asked.bind(address)
+            answers = Answers(self, secrets.token_hex(8), heartbeat)
+            socket.send_fds(self._control, [f"answer {answers.name} {key}\n".encode()], [asked.fileno()])
+        self._answers[answers] = None
+        self._turn()
+        return answers
+
+    def mute(self, answers: "Answers") -> None:
+        """End these answers; if the monitor has nothing else to do, it ends, too."""
+        if self._answers.pop(answers, "") is None:
+            self._tell(f"mute {answers.name}")
+            self.close_if_unused()
+
     def close_if_unused(self) -> None:
-        """End the monitor if it has no subscription."""
-        if not self._watches:
+        """End the monitor if it has no subscription, and answers no questions."""
+        if not self._watches and not self._answers:
             self.close()
 
     def _tell(self, line: str) -> None:
@@ -139,6 +158,7 @@ class Monitor:
         if self._timer is not None:
             self._timer.cancel()
         heartbeats = [watch.heartbeat for watch in self._watches.values()]
+        heartbeats += [answers.heartbeat for answers in self._answers]
         interval = word_interval(min(heartbeats, default=1.0)) / _TURNS
         self._board.turn(interval)
         self._timer = asyncio.get_running_loop().call_later(interval, self._turn)
@@ -173,6 +193,19 @@ class Monitor:
             self._timer.cancel()
         loop.remove_reader(self._control)
         self._release()
+
+
+class Answers:
+    """The answers to the questions that come to one UDP address."""
+
+    def __init__(self, monitor: Monitor, name: str, heartbeat: float) -> None:
+        self.name: Final = name
+        self.heartbeat: Final = heartbeat
+        self._monitor: Final = monitor
+
+    def close(self) -> None:
+        """End the answers. May be called again."""
+        self._monitor.mute(self)
 
 
 class MonitorWatch:
@@ -245,7 +278,7 @@ def offer(transport: asyncio.Transport, connection: str, heartbeat: float) -> Of
         port, key = monitor.listen(here[0]), secrets.token_hex(16)
         return Offer(port, key, monitor.watch(ACCEPT, connection, key, heartbeat))
 
-    return _with_monitor(listen)
+    return with_monitor(listen)
 
 
 def watch(transport: asyncio.Transport, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
@@ -253,10 +286,10 @@ def watch(transport: asyncio.Transport, connection: str, port: int, key: str, he
     there = transport.get_extra_info("peername")
     if there is None:  # the connection is closed already
         return None
-    return _with_monitor(lambda monitor: monitor.watch(DIAL, connection, key, heartbeat, (there[0], port)))
+    return with_monitor(lambda monitor: monitor.watch(DIAL, connection, key, heartbeat, (there[0], port)))
 
 
-def _with_monitor(use: Callable[[Monitor], T]) -> T | None:
+def with_monitor(use: Callable[[Monitor], T]) -> T | None:
     """The result of `use` with the monitor of the running loop; None if no monitor is possible."""
     try:
         monitor = Monitor.of_running_loop()
@@ -269,4 +302,4 @@ def _with_monitor(use: Callable[[Monitor], T]) -> T | None:
         return None
 
 
-__all__ = ["Monitor", "offer", "watch"]
+__all__ = ["Answers", "Monitor", "offer", "watch", "with_monitor"]

@@ -31,6 +31,9 @@ TEXT = 200
 """The most bytes of the text, with its final 0."""
 LONGEST_LINE = 800
 ACCEPT, DIAL = "accept", "dial"
+QUESTION, ANSWER = "question", "answer"
+LONGEST_ANSWER = 96
+"""Bytes. A question has as many at least, so that no answer is longer than its question."""
 _LATE = 4
 """A loop counts as busy after this many missing turns."""
 _STRANGERS = 64
@@ -45,6 +48,33 @@ _FIRST, _LAST = 0.1, 2.0
 def sign(key: str, role: str, text: str) -> str:
     """The authentication code of a line from the monitor of that role."""
     return hmac.new(bytes.fromhex(key), f"{role} {text}".encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def question(key: str, nonce: str) -> bytes:
+    """A datagram that asks a monitor for the state of its process."""
+    return f"{nonce} {sign(key, QUESTION, nonce)}".ljust(LONGEST_ANSWER).encode("ascii")
+
+
+def answer(key: str, asked: bytes, state: str, seconds: float) -> bytes | None:
+    """The datagram that answers a question; None if it is no question of a process with that key."""
+    nonce, _, code = asked.rstrip().partition(b" ")
+    if len(asked) != LONGEST_ANSWER or len(nonce) != 32 or not nonce.isalnum():
+        return None
+    if not hmac.compare_digest(code, sign(key, QUESTION, nonce.decode()).encode()):
+        return None
+    text = f"{nonce.decode()} {state} {seconds:.2f}"
+    return f"{text} {sign(key, ANSWER, text)}".encode()
+
+
+def answered(key: str, nonce: str, data: bytes) -> tuple[str, float]:
+    """The state and the seconds in an answer to the question with that nonce. ValueError if it is none."""
+    text, _, code = data.decode("ascii").rpartition(" ")
+    if not hmac.compare_digest(code.encode(), sign(key, ANSWER, text).encode()):
+        raise ValueError("the answer is forged")
+    found, state, seconds = text.split(" ")
+    if found != nonce:
+        raise ValueError("the answer is to another question")
+    return state, float(seconds)
 
 
 class Owner:
@@ -168,6 +198,7 @@ class Monitor:
         self._connections: dict[tuple[str, str], Connection] = {}
         self._strangers: dict[Wire, None] = {}
         self._sockets: deque[int] = deque()
+        self._answering: dict[str, socket.socket] = {}
         self._commands = b""
         self._unsent = b""
         self._pending: dict[tuple[str, str], str] = {}
@@ -215,12 +246,33 @@ class Monitor:
             listener = socket.socket(fileno=self._sockets.popleft())
             listener.setblocking(False)
             self._watch(listener, lambda: self._accept(listener))
+        elif verb == "answer":
+            self._answer_at(words[0], words[1], socket.socket(fileno=self._sockets.popleft()))
+        elif verb == "mute":
+            asked = self._answering.pop(words[0])
+            self._selector.unregister(asked)
+            asked.close()
         elif verb == "close":
             self._forget(words[0], words[1])
         else:
             name, key, interval, *address = words
             where = (address[0], int(address[1])) if address else None
             self._connections[verb, name] = Connection(verb, name, key, float(interval), where)
+
+    def _answer_at(self, name: str, key: str, asked: socket.socket) -> None:
+        """Answer questions about the watched process that come to this datagram socket."""
+        asked.setblocking(False)
+        self._answering[name] = asked
+        self._watch(asked, lambda: self._answer(asked, key))
+
+    def _answer(self, asked: socket.socket, key: str) -> None:
+        try:
+            data, sender = asked.recvfrom(LONGEST_ANSWER + 1)
+            said = answer(key, data, *self._owner.word()[:2])
+            if said is not None:
+                asked.sendto(said, sender)
+        except OSError:  # for example, the sender has gone
+            pass
 
     def _forget(self, role: str, name: str) -> None:
         self._pending.pop((role, name), None)

@@ -101,7 +101,9 @@ class Peer:
         self._recent: Final = recent
         self._serving: Final = Serving(self, handler, limits, self._reply)
         self._links: Final[list[Link]] = []
-        self._reconnect: Final = Reconnect(silence, self._finish, redial=redial, has_ended=has_ended)
+        self._reconnect: Final = Reconnect(
+            silence, self._finish, lambda: bool(self.busy), redial=redial, has_ended=has_ended
+        )  # fmt: skip
         self._asked: Final[dict[int, _Asked]] = {}
         self._slots: Final = asyncio.Semaphore(limits.requests)
         self._watching: asyncio.Task[None] | None = None

@@ -3,21 +3,22 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from aioflow import errors
 from aioflow.net.channel import Network, NobodyListensError
+from aioflow.net.dial_liveness import DialLiveness
 from aioflow.net.ending import Loss
 from aioflow.net.identity import Identity, Settings
 from aioflow.net.kinds import Answer, Note, Request
 from aioflow.net.meeting import connect
 from aioflow.net.peer import Peer
 from aioflow.net.serving import Call, Handler, Hearer
-from aioflow.net.timeouts import listening_timeout
 from aioflow.net.worker_verbs import GetStatus
 
 A = TypeVar("A", bound=Answer)
+R = TypeVar("R")
 _LOOKS: Final = 0.25
 """Seconds between two checks, during a request, whether the peer is busy."""
 
@@ -50,13 +51,18 @@ class BusyError(errors.UnavailableError):
 
 async def request_unless_busy(peer: Asked, message: Request[A], deadline: float | None) -> A:
     """The answer of a peer. BusyError, with the time, if its loop does not turn."""
-    task = asyncio.get_running_loop().create_task(peer.request(message, deadline=deadline), name="asks unless busy")
+    return await unless_busy(peer.request(message, deadline=deadline), lambda: peer.busy, peer.task)
+
+
+async def unless_busy(work: Coroutine[Any, Any, R], busy: Callable[[], str], name: str) -> R:
+    """The result of `work`. BusyError, in the name of the task, when `busy` has a text; then `work` is cancelled."""
+    task = asyncio.get_running_loop().create_task(work, name="asks unless busy")
     try:
-        while not peer.busy:
+        while not (text := busy()):
             done, _ = await asyncio.wait((task,), timeout=_LOOKS)
             if done:
                 return task.result()
-        raise BusyError(f"it is {peer.busy}", task=peer.task)
+        raise BusyError(f"it is {text}", task=name)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -81,6 +87,8 @@ class Peers:
         self._settings: Final = settings
         self._peers: Final[dict[str, Peer]] = {}
         self._dialling: Final[dict[str, asyncio.Task[Peer]]] = {}
+        self._liveness: Final[dict[str, DialLiveness]] = {}
+        """Of each task that is being dialled."""
         self._telling: Final[dict[asyncio.Task[Any], None]] = {}
         self._closed = False
         self.on_loss: Callable[[Peer, errors.OpError], None] | None = None
@@ -99,6 +107,19 @@ class Peers:
         if peer is not None and peer.end is None:
             return peer
         return await asyncio.shield(self._dial(task))
+
+    async def of_unless_busy(self, task: str) -> Asked:
+        """The same, but BusyError if the task is being dialled, and its loop does not turn."""
+        return await unless_busy(self.of(task), lambda: self.busy(task), task)
+
+    def busy(self, task: str) -> str:
+        """A text with how long the loop of a task that is being dialled has been busy; else empty."""
+        liveness = self._liveness.get(task)
+        return "" if liveness is None else liveness.busy
+
+    def busy_dialled(self) -> dict[str, str]:
+        """The tasks that are being dialled and whose loops do not turn, with how long they have been busy."""
+        return {task: text for task in self._liveness if (text := self.busy(task))}
 
     def there(self, task: str) -> Asked | None:
         """The task of that name, if it is connected: for news that is of no use to one who is not."""
@@ -159,18 +180,18 @@ class Peers:
         if old is not None:
             await old.close()
         address = self._addresses[task]
+        liveness = self._liveness[task] = DialLiveness()
         try:
-            async with listening_timeout(self._settings.silence):
-                peer = await connect(
-                    self._network, address, self._me, target=task, handler=self._handler, settings=self._settings
-                )
+            peer = await connect(
+                self._network, address, self._me, target=task, handler=self._handler, settings=self._settings,
+                liveness=liveness,
+            )  # fmt: skip
         except errors.OpError as error:
             error.message = f"{task} at {address}: {error.message}"
             error.task = error.task or task
             raise
-        except TimeoutError:
-            text = f"{task} at {address} is silent: nothing was heard of it for {self._settings.silence:g} s"
-            raise errors.UnavailableError(text, task=task) from None
+        finally:
+            del self._liveness[task]
         self._peers[task] = peer
         if self.on_loss is not None:
             peer.on_end = functools.partial(self.on_loss, peer)
@@ -251,4 +272,4 @@ class Itself:
         self._handler.notes[type(message)](Call(message, None, 0, None, ""))
 
 
-__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy"]
+__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy", "unless_busy"]

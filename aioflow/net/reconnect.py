@@ -34,14 +34,15 @@ class Reconnect:
     """
 
     def __init__(
-        self, limit: float, give_up: Callable[[Loss, str], None], *, redial: Redial | None = None,
-        has_ended: HasEnded | None = None,
+        self, limit: float, give_up: Callable[[Loss, str], None], is_busy: Callable[[], bool], *,
+        redial: Redial | None = None, has_ended: HasEnded | None = None,
     ) -> None:  # fmt: skip
         """A peer without lost links.
 
         Args:
             limit: seconds after which a lost link, and with it the peer, is given up.
             give_up: called with the kind and the text of the loss when the peer is given up.
+            is_busy: whether the monitor of the peer reports that its loop does not turn. Then the limit begins anew.
             redial: how this side dials; None if the peer does.
             has_ended: finds out whether a dialling peer has ended; None if this side cannot.
         """
@@ -49,6 +50,7 @@ class Reconnect:
         self.settled.set()
         self._limit: Final = limit
         self._give_up: Final = give_up
+        self._is_busy: Final = is_busy
         self._redial: Final = redial
         self._has_ended: Final = has_ended
         self._waiting: Final[dict[Link, asyncio.TimerHandle]] = {}
@@ -60,7 +62,7 @@ class Reconnect:
             return
         self.settled.clear()
         loop = asyncio.get_running_loop()
-        self._waiting[link] = loop.call_later(self._limit, self._expire)
+        self._waiting[link] = loop.call_later(self._limit, self._expire, link)
         work = self._dial_again(place, link) if self._redial is not None else self._look(link)
         task = loop.create_task(work, name="reconnects")
         self._tasks[task] = None
@@ -75,7 +77,10 @@ class Reconnect:
         if not self._waiting:
             self.settled.set()
 
-    def _expire(self) -> None:
+    def _expire(self, link: Link) -> None:
+        if self._is_busy():
+            self._waiting[link] = asyncio.get_running_loop().call_later(self._limit, self._expire, link)
+            return
         self._give_up(Loss.GONE, f"it was not made again within {self._limit:g} s")
 
     async def _look(self, link: Link) -> None:

@@ -55,7 +55,8 @@ async def _status(task: str, peers: Peers, deadline: float | None) -> Status | e
     except errors.OpError as error:
         return error
     except TimeoutError:
-        return errors.DeadlineExceededError("it did not answer in time", task=task)
+        busy = peers.busy(task)
+        return errors.DeadlineExceededError("it did not answer in time" + f"; it is {busy}" * bool(busy), task=task)
 
 
 def devices_in(statuses: Statuses) -> tuple[Device, ...]:

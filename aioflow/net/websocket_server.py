@@ -4,19 +4,20 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from aioflow import errors
-from aioflow.net import monitor
+from aioflow.net import monitor, monitor_questions
 from aioflow.net.addresses import split_address
 from aioflow.net.channel import Accept, Channel
 from aioflow.net.credentials import Token, check_binding
 from aioflow.net.identity import USUAL, Settings
-from aioflow.net.liveness import Offer, Watch
+from aioflow.net.liveness import Offer, Watch, Word
+from aioflow.net.monitor import Answers
 from aioflow.net.websocket import HEADER, PATH, dial
 from aioflow.net.websocket_channel import CLOSING, WebSocketChannel
 
@@ -81,6 +82,10 @@ class WebSocketNetwork:
         """Watch a dialled task through the monitor that it has offered."""
         return monitor.watch(cast(WebSocketChannel, channel).transport, connection, port, key, heartbeat)
 
+    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+        """Ask the monitor of the task that listens at an address for its state, until cancelled."""
+        await monitor_questions.ask(address, self.token, heartbeat, told)
+
 
 class WebSocketListener:
     """One address at which a task is dialled."""
@@ -95,6 +100,7 @@ class WebSocketListener:
         self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
         self._serving: Final[set[asyncio.Task[None]]] = set()
         self._server: asyncio.Server | None = None
+        self._answers: Sequence[Answers] = ()
         self._address = ""
 
     async def begin(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
@@ -104,6 +110,8 @@ class WebSocketListener:
         self._server = await loop.create_server(
             self._protocol, host, port, ssl=tls, ssl_handshake_timeout=limit, backlog=1024
         )
+        names = [socket.getsockname()[:2] for socket in self._server.sockets]
+        self._answers = monitor_questions.answer(names, self._token, self._settings.silence)
         self._address = f"{f'[{host}]' if ':' in host else host}:{self._server.sockets[0].getsockname()[1]}"
 
     @property
@@ -187,6 +195,8 @@ class WebSocketListener:
         """It cannot be dialled any more, and what was accepted is closed."""
         if self._server is None:
             return
+        for answers in self._answers:
+            answers.close()
         self._server.close()
         for timer in (*self._arriving.values(), *self._slow.values()):
             timer.cancel()

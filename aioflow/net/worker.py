@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Sized
@@ -57,8 +58,8 @@ from aioflow.tracing import RunMetadata, Trace
 
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 """What a run can be told."""
-_LONG: Final = 1 << 14
-"""Bytes of a graph above which it is read on a thread."""
+_LONG: Final = 1 << 12
+"""Bytes of a graph above which it is read, and compiled, on a thread: that takes over 4 ms."""
 
 
 class Worker:
@@ -74,6 +75,7 @@ class Worker:
         self._devices: Final[dict[str, AnyDevice]] = {device.name: device for device in local.devices}
         self._sessions: Final[dict[str, WorkerSession]] = {}
         self.meetings: Final = Meetings(task, local, peers)
+        self._peers: Final = peers
         self._handles: Final = itertools.count(1)
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = LiveQueues(local.resources, self.meetings)
@@ -106,8 +108,10 @@ class Worker:
         return Status(self.devices, counters)
 
     async def inspect(self, call: Call) -> Inspected:
-        """What its steps wait for, what its memory holds."""
-        return Inspected(report_of_task(self._local).pack())
+        """What its steps wait for, what its memory holds, and which tasks that it dials are busy."""
+        found = report_of_task(self._local)
+        absent = tuple([f"{task}: it is {text}" for task, text in self._peers.busy_dialled().items()])
+        return Inspected(dataclasses.replace(found, report=dataclasses.replace(found.report, absent=absent)).pack())
 
     async def trace(self, call: Call) -> Traced:
         """What steps did that ended within so many seconds from now."""
@@ -227,7 +231,7 @@ class Worker:
         if journal is not None:
             journal.begin(message.step)
         try:
-            fetched = await step.run(graph.programs(self._form(options)), feeds, None)
+            fetched = await step.run(await graph.ready(self._form(options)), feeds, None)
         except BaseException as error:
             cancelled = errors.CancelledError("the run was cancelled")
             self.meetings.end(message.step, errors.from_exception(error) if isinstance(error, Exception) else cancelled)
@@ -275,7 +279,8 @@ class Worker:
         """What is over at once, and concerns no other task: a share that is one light unit. None if it is none."""
         if message.options or self._recorders or graph.sends:
             return None
-        lone = graph.programs(self._local.plans.form(DEFAULT)).lone
+        programs = graph.known(self._local.plans.form(DEFAULT))
+        lone = None if programs is None else programs.lone
         if lone is None or lone.waits:
             return None
         self.meetings.check(message.step)

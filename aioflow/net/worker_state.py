@@ -11,8 +11,9 @@ from aioflow.local import Local
 from aioflow.net.parts import Senders, handed_over, lasting, senders_to, sends_elsewhere
 from aioflow.net.peer import Peer
 from aioflow.net.remote_rendezvous import RemoteRendezvous
+from aioflow.node import BODY_WORK
 from aioflow.partition import Part
-from aioflow.plan_cache import Form
+from aioflow.plan_cache import LONG_PLAN, Form
 from aioflow.programs import Programs
 from aioflow.step import Step
 
@@ -44,13 +45,35 @@ class Registered:
         """The names of its operations with takes and puts that a step can give back."""
         return handed_over(self._parts)
 
+    def known(self, form: Form) -> Programs | None:
+        """Its programs for such runs, if they were made and are still valid.
+
+        They hold variables and queues, and are made anew once such were dropped.
+        """
+        drops, programs = self._programs.get(form, (-1, None))
+        return programs if drops == self._local.resources.drops else None
+
     def programs(self, form: Form) -> Programs:
-        """Its programs for such runs. They hold variables and queues, and are made anew once such were dropped."""
+        """Its programs for such runs, made here and now if none are known."""
+        return self.known(form) or self._made(form)
+
+    async def ready(self, form: Form) -> Programs:
+        """The same; if making them takes long, they are made on a compute thread."""
+        found = self.known(form)
+        if found is not None or not self._is_long:
+            return found or self._made(form)
+        return await self._local.compute.run(functools.partial(self._made, form), "planning")
+
+    def _made(self, form: Form) -> Programs:
         drops = self._local.resources.drops
-        found = self._programs.get(form)
-        if found is None or found[0] != drops:
-            found = self._programs[form] = drops, self._local.plans.assembled(self._parts, form)
-        return found[1]
+        made = self._local.plans.assembled(self._parts, form)
+        self._programs[form] = drops, made
+        return made
+
+    @functools.cached_property
+    def _is_long(self) -> bool:
+        nodes = [inner for part in self._parts for node in part.flow.nodes for inner in node.everything()]
+        return sum([1 + BODY_WORK * len(node.blocks) for node in nodes]) > LONG_PLAN
 
 
 class WorkerSession:
