@@ -198,6 +198,27 @@ async def test_strings_that_would_be_longer_than_memory_are_not_joined(join, mon
         assert await refused(session, join(x), {x: b"a" * SMALL}) < LIMIT
 
 
+@pytest.mark.parametrize(
+    ("pattern", "rewrite", "text", "fits"),
+    [
+        ("a", "s" * 100_000, b"a" * 3000, False),
+        ("", "s" * 100_000, b"b" * 3000, False),
+        ("(a+)", r"\1" * 512, b"a" * SMALL, False),
+        ("c", "s" * 100_000, b"a" * 3000, True),
+        ("a+", r"\0" + "s" * 100_000, b"a" * 3000, True),
+    ],
+)
+async def test_replaced_text_that_would_be_longer_than_memory_is_not_made(pattern, rewrite, text, fits, monkeypatch):
+    monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
+    x = af.placeholder(af.string, [])
+    made = af.regex_replace(x, pattern, rewrite)
+    async with af.Session() as session:
+        if fits:
+            assert len(await session.run(made, {x: text})) >= len(text)
+        else:
+            assert await refused(session, made, {x: text}) < LIMIT
+
+
 async def test_a_view_that_is_fetched_is_not_copied_beyond_memory():
     x = af.placeholder(af.float32, [1])
     giant = af.broadcast_to(x, [1 << 20, 1 << 20])

@@ -241,3 +241,19 @@ def test_numbers_are_read_from_bytes():
             evaluate(af.decode_raw(texts, af.int16))
     with pytest.raises(TypeError, match="bytes are no string"):
         af.decode_raw(b"a", af.string)
+
+
+@pytest.mark.parametrize("by", ["_by_re2", "_by_python"])
+@pytest.mark.parametrize("everywhere", [False, True])
+@given(text=st.text("ab\u00e9\U0001f600", max_size=20), tail=st.binary(max_size=3))
+@pytest.mark.parametrize(
+    ("pattern", "rewrite"), [("a", r"<\0\\>"), ("(a)|(b)", "\\1\u00e9\\2\\2"), ("", "-"), ("x", "y")]
+)
+def test_the_length_of_a_replaced_text_is_counted_and_bounded_without_making_it(
+    by, everywhere, text, tail, pattern, rewrite
+):
+    expression, given_text = getattr(regex, by)(pattern), text.encode() + tail
+    parts = regex.rewriting(expression, rewrite)
+    made = len(expression.replace(given_text, parts, everywhere))
+    assert expression.length(given_text, parts, everywhere) == made
+    assert made <= regex.most_bytes(parts, everywhere, len(given_text), 1)

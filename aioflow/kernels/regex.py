@@ -66,18 +66,28 @@ class Expression(NamedTuple):
         given = self.decoded(text)
         parts = [part if isinstance(part, int) else self.decoded(part.encode()) for part in rewrite]
         made, end = [], 0
-        for match in self._matches(given):
+        for match in self._matches(given, everywhere):
             begin, after = match.span()
             made.append(given[end:begin])
             made += [match.group(part) if isinstance(part, int) else part for part in parts]
             end = after
-            if not everywhere:
-                break
         made.append(given[end:])
         return self.encoded(given[:0].join([part for part in made if part]))
 
-    def _matches(self, text: Any) -> Iterator[_Match]:
-        """The matches from left to right, as RE2 finds them: none is empty where the last one ended."""
+    def length(self, text: bytes, rewrite: Sequence[str | int], everywhere: bool) -> int:
+        """The number of bytes that `replace` gives, without making them."""
+        size, literal = len(text), sum([len(part.encode()) for part in rewrite if isinstance(part, str)])
+        groups = [part for part in rewrite if isinstance(part, int)]
+        for match in self._matches(self.decoded(text), everywhere):
+            size += literal - len(self.encoded(match.group(0)))
+            size += sum([len(self.encoded(found)) for group in groups if (found := match.group(group))])
+        return size
+
+    def _matches(self, text: Any, everywhere: bool) -> Iterator[_Match]:
+        """The matches from left to right, as RE2 finds them: none is empty where the last one ended.
+
+        Only the first if not `everywhere`.
+        """
         place, last = 0, -1
         while place <= len(text):
             match = self.compiled.search(text, place)
@@ -88,6 +98,8 @@ class Expression(NamedTuple):
                 place = end + self.width(text, end)
                 continue
             yield match
+            if not everywhere:
+                return
             place, last = end, end
 
 
@@ -116,6 +128,16 @@ def rewriting(expression: Expression, rewrite: str) -> Sequence[str | int]:
         else:
             raise ValueError(f"{piece!r} in {rewrite!r} names none of the {groups} groups of the expression")
     return parts
+
+
+def most_bytes(rewrite: Sequence[str | int], everywhere: bool, sizes: int, count: int) -> int:
+    """A bound on the bytes of `count` texts, of `sizes` bytes together, after their matches are replaced.
+
+    A text of n bytes has at most n + 1 matches, which share no byte.
+    """
+    literal = sum([len(part.encode()) for part in rewrite if isinstance(part, str)])
+    groups = sum([isinstance(part, int) for part in rewrite])
+    return sizes * (1 + groups) + literal * (count + sizes * everywhere)
 
 
 # By RE2

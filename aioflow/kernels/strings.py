@@ -15,12 +15,14 @@ from aioflow.graph import transactional
 from aioflow.kernels import known
 from aioflow.kernels.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.families import CPU, TEXT, costs
-from aioflow.kernels.regex import compiled, rewriting
+from aioflow.kernels.regex import Expression, compiled, most_bytes, rewriting
 from aioflow.node import Tensor
 from aioflow.object_arrays import copied, joined, length_of, listed, mapped
 from aioflow.op import Ints, NodeView, Op, op
 
 Function = Callable[..., Any]
+_HARMLESS: Final = 1 << 28
+"""Results of fewer bytes are not counted before they are made."""
 _UNITS: Final = ("BYTE", "UTF8_CHAR")
 _NO_GRADIENT: Final = "text does not vary smoothly"
 
@@ -206,14 +208,29 @@ def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool 
     Matching takes time linear in the string. Without the package google-re2 (aioflow[re2]) all but simple expressions
     raise UnimplementedError: see `regex`.
     """
-    rewriting(compiled(pattern), rewrite)
+    _replacing(pattern, rewrite)
     return input.only(STRING)
+
+
+@functools.lru_cache(256)
+def _replacing(pattern: str, rewrite: str) -> tuple[Expression, Sequence[str | int]]:
+    expression = compiled(pattern)
+    return expression, rewriting(expression, rewrite)
+
+
+@regex_replace.makes
+def _(inputs: Sequence[Array], attrs: Any) -> int:
+    (expression, rewrite), everywhere = _replacing(attrs["pattern"], attrs["rewrite"]), attrs["replace_global"]
+    if most_bytes(rewrite, everywhere, length_of(inputs[0]), np.size(inputs[0])) <= _HARMLESS:
+        return 0  # to count the bytes takes as long as to make them
+    sizes = mapped(lambda text: expression.length(text, rewrite, everywhere), np.int64, np.asarray(inputs[0], object))
+    return int(sizes.sum())
 
 
 @regex_replace.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    expression, everywhere = compiled(node.attrs["pattern"]), node.attrs["replace_global"]
-    rewrite = rewriting(expression, node.attrs["rewrite"])
+    expression, rewrite = _replacing(node.attrs["pattern"], node.attrs["rewrite"])
+    everywhere = node.attrs["replace_global"]
     return each(lambda text: expression.replace(text, rewrite, everywhere))
 
 
