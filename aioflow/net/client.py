@@ -23,7 +23,7 @@ from aioflow.feeds import converter
 from aioflow.graph import Graph
 from aioflow.handover import Held
 from aioflow.kernels.queue_handles import QueueSpec
-from aioflow.net.access import master_unreachable
+from aioflow.net.access import master_unreachable, too_late
 from aioflow.net.channel import Network
 from aioflow.net.dial_liveness import DialLiveness
 from aioflow.net.graphs import addition
@@ -67,10 +67,6 @@ _INSPECTED: Final = 10.0
 """Seconds that the tasks have to say what they are at."""
 _AGAIN: Final = 0.1
 """Seconds between two attempts to reach a master that is not there yet."""
-_MORE_TIME: Final = (
-    "Check that the master runs, or pass a larger limit as RunOptions(timeout=) or Config(operation_timeout=); "
-    "session.explain() tells what the cluster waits for"
-)
 _NAMED: Final = 3
 """The most fetches that an error names."""
 _ENDLESS: Final = 1e18
@@ -303,8 +299,7 @@ class RemoteEngine:
         except TimeoutError as error:
             if deadline is None or not limit.expired() or isinstance(error, errors.OpError):
                 raise
-            late = self._with_answer(f"{text} within {max(0.0, deadline - begin):.3g} s")
-            raise errors.DeadlineExceededError(f"{late}. {_MORE_TIME}") from None
+            raise too_late(self._with_answer(f"{text} within {max(0.0, deadline - begin):.3g} s")) from None
 
     def _with_answer(self, text: str) -> str:
         busy = self._busy()

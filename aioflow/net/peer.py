@@ -342,8 +342,7 @@ class Peer:
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise
-            seconds = max(0.0, deadline - begin)
-            text = f"{self.it.label} has not answered {type(envelope.message).__name__} within {seconds:.3g} s"
+            text = f"{self.it.label} has not answered {type(envelope.message).__name__} within {deadline - begin:.3g} s"
             raise errors.DeadlineExceededError(text, task=self.it.task or None) from None
 
     def note(self, message: Note) -> None:
