@@ -8,7 +8,6 @@ These calls into C cannot be split, and still hold the GIL:
 
 - methods of one string: for 100 MB `strip` takes 0.1 s, `upper` 0.4 s, `split` 0.9 s;
 - `json.loads` of one example: 12 ms for each MB;
-- making an array of strings, which NumPy fills with None: 2 ms for each million;
 - freeing an array of strings that was not made here, such as one that was fed: 10 ms for each million, more if the
   strings lie far apart;
 - Python's collector, which scans all lists and dicts of a process: 0.1 s for each million elements in them.
@@ -32,7 +31,7 @@ SLICE: Final = 4096
 """The most elements for one call into C; the call takes less than a millisecond."""
 _TURN: Final = 2e-3
 """Seconds after which a loop over slices lets other threads run."""
-_REST: Final = 2e-5
+_REST: Final = 1e-4
 """Seconds that it waits then.
 
 A thread that waits for the GIL demands it only after 5 ms in which nobody releases it. NumPy releases it in each slice,
@@ -54,11 +53,14 @@ class _Owner(np.ndarray[Any, Any]):
                 flat[part] = None
 
 
-def slices(count: int) -> Iterator[slice]:
-    """Slices that make up range(count). In a long loop over them, other threads get the GIL every few milliseconds."""
-    turn = time.perf_counter()
-    for begin in range(0, count, SLICE):
-        yield slice(begin, min(begin + SLICE, count))
+def slices(count: int, size: int | None = None) -> Iterator[slice]:
+    """Slices that make up range(count), by default of SLICE elements.
+
+    In a long loop over them, other threads get the GIL every few milliseconds.
+    """
+    turn, step = time.perf_counter(), SLICE if size is None else size
+    for begin in range(0, count, step):
+        yield slice(begin, min(begin + step, count))
         if time.perf_counter() - turn > _TURN:
             time.sleep(_REST)
             turn = time.perf_counter()
@@ -69,7 +71,10 @@ def empty(shape: int | Sequence[int], dtype: Any = object) -> AnyArray:
     count = shape if isinstance(shape, int) else math.prod(shape)
     if dtype is not object or count <= _DIRECT:
         return np.empty(shape, dtype)
-    return _Owner(shape, object).view(np.ndarray)
+    owner = _Owner(0, object)
+    for part in slices(count, _DIRECT):  # the system takes up to 20 ms to provide 8 MB, and NumPy holds the GIL
+        owner.resize(part.stop, refcheck=False)
+    return owner.view(np.ndarray).reshape(shape)
 
 
 def filled(shape: int | Sequence[int], value: Any) -> AnyArray:
@@ -110,7 +115,7 @@ def raveled(array: AnyArray) -> AnyArray:
     """The elements in one axis: a view if there can be one."""
     if array.dtype != object or array.size <= SLICE or array.flags.c_contiguous:
         return array.reshape(-1)
-    return taken(array, np.arange(array.size))
+    return taken(array, _rising(0, array.size))
 
 
 def taken(array: AnyArray, places: AnyArray) -> AnyArray:
@@ -159,7 +164,7 @@ def by_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b
             return move(*inputs, **out)
         ends = np.cumsum([array.size for array in given]).tolist()
         numbers = iter([
-            np.arange(end - array.size + 1, end + 1).reshape(array.shape)
+            _rising(end - array.size + 1, array.size).reshape(array.shape)
             for end, array in zip(ends, given, strict=True)
         ])  # fmt: skip
         found = move(*[next(numbers) if text else x for x, text in zip(inputs, texts, strict=True)])
@@ -169,6 +174,14 @@ def by_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b
         return _numbered(flat, found, gap)
 
     return moved
+
+
+def _rising(first: int, count: int) -> AnyArray:
+    """The integers from `first` on."""
+    made = np.empty(count, np.intp)
+    for part in slices(count):
+        made[part] = np.arange(first + part.start, first + part.stop)
+    return made
 
 
 def _numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
@@ -263,19 +276,21 @@ def rising(items: Iterable[Any]) -> list[Any]:
 def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
     """The first place of each distinct element of a vector, rising; for each element, the number of its value."""
     seen: list[dict[Any, int]] = [{} for _ in range(_SHARDS)]
-    places: list[int] = []
+    places, count = [np.empty(0, np.int64)], 0
     which = np.empty(array.size, np.int64)
     for part in slices(array.size):
-        found = []
+        found, new = [], []
         for place, item in enumerate(array[part].tolist(), part.start):
-            number = seen[hash(item) % _SHARDS].setdefault(item, len(places))
-            if number == len(places):
-                places.append(place)
+            number = seen[hash(item) % _SHARDS].setdefault(item, count)
+            if number == count:
+                new.append(place)
+                count += 1
             found.append(number)
         which[part] = found
+        places.append(np.array(new, np.int64))
     while seen:
         seen.pop()
-    return array_of(places, dtype=np.int64), which
+    return np.concatenate(places), which
 
 
 __all__ = [

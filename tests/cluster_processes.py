@@ -258,7 +258,7 @@ async def soon(missing: Callable[[], Awaitable[Any]]) -> float:
     found: Any = "no answer"
     try:
         async with asyncio.timeout(LONGEST):
-            while found := await missing():  # noqa: ASYNC110
+            while found := await missing():  # noqa: ASYNC110 - it asks other processes, which set no event here
                 await asyncio.sleep(0.005)
     except TimeoutError:
         raise AssertionError(f"after {LONGEST:g} s there is still {found}") from None

@@ -411,8 +411,11 @@ async def test_a_master_that_does_not_come_is_named_when_the_time_is_over(graph)
         config = af.Config(operation_timeout=2.0)
         async with af.Session(cluster.target("worker", 0), graph=graph, config=config) as session:
             began = asyncio.get_running_loop().time()
-            with pytest.raises(errors.DeadlineExceededError, match="whose master is at worker0"):
-                await session.run(af.constant(1.0))
+            with pytest.raises(errors.DeadlineExceededError) as caught:
+                await session.run(af.constant(1.0, name="one"))
+            text = "the call of one:0 did not begin in the session of the cluster whose master is at worker0 within 2 s"
+            assert caught.value.message.startswith(f"{text}; the last answer: ")
+            assert "pass a larger limit as RunOptions(timeout=) or Config(operation_timeout=)" in caught.value.message
             assert asyncio.get_running_loop().time() - began == pytest.approx(2.0)
 
 

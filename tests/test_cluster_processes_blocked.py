@@ -72,7 +72,7 @@ async def test_a_client_that_blocks_its_loop_loses_no_step(cluster):
         under_way = asyncio.ensure_future(session.run("never:0"))
         assert await session.run("add:0") == 1
         await cluster.running(PS, SECOND)
-        time.sleep(HELD)  # noqa: ASYNC251 - that is the point
+        time.sleep(HELD)  # noqa: ASYNC251 - the test blocks the loop
         assert await session.run("add:0") == 2
         assert not under_way.done()
         under_way.cancel()
@@ -92,7 +92,7 @@ async def test_training_continues_after_the_client_has_blocked_its_loop(cluster,
         )
         async with monitored as session:
             found = [int(await session.run(advance)) for _ in range(3)]
-            time.sleep(HELD)  # noqa: ASYNC251
+            time.sleep(HELD)  # noqa: ASYNC251 - the test blocks the loop
             found += [int(await session.run(advance)) for _ in range(3)]
     assert found == [1, 2, 3, 4, 5, 6]
 
@@ -274,7 +274,7 @@ asyncio.run(main(sys.argv[1]))
 @on_one_loop
 async def test_a_killed_client_leaves_nothing_though_a_child_has_its_sockets(cluster):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(  # noqa: ASYNC220
+    with subprocess.Popen(  # noqa: ASYNC220 - a child of asyncio would be awaited, and this one is killed
         [sys.executable, "-c", CHILD, cluster.target()], env=environment, stdout=subprocess.PIPE, process_group=0
     ) as process:
         try:

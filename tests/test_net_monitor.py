@@ -225,7 +225,7 @@ async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     watch = here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
     watch.told = (back := asyncio.Queue()).put_nowait
     assert (await said(words)).state is (await said(back)).state is State.TURNING
-    time.sleep(1.0)  # noqa: ASYNC251 - that is the point
+    time.sleep(1.0)  # noqa: ASYNC251 - the test blocks the loop
     assert (await said(words)).state is (await said(back)).state is State.BUSY
     watch.close()
 

@@ -181,7 +181,7 @@ def test_long_nests_are_refused_as_short_ones_are(stray, monkeypatch):
 def test_the_memory_of_strings_is_freed_in_slices(small, monkeypatch):
     parts = []
     taking = object_arrays.slices
-    monkeypatch.setattr(object_arrays, "slices", lambda count: (parts.append(part) or part for part in taking(count)))
+    monkeypatch.setattr(object_arrays, "slices", lambda *given: (parts.append(part) or part for part in taking(*given)))
     array = object_arrays.filled(COUNT, b"one")
     parts.clear()
     view = array[5:].reshape(5, -1)
@@ -190,6 +190,19 @@ def test_the_memory_of_strings_is_freed_in_slices(small, monkeypatch):
     assert parts == []
     del view
     assert [part.stop - part.start for part in parts] == [SLICE] * (COUNT // SLICE) + [COUNT % SLICE]
+
+
+def test_an_array_of_strings_is_made_in_slices(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(object_arrays._Owner, "resize", lambda owner, size, refcheck: (
+        sizes.append(size - owner.size), np.ndarray.resize(owner, size, refcheck=refcheck)
+    ), raising=False)  # fmt: skip
+    made = object_arrays.empty((1000, 100))
+    assert made.shape == (1000, 100)
+    assert made.flags.c_contiguous
+    assert made.flags.writeable
+    assert sum(sizes) == 100_000
+    assert max(sizes) <= object_arrays._DIRECT
 
 
 def test_gaps_between_moved_strings_are_filled(small):

@@ -141,7 +141,7 @@ async def test_waking_many_leaves_the_loop_time_for_others():
 
     async def wanting():
         await tokens.get()
-        time.sleep(slow)  # what a waiter does before it waits again  # noqa: ASYNC251
+        time.sleep(slow)  # noqa: ASYNC251 - the work of a waiter before it waits again
 
     tasks = [asyncio.create_task(wanting()) for _ in range(300)]
     await turns()

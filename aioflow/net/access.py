@@ -74,4 +74,12 @@ def master_unreachable(address: str, error: errors.UnavailableError) -> errors.U
     )
 
 
-__all__ = ["master_unreachable", "network_of_client", "network_of_server"]
+def too_late(text: str) -> errors.DeadlineExceededError:
+    """The error with that text for a client whose time limit is over, with what helps."""
+    return errors.DeadlineExceededError(
+        f"{text}. Check that the master runs, or pass a larger limit as RunOptions(timeout=) or "
+        "Config(operation_timeout=); session.explain() tells what the cluster waits for"
+    )
+
+
+__all__ = ["master_unreachable", "network_of_client", "network_of_server", "too_late"]

@@ -23,7 +23,7 @@ from aioflow.feeds import converter
 from aioflow.graph import Graph
 from aioflow.handover import Held
 from aioflow.kernels.queue_handles import QueueSpec
-from aioflow.net.access import master_unreachable
+from aioflow.net.access import master_unreachable, too_late
 from aioflow.net.channel import Network
 from aioflow.net.dial_liveness import DialLiveness
 from aioflow.net.graphs import addition
@@ -67,6 +67,8 @@ _INSPECTED: Final = 10.0
 """Seconds that the tasks have to say what they are at."""
 _AGAIN: Final = 0.1
 """Seconds between two attempts to reach a master that is not there yet."""
+_NAMED: Final = 3
+"""The most fetches that an error names."""
 _ENDLESS: Final = 1e18
 """Seconds: a time limit of so many or more is none."""
 
@@ -256,7 +258,7 @@ class RemoteEngine:
         """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
         found = self._open
         if found is not None and found.peer.interrupted:
-            async with self.within(deadline, f"the connection of the session {self} did not come back in time"):
+            async with self.within(deadline, f"the connection of the session {self} did not come back"):
                 await found.peer.settled()
         if found is None or found.peer.end is not None:
             found = await self._connected(deadline)
@@ -272,7 +274,7 @@ class RemoteEngine:
             if opening is None or opening.task.done():
                 opening = self._opening = self._begun(deadline)
             try:
-                async with self.within(deadline, f"the session {self} was not open in time"):
+                async with self.within(deadline, f"the session {self} was not open"):
                     return await asyncio.shield(opening.task)
             except (errors.DeadlineExceededError, errors.UnavailableError):
                 if not opening.task.done() or not opening.may_succeed_within(deadline):
@@ -286,15 +288,18 @@ class RemoteEngine:
 
     @contextlib.asynccontextmanager
     async def within(self, deadline: float | None, text: str) -> AsyncIterator[None]:
-        """DeadlineExceededError with that text when it takes longer, and with why the master could not be reached."""
-        limit = asyncio.timeout_at(deadline)
+        """Raise DeadlineExceededError at the deadline.
+
+        The message is the text, the time limit, why the master could not be reached, and what helps.
+        """
+        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
         try:
             async with limit:
                 yield
         except TimeoutError as error:
-            if not limit.expired() or isinstance(error, errors.OpError):
+            if deadline is None or not limit.expired() or isinstance(error, errors.OpError):
                 raise
-            raise errors.DeadlineExceededError(self._with_answer(text)) from None
+            raise too_late(self._with_answer(f"{text} within {max(0.0, deadline - begin):.3g} s")) from None
 
     def _with_answer(self, text: str) -> str:
         busy = self._busy()
@@ -325,7 +330,7 @@ class RemoteEngine:
     async def _dial(self, deadline: float | None) -> Peer:
         where = self._address
         settings = where.settings or Settings.of(self._config)
-        async with self.within(deadline, f"the master at {where.address} did not answer in time"):
+        async with self.within(deadline, f"the master at {where.address} did not answer"):
             return await self._reached(where, settings, deadline is not None)
 
     async def _reached(self, where: Address, settings: Settings, waits: bool) -> Peer:
@@ -442,7 +447,8 @@ class RemoteCall:
         return built
 
     async def _ready_in_time(self, given: list[Any], options: RunOptions, deadline: float) -> tuple[OpenSession, Any]:
-        async with self._engine.within(deadline, f"a call was not ready in time in the session {self._engine}"):
+        names = ", ".join([*self._names, *self._targets][:_NAMED])
+        async with self._engine.within(deadline, f"the call of {names} did not begin in the session {self._engine}"):
             return await self._ready(given, options, deadline)
 
     async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[OpenSession, Any]:

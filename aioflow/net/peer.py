@@ -335,14 +335,14 @@ class Peer:
         return answer
 
     async def _request_until(self, envelope: Envelope, deadline: float) -> Any:
-        limit = asyncio.timeout_at(deadline)
+        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
         try:
             async with limit:
                 return await self._request(envelope, deadline)
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise
-            text = f"{self.it.label} has not answered {type(envelope.message).__name__} in time"
+            text = f"{self.it.label} has not answered {type(envelope.message).__name__} within {deadline - begin:.3g} s"
             raise errors.DeadlineExceededError(text, task=self.it.task or None) from None
 
     def note(self, message: Note) -> None:

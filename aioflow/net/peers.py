@@ -258,14 +258,16 @@ class Itself:
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
-        limit = asyncio.timeout_at(deadline)
+        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
         try:
             async with limit:
                 return cast(A, await self._handler(Call(message, None, 0, deadline, trace)))
         except TimeoutError as error:
-            if not limit.expired() or isinstance(error, errors.OpError):
+            if deadline is None or not limit.expired() or isinstance(error, errors.OpError):
                 raise
-            raise errors.DeadlineExceededError(f"{type(message).__name__} has not ended in time") from None
+            seconds = max(0.0, deadline - begin)
+            text = f"{type(message).__name__} has not ended within {seconds:.3g} s"
+            raise errors.DeadlineExceededError(text) from None
 
     def note(self, message: Note) -> None:
         """It is heard at once."""
