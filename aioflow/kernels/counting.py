@@ -54,7 +54,7 @@ def _count_between(start: float, limit: float, delta: float) -> float:
 
 @_range.makes
 def _(inputs: Sequence[Array], attrs: Any) -> int:
-    start, limit, delta = [value.item() for value in inputs]
+    start, limit, delta = _checked(*[value.item() for value in inputs])
     return int(_count_between(start, limit, delta) * inputs[0].dtype.itemsize)
 
 
