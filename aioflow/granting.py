@@ -2,7 +2,8 @@
 
 A put with enough room is done at once. A put that has to wait is granted its room as soon as there is enough. The
 change is made when its caller resumes, so a caller that is cancelled before has changed nothing. Later puts wait behind
-the granted ones, so all are made in the order of their calls.
+the granted ones, so all puts of one loop are made in the order of their calls. Callers on several loops resume in any
+order, and so do callers whose room another thread has made.
 """
 
 from collections.abc import Callable, Collection

@@ -121,6 +121,14 @@ class WaitingMachine(RuleBasedStateMachine):
                 if entry not in self.moments:
                     self.moments.append(entry)
 
+    def on_loop(self, change):
+        """Make a change as code on the loop would, without a turn. From other threads, callers resume in any order."""
+        asyncio._set_running_loop(self.loop)
+        try:
+            change()
+        finally:
+            asyncio._set_running_loop(None)
+
     def turn(self):
         for entry in self.moments:  # more are granted meanwhile
             if entry not in self.leaving:

@@ -255,6 +255,18 @@ def test_a_damaged_example_is_parsed_or_refused(data):
             plain(af.parse_single_example(constant(bytes(serialized)), wanted(EXAMPLES["features"])))
         except errors.InvalidArgumentError as error:
             assert "example 0" in error.message  # noqa: PT017
+        except ValueError as error:  # an index of a sparse feature, which a session reports as InvalidArgumentError
+            assert "out of range" in str(error)  # noqa: PT017
+
+
+async def test_an_index_beyond_the_size_of_a_sparse_feature_is_refused():
+    serialized = bytearray(EXAMPLES["serialized"][1].encode("latin-1"))
+    serialized[72] = 10
+    with af.Graph().as_default() as graph:
+        parsed = af.parse_single_example(constant(bytes(serialized)), wanted(EXAMPLES["features"]))
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(errors.InvalidArgumentError, match="index 10 is out of range for size 10"):
+            await session.run(parsed)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ class Areas(WaitingMachine):
 
     @rule(turn=st.booleans())
     def clear(self, turn):
-        self.live.clear()
+        self.on_loop(self.live.clear)
         self.items.clear()
         self.settle()
         if turn:
@@ -197,7 +197,7 @@ class Maps(WaitingMachine):
 
     @rule(turn=st.booleans())
     def clear(self, turn):
-        self.live.clear()
+        self.on_loop(self.live.clear)
         self.items.clear(), self.parts.clear()
         self.settle()
         if turn:

@@ -1,6 +1,7 @@
 """Numbers in a row, and indices as rows with a one in their place."""
 
 import builtins
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -55,7 +56,10 @@ def _count_between(start: float, limit: float, delta: float) -> float:
 @_range.makes
 def _(inputs: Sequence[Array], attrs: Any) -> int:
     start, limit, delta = _checked(*[value.item() for value in inputs])
-    return int(_count_between(start, limit, delta) * inputs[0].dtype.itemsize)
+    count = _count_between(start, limit, delta)
+    if not math.isfinite(count):
+        raise ValueError(f"a range from {start} to {limit} by {delta} has no finite length")
+    return int(count * inputs[0].dtype.itemsize)
 
 
 _range.no_gradient("its length depends on its inputs")
