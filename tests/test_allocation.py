@@ -219,6 +219,15 @@ async def test_text_of_numbers_is_not_wider_than_memory(attribute, value):
         assert await refused(session, made, {x: np.ones(10, np.float32)}) < LIMIT
 
 
+@pytest.mark.parametrize("read", [lambda array: array.concat(), lambda array: array.gather(af.range(array.size()))])
+async def test_a_list_of_many_unwritten_slots_is_not_filled(read):
+    size = af.placeholder(af.int32, [])
+    made = read(af.TensorArray(af.float32, size, element_shape=[0]))
+    async with af.Session() as session:
+        with pytest.raises(af.errors.ResourceExhaustedError, match="8,388,608 slots are not written"):
+            await session.run(made, {size: 1 << 23})
+
+
 async def test_the_error_names_the_needed_and_the_available_bytes(monkeypatch):
     monkeypatch.setattr(allocation, "machine_memory", lambda: LIMIT)
     n = af.placeholder(af.int64, [])
