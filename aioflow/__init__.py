@@ -17,7 +17,7 @@ Everything public is listed here. Importing it registers every op and starts not
 # fmt: off
 from aioflow import errors as errors
 from aioflow import launch as launch
-from aioflow import nest as nest
+from aioflow.tensors import nest as nest
 from aioflow import summary as summary
 from aioflow import train as train
 from aioflow.library import (
@@ -26,16 +26,16 @@ from aioflow.library import (
     sparse_names as sparse_names, strings as strings,
 )
 from aioflow.version import __version__ as __version__
-from aioflow.aggregation import AggregationMethod as AggregationMethod
+from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
 from aioflow.config import Config as Config, RunOptions as RunOptions
-from aioflow.compression import Saving as Saving
-from aioflow.convert import convert_to_tensor as convert_to_tensor
-from aioflow.cost_model import CostModel as CostModel, Link as Link
-from aioflow.costs import Rates as Rates
-from aioflow.device_spec import DeviceSpec as DeviceSpec
+from aioflow.tensors.codecs import Saving as Saving
+from aioflow.graph.convert import convert_to_tensor as convert_to_tensor
+from aioflow.plan.cost_model import CostModel as CostModel, Link as Link
+from aioflow.plan.op_cost import Rates as Rates
+from aioflow.graph.device_spec import DeviceSpec as DeviceSpec
 from aioflow.devices.device import DeviceAttributes as DeviceAttributes
 from aioflow.devices.memory import MemoryUse as MemoryUse
-from aioflow.dtypes import (
+from aioflow.tensors.dtypes import (
     DType as DType, as_dtype as as_dtype, bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64,
     complex128 as complex128, float16 as float16, float32 as float32, float64 as float64,
     float8_e4m3fn as float8_e4m3fn, float8_e5m2 as float8_e5m2, int8 as int8, int16 as int16, int32 as int32,
@@ -43,34 +43,34 @@ from aioflow.dtypes import (
     uint64 as uint64,
 )
 from aioflow.errors import OpError as OpError
-from aioflow.gradient_rules import (
+from aioflow.autodiff.rules import (
     RegisterGradient as RegisterGradient, NotDifferentiable as NotDifferentiable, no_gradient as no_gradient,
     NoGradient as NoGradient,
 )
-from aioflow.gradients import (
+from aioflow.autodiff.gradients import (
     UnconnectedGradients as UnconnectedGradients, gradients as gradients, hessians as hessians,
 )
-from aioflow.graph import (
+from aioflow.graph.graph import (
     Graph as Graph, get_default_graph as get_default_graph, reset_default_graph as reset_default_graph,
 )
-from aioflow.graph_keys import GraphKeys as GraphKeys
-from aioflow.graphdef import GraphDef as GraphDef
-from aioflow.importing import import_graph_def as import_graph_def
-from aioflow.indexed_slices import IndexedSlices as IndexedSlices, IndexedSlicesValue as IndexedSlicesValue
-from aioflow.kernels.accumulation import (
+from aioflow.graph.graph_keys import GraphKeys as GraphKeys
+from aioflow.graph.graphdef import GraphDef as GraphDef
+from aioflow.graph.import_graph_def import import_graph_def as import_graph_def
+from aioflow.graph.indexed_slices import IndexedSlices as IndexedSlices, IndexedSlicesValue as IndexedSlicesValue
+from aioflow.kernels.math.accumulation import (
     accumulate_n as accumulate_n, cumulative_logsumexp as cumulative_logsumexp, polyval as polyval,
 )
-from aioflow.kernels.argmax import argmax as argmax, argmin as argmin
-from aioflow.kernels.arithmetic import (
+from aioflow.kernels.math.argmax import argmax as argmax, argmin as argmin
+from aioflow.kernels.math.arithmetic import (
     add as add, add_n as add_n, divide as divide, floordiv as floordiv, floormod as floormod,
     maximum as maximum, minimum as minimum, mod as mod, multiply as multiply, pow as pow,
     squared_difference as squared_difference, subtract as subtract, truediv as truediv,
 )
-from aioflow.kernels.arrays import (
+from aioflow.kernels.array.arrays import (
     diag as diag, diag_part as diag_part, matrix_transpose as matrix_transpose, meshgrid as meshgrid,
     reverse as reverse, tile as tile, transpose as transpose,
 )
-from aioflow.kernels.assertions import (
+from aioflow.kernels.control.assertions import (
     Assert as Assert, assert_equal as assert_equal, assert_greater as assert_greater,
     assert_greater_equal as assert_greater_equal, assert_integer as assert_integer, assert_less as assert_less,
     assert_less_equal as assert_less_equal, assert_near as assert_near, assert_negative as assert_negative,
@@ -80,183 +80,183 @@ from aioflow.kernels.assertions import (
     assert_same_float_dtype as assert_same_float_dtype, assert_scalar as assert_scalar,
     assert_type as assert_type,
 )
-from aioflow.kernels.bessel import (
+from aioflow.kernels.math.bessel import (
     bessel_i0 as bessel_i0, bessel_i0e as bessel_i0e, bessel_i1 as bessel_i1, bessel_i1e as bessel_i1e,
 )
-from aioflow.kernels.bits import (
+from aioflow.kernels.math.bits import (
     left_shift as left_shift, population_count as population_count, right_shift as right_shift,
 )
-from aioflow.kernels.blocks import (
+from aioflow.kernels.array.space_to_batch import (
     batch_to_space as batch_to_space, batch_to_space_nd as batch_to_space_nd, depth_to_space as depth_to_space,
     space_to_batch as space_to_batch, space_to_batch_nd as space_to_batch_nd, space_to_depth as space_to_depth,
 )
-from aioflow.kernels.casting import (
+from aioflow.kernels.math.casting import (
     bitcast as bitcast, cast as cast, saturate_cast as saturate_cast, to_bfloat16 as to_bfloat16,
     to_double as to_double, to_float as to_float, to_int32 as to_int32, to_int64 as to_int64,
 )
-from aioflow.kernels.comparison import (
+from aioflow.kernels.math.comparison import (
     bitwise_and as bitwise_and, bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, equal as equal,
     greater as greater, greater_equal as greater_equal, invert as invert, less as less,
     less_equal as less_equal, logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
     logical_xor as logical_xor, not_equal as not_equal,
 )
-from aioflow.kernels.complex import angle as angle, complex as complex, conj as conj, imag as imag, real as real
-from aioflow.kernels.constants import (
+from aioflow.kernels.math.complex import angle as angle, complex as complex, conj as conj, imag as imag, real as real
+from aioflow.kernels.array.constants import (
     constant as constant, identity as identity, identity_n as identity_n, no_op as no_op,
     placeholder as placeholder, placeholder_with_default as placeholder_with_default,
     prevent_gradient as prevent_gradient, stop_gradient as stop_gradient,
 )
-from aioflow.kernels.compression import lossy as lossy
-from aioflow.kernels.control_flow import (
+from aioflow.kernels.control.lossy import lossy as lossy
+from aioflow.kernels.control.control_flow import (
     control_trigger as control_trigger, enter as enter, exit as exit, loop_cond as loop_cond, merge as merge,
     next_iteration as next_iteration, switch as switch,
 )
-from aioflow.kernels.counting import linspace as linspace, one_hot as one_hot, range as range
-from aioflow.kernels.cumulative import cumprod as cumprod, cumsum as cumsum
-from aioflow.kernels.debugging import (
+from aioflow.kernels.array.ranges import linspace as linspace, one_hot as one_hot, range as range
+from aioflow.kernels.math.cumulative import cumprod as cumprod, cumsum as cumsum
+from aioflow.kernels.control.debugging import (
     Print as Print, add_check_numerics_ops as add_check_numerics_ops, brackets as brackets,
     check_numerics as check_numerics, summarize_value as summarize_value,
     verify_tensor_all_finite as verify_tensor_all_finite,
 )
-from aioflow.kernels.decoding import decode_csv as decode_csv
-from aioflow.kernels.decoding_json import decode_json_example as decode_json_example
-from aioflow.kernels.decoding_npy import decode_compressed as decode_compressed, decode_npy as decode_npy
-from aioflow.kernels.decompositions import cholesky as cholesky, qr as qr
-from aioflow.kernels.determinants import (
+from aioflow.kernels.data.csv import decode_csv as decode_csv
+from aioflow.kernels.data.json_examples import decode_json_example as decode_json_example
+from aioflow.kernels.data.npy import decode_compressed as decode_compressed, decode_npy as decode_npy
+from aioflow.kernels.linalg.decompositions import cholesky as cholesky, qr as qr
+from aioflow.kernels.linalg.determinants import (
     log_matrix_determinant as log_matrix_determinant, matrix_determinant as matrix_determinant,
 )
-from aioflow.kernels.diagonals import (
+from aioflow.kernels.linalg.diagonals import (
     matrix_band_part as matrix_band_part, matrix_diag as matrix_diag, matrix_diag_part as matrix_diag_part,
     matrix_set_diag as matrix_set_diag,
 )
-from aioflow.kernels.division import (
+from aioflow.kernels.math.division import (
     div as div, div_no_nan as div_no_nan, divide_no_nan as divide_no_nan, floor_div as floor_div,
     multiply_no_nan as multiply_no_nan, reciprocal_no_nan as reciprocal_no_nan, truncatediv as truncatediv,
     truncatemod as truncatemod, xdivy as xdivy, xlogy as xlogy,
 )
-from aioflow.kernels.einsum import einsum as einsum
-from aioflow.kernels.erf import erf as erf, erfc as erfc
-from aioflow.kernels.exponential import matrix_exponential as matrix_exponential
-from aioflow.kernels.filling import (
+from aioflow.kernels.linalg.einsum import einsum as einsum
+from aioflow.kernels.math.erf import erf as erf, erfc as erfc
+from aioflow.kernels.linalg.matrix_exponential import matrix_exponential as matrix_exponential
+from aioflow.kernels.array.fill import (
     eye as eye, fill as fill, ones as ones, ones_like as ones_like, zeros as zeros, zeros_like as zeros_like,
 )
-from aioflow.kernels.gamma import digamma as digamma, lbeta as lbeta, lgamma as lgamma
-from aioflow.kernels.gathering import gather as gather, scatter_nd as scatter_nd
-from aioflow.kernels.histograms import (
+from aioflow.kernels.math.gamma import digamma as digamma, lbeta as lbeta, lgamma as lgamma
+from aioflow.kernels.array.gather import gather as gather, scatter_nd as scatter_nd
+from aioflow.kernels.math.histograms import (
     bincount as bincount, confusion_matrix as confusion_matrix, histogram_fixed_width as histogram_fixed_width,
     histogram_fixed_width_bins as histogram_fixed_width_bins,
 )
-from aioflow.kernels.incomplete_beta import betainc as betainc
-from aioflow.kernels.incomplete_gamma import igamma as igamma, igammac as igammac
-from aioflow.kernels.joining import concat as concat, split as split, stack as stack, unstack as unstack
-from aioflow.kernels.least_squares import matrix_solve_ls as matrix_solve_ls
-from aioflow.kernels.linalg import norm as norm, trace as trace
-from aioflow.kernels.logistic import log_sigmoid as log_sigmoid
-from aioflow.kernels.masking import boolean_mask as boolean_mask, sequence_mask as sequence_mask
-from aioflow.kernels.math import (
+from aioflow.kernels.math.incomplete_beta import betainc as betainc
+from aioflow.kernels.math.incomplete_gamma import igamma as igamma, igammac as igammac
+from aioflow.kernels.array.concat import concat as concat, split as split, stack as stack, unstack as unstack
+from aioflow.kernels.linalg.least_squares import matrix_solve_ls as matrix_solve_ls
+from aioflow.kernels.linalg.norms import norm as norm, trace as trace
+from aioflow.kernels.math.logistic import log_sigmoid as log_sigmoid
+from aioflow.kernels.array.mask import boolean_mask as boolean_mask, sequence_mask as sequence_mask
+from aioflow.kernels.math.elementwise import (
     abs as abs, acos as acos, acosh as acosh, asin as asin, asinh as asinh, atan as atan, atan2 as atan2,
     atanh as atanh, cos as cos, cosh as cosh, exp as exp, expm1 as expm1, log as log, log1p as log1p,
     negative as negative, reciprocal as reciprocal, rsqrt as rsqrt, sigmoid as sigmoid, sign as sign,
     sin as sin, sinh as sinh, sqrt as sqrt, square as square, tan as tan, tanh as tanh,
 )
-from aioflow.kernels.matmul import matmul as matmul
-from aioflow.kernels.ordering import (
+from aioflow.kernels.linalg.matmul import matmul as matmul
+from aioflow.kernels.array.ordering import (
     argsort as argsort, is_non_decreasing as is_non_decreasing,
     is_strictly_increasing as is_strictly_increasing, nth_element as nth_element, sort as sort,
 )
-from aioflow.kernels.padding import pad as pad
-from aioflow.kernels.partition import (
+from aioflow.kernels.array.pad import pad as pad
+from aioflow.kernels.array.partition import (
     batch_gather as batch_gather, broadcast_dynamic_shape as broadcast_dynamic_shape,
     broadcast_static_shape as broadcast_static_shape, dynamic_partition as dynamic_partition,
     dynamic_stitch as dynamic_stitch, ensure_shape as ensure_shape, guarantee_const as guarantee_const,
 )
-from aioflow.kernels.positions import unravel_index as unravel_index
-from aioflow.kernels.products import cross as cross
-from aioflow.kernels.py_func import numpy_function as numpy_function, py_func as py_func
-from aioflow.kernels.quantiles import erfinv as erfinv, ndtri as ndtri
-from aioflow.kernels.random import (
+from aioflow.kernels.array.positions import unravel_index as unravel_index
+from aioflow.kernels.linalg.products import cross as cross
+from aioflow.kernels.control.py_func import numpy_function as numpy_function, py_func as py_func
+from aioflow.kernels.math.quantiles import erfinv as erfinv, ndtri as ndtri
+from aioflow.kernels.math.random import (
     get_seed as get_seed, multinomial as multinomial, random_normal as random_normal,
     random_shuffle as random_shuffle, random_uniform as random_uniform, set_random_seed as set_random_seed,
     truncated_normal as truncated_normal,
 )
-from aioflow.kernels.random_laws import (
+from aioflow.kernels.math.random_distributions import (
     random_bernoulli as random_bernoulli, random_gamma as random_gamma, random_poisson as random_poisson,
 )
-from aioflow.kernels.raw import decode_raw as decode_raw
-from aioflow.kernels.readers import (
+from aioflow.kernels.data.raw import decode_raw as decode_raw
+from aioflow.kernels.state.readers import (
     matching_files as matching_files, read_file as read_file, write_file as write_file,
 )
-from aioflow.kernels.reduction import (
+from aioflow.kernels.math.reduction import (
     count_nonzero as count_nonzero, reduce_all as reduce_all, reduce_any as reduce_any,
     reduce_logsumexp as reduce_logsumexp, reduce_max as reduce_max, reduce_mean as reduce_mean,
     reduce_min as reduce_min, reduce_prod as reduce_prod, reduce_sum as reduce_sum,
 )
-from aioflow.kernels.rounding import (
+from aioflow.kernels.math.rounding import (
     ceil as ceil, clip_by_value as clip_by_value, floor as floor, is_finite as is_finite, is_inf as is_inf,
     is_nan as is_nan, rint as rint, round as round,
 )
-from aioflow.kernels.scatter import (
+from aioflow.kernels.array.scatter import (
     tensor_scatter_add as tensor_scatter_add, tensor_scatter_sub as tensor_scatter_sub,
     tensor_scatter_update as tensor_scatter_update,
 )
-from aioflow.kernels.segment_families import (
+from aioflow.kernels.math.segment_families import (
     segment_max as segment_max, segment_mean as segment_mean, segment_min as segment_min,
     segment_prod as segment_prod,
 )
-from aioflow.kernels.segments import segment_sum as segment_sum, unsorted_segment_sum as unsorted_segment_sum
-from aioflow.kernels.select import masked as masked, select as select, where as where
-from aioflow.kernels.sequence import (
+from aioflow.kernels.math.segments import segment_sum as segment_sum, unsorted_segment_sum as unsorted_segment_sum
+from aioflow.kernels.array.select import masked as masked, select as select, where as where
+from aioflow.kernels.array.sequence import (
     edit_distance as edit_distance, listdiff as listdiff, reverse_sequence as reverse_sequence, roll as roll,
     searchsorted as searchsorted, setdiff1d as setdiff1d, unique_with_counts as unique_with_counts,
 )
-from aioflow.kernels.sets import (
+from aioflow.kernels.sparse.sets import (
     set_difference as set_difference, set_intersection as set_intersection, set_size as set_size,
     set_union as set_union,
 )
-from aioflow.kernels.shapes import (
+from aioflow.kernels.array.shapes import (
     broadcast_to as broadcast_to, expand_dims as expand_dims, rank as rank, reshape as reshape, shape as shape,
     shape_n as shape_n, size as size, squeeze as squeeze,
 )
-from aioflow.kernels.slicing import slice as slice, strided_slice as strided_slice
-from aioflow.kernels.solvers import (
+from aioflow.kernels.array.slicing import slice as slice, strided_slice as strided_slice
+from aioflow.kernels.linalg.solvers import (
     cholesky_solve as cholesky_solve, matrix_inverse as matrix_inverse, matrix_solve as matrix_solve,
     matrix_triangular_solve as matrix_triangular_solve,
 )
-from aioflow.kernels.sorting import invert_permutation as invert_permutation, top_k as top_k, unique as unique
-from aioflow.kernels.sparse_segments import (
+from aioflow.kernels.array.sorting import invert_permutation as invert_permutation, top_k as top_k, unique as unique
+from aioflow.kernels.sparse.sparse_segments import (
     sparse_segment_mean as sparse_segment_mean, sparse_segment_sqrt_n as sparse_segment_sqrt_n,
     sparse_segment_sum as sparse_segment_sum,
 )
-from aioflow.kernels.spectra import (
+from aioflow.kernels.linalg.eig_svd import (
     self_adjoint_eig as self_adjoint_eig, self_adjoint_eigvals as self_adjoint_eigvals, svd as svd,
 )
-from aioflow.kernels.stacks import (
+from aioflow.kernels.control.stacks import (
     stack_close_v2 as stack_close_v2, stack_pop_v2 as stack_pop_v2, stack_push_v2 as stack_push_v2,
     stack_v2 as stack_v2,
 )
-from aioflow.kernels.statistics import (
+from aioflow.kernels.math.statistics import (
     reduce_euclidean_norm as reduce_euclidean_norm, reduce_std as reduce_std,
     reduce_variance as reduce_variance,
 )
-from aioflow.kernels.string_hash import (
+from aioflow.kernels.text.string_hash import (
     decode_base64 as decode_base64, encode_base64 as encode_base64,
     string_to_hash_bucket as string_to_hash_bucket, string_to_hash_bucket_fast as string_to_hash_bucket_fast,
     string_to_hash_bucket_strong as string_to_hash_bucket_strong,
 )
-from aioflow.kernels.string_split import string_split as string_split
-from aioflow.kernels.strings import (
+from aioflow.kernels.text.string_split import string_split as string_split
+from aioflow.kernels.text.strings import (
     as_string as as_string, reduce_join as reduce_join, regex_full_match as regex_full_match,
     regex_replace as regex_replace, string_join as string_join, string_length as string_length,
     string_lower as string_lower, string_strip as string_strip, string_to_number as string_to_number,
     string_upper as string_upper, substr as substr,
 )
-from aioflow.kernels.tensordot import tensordot as tensordot
-from aioflow.kernels.unsorted_segments import (
+from aioflow.kernels.linalg.tensordot import tensordot as tensordot
+from aioflow.kernels.math.unsorted_segments import (
     unsorted_segment_max as unsorted_segment_max, unsorted_segment_mean as unsorted_segment_mean,
     unsorted_segment_min as unsorted_segment_min, unsorted_segment_prod as unsorted_segment_prod,
     unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
 )
-from aioflow.kernels.zeta import polygamma as polygamma, zeta as zeta
+from aioflow.kernels.math.zeta import polygamma as polygamma, zeta as zeta
 from aioflow.library.accumulators import (
     ConditionalAccumulator as ConditionalAccumulator, ConditionalAccumulatorBase as ConditionalAccumulatorBase,
     SparseConditionalAccumulator as SparseConditionalAccumulator,
@@ -365,15 +365,15 @@ from aioflow.library.variables import (
     Variable as Variable, VariableAggregation as VariableAggregation,
     VariableSynchronization as VariableSynchronization,
 )
-from aioflow.node import Operation as Operation, Tensor as Tensor
-from aioflow.placement import Placement as Placement
+from aioflow.graph.operation import Operation as Operation, Tensor as Tensor
+from aioflow.plan.placement import Placement as Placement
 from aioflow.porting import (
     Comparison as Comparison, Difference as Difference, ParameterReport as ParameterReport,
     check_learning_off as check_learning_off, compare as compare, parameter_report as parameter_report,
 )
 from aioflow.session import Session as Session, reset as reset, get_default_session as get_default_session
-from aioflow.sparse_tensor import SparseTensor as SparseTensor, SparseTensorValue as SparseTensorValue
-from aioflow.tensor_shape import (
+from aioflow.graph.sparse_tensor import SparseTensor as SparseTensor, SparseTensorValue as SparseTensorValue
+from aioflow.tensors.shape import (
     Dimension as Dimension, TensorShape as TensorShape, as_shape as as_shape,
     dimension_value as dimension_value,
 )

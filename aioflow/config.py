@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from aioflow.compression import edge_codecs
-from aioflow.device_spec import DeviceSpec
-from aioflow.recursion import shown
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.tensors.codecs import edge_codecs
+from aioflow.tensors.recursion import shown
 
 if TYPE_CHECKING:
     import ssl
 
-    from aioflow.cost_model import CostModel
     from aioflow.devices.driver import Driver
+    from aioflow.plan.cost_model import CostModel
 
 _KINDS: Final = ("CPU", "GPU")
 

@@ -17,14 +17,14 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
-from aioflow.blame import located, reraise
-from aioflow.context import Context, Stop
-from aioflow.dtypes import Array
-from aioflow.frames import Activation, Frames, Line
-from aioflow.kernels.control_flow import DEAD
-from aioflow.node import describe_line
-from aioflow.passes.flow import Value
-from aioflow.program import Outputs, Program, UnderWay, Unit, UnitCoroutine
+from aioflow.graph.operation import describe_line
+from aioflow.kernels.context import Context, Stop
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.plan.passes.flow import Value
+from aioflow.program.error_location import located, reraise
+from aioflow.program.program import Outputs, Program, UnderWay, Unit, UnitCoroutine
+from aioflow.program.ready import Activation, Frames, Line
+from aioflow.tensors.dtypes import Array
 
 F = TypeVar("F", bound="asyncio.Future[Any] | None")
 _TURN: Final = 256

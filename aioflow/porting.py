@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.dtypes import Array
-from aioflow.feeds import parse_feeds
-from aioflow.graph import Graph, get_default_graph
-from aioflow.graph_keys import GraphKeys
-from aioflow.node import Operation, Tensor, describe_line
+from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation, Tensor, describe_line
+from aioflow.runtime.feeds import parse_feeds
+from aioflow.runtime.fetches import parse_fetches
 from aioflow.session import Session
-from aioflow.structure import parse_fetches
+from aioflow.tensors.dtypes import Array
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

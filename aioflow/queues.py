@@ -16,12 +16,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.contents import Contents, Statistics, bytes_of, copied, items_of
-from aioflow.elements import Elements, each_item
-from aioflow.feeding import Feed, Map, Source
-from aioflow.granting import DONE, Granting, Put, there
-from aioflow.stores import Item, Shuffled, Store, Taken
-from aioflow.waiting import BATCH, Attempt, Line, Outcome, not_yet, wake
+from aioflow.waiting.contents import Contents, Statistics, bytes_of, copied, items_of
+from aioflow.waiting.element_spec import Elements, each_item
+from aioflow.waiting.granting import DONE, Granting, Put, there
+from aioflow.waiting.lines import BATCH, Attempt, Line, Outcome, not_yet, wake
+from aioflow.waiting.producer import Feed, Map, Source
+from aioflow.waiting.stores import Item, Shuffled, Store, Taken
 
 Work = Callable[..., Awaitable[Any]]
 """Calls a function with arguments where it may take long, and gives what it returns."""

@@ -10,33 +10,34 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from aioflow import errors, scopes
-from aioflow.attempts import Attempt
-from aioflow.boundary import Boundary, changed_by, effects_of
-from aioflow.calls import copied
-from aioflow.compression import Saving
+from aioflow import errors
 from aioflow.config import Config, RunOptions, expect
-from aioflow.cost_model import CostModel
 from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
-from aioflow.engine import AnyCall, AnyPartialRun, Changing, LocalEngine
-from aioflow.explain import Report, explain, report_stall, with_idle_runners
-from aioflow.feeds import arrangement, check_distinct, converter, feed_key, in_order, parse_feeds
-from aioflow.graph import Graph, get_default_graph
-from aioflow.handover import Held
-from aioflow.local import Local
-from aioflow.node import Operation, Tensor, items_of
-from aioflow.placement import Placement
-from aioflow.plan import Signature
-from aioflow.plan_cache import DEFAULT
-from aioflow.recursion import shown
-from aioflow.resources import Container, drop_shared
-from aioflow.streaming import stream
-from aioflow.structure import Fetches, parse_fetches
+from aioflow.graph import scopes
+from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.operation import Operation, Tensor, items_of
+from aioflow.plan.cost_model import CostModel
+from aioflow.plan.pipeline import Signature
+from aioflow.plan.placement import Placement
+from aioflow.resources.containers import Container, drop_shared
+from aioflow.runtime.attempts import Attempt
+from aioflow.runtime.call import copied
+from aioflow.runtime.engine import AnyCall, AnyPartialRun, Changing, LocalEngine
+from aioflow.runtime.explain import Report, explain, report_stall, with_idle_runners
+from aioflow.runtime.feeds import arrangement, check_distinct, converter, feed_key, in_order, parse_feeds
+from aioflow.runtime.fetches import Fetches, parse_fetches
+from aioflow.runtime.plan_cache import DEFAULT
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.stream import stream
+from aioflow.runtime.update_gate import Boundary, changed_by, effects_of
+from aioflow.tensors.codecs import Saving
+from aioflow.tensors.recursion import shown
 from aioflow.tracing import RunMetadata
+from aioflow.waiting.handover import Held
 
 if TYPE_CHECKING:
-    from aioflow.net.client import Address, RemoteEngine
+    from aioflow.net.client.client import Address, RemoteEngine
 
 _running_loop: Final = asyncio._get_running_loop
 
@@ -435,8 +436,8 @@ def _report_stall(session: "weakref.ref[Session]") -> None:
 
 def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "RemoteEngine":
     """What runs a graph by the master at an address `ws://host:port`. ValueError if the target is something else."""
-    from aioflow.net.access import network_of_client
-    from aioflow.net.client import Address, RemoteEngine
+    from aioflow.net.client.client import Address, RemoteEngine
+    from aioflow.net.transport.access import network_of_client
 
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from aioflow.dtypes import Array
+from aioflow.tensors.dtypes import Array
 
 _SHORTEST: Final = 1e-9
 """Seconds that each transfer is drawn with at least, so that there is something for its arrow to point to."""

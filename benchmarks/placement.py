@@ -12,14 +12,14 @@ import time
 from collections.abc import AsyncIterator
 
 import aioflow as af
-from aioflow.cost_model import CostModel
-from aioflow.costs import Site
-from aioflow.passes.flow import Flow
-from aioflow.passes.prune import prune
-from aioflow.placement import place
-from aioflow.placement.constraints import demands
-from aioflow.placement.simulation import Layout, simulate
-from aioflow.placement.work import Work
+from aioflow.plan.cost_model import CostModel
+from aioflow.plan.op_cost import Site
+from aioflow.plan.passes.flow import Flow
+from aioflow.plan.passes.prune import prune
+from aioflow.plan.placement import place
+from aioflow.plan.placement.constraints import demands
+from aioflow.plan.placement.simulation import Layout, simulate
+from aioflow.plan.placement.work import Work
 from benchmarks.building import LINEAR
 from benchmarks.harness import freeze
 from benchmarks.report import Claim, Row, span

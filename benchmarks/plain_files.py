@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aioflow.values import AnyArray
+from aioflow.tensors.as_array import AnyArray
 
 CHUNK = 1 << 24
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from aioflow import passes
-from aioflow.assembly import assemble
-from aioflow.context import Context
-from aioflow.dtypes import DeviceKind
-from aioflow.partition import is_everywhere, partition
-from aioflow.passes.compress import Compression
-from aioflow.passes.flow import Flow
-from aioflow.passes.liveness import peak
-from aioflow.passes.memory_order import memory_order
-from aioflow.passes.prune import prune
-from aioflow.passes.receives import delay_receives, received_bytes
-from aioflow.passes.recompute import recompute, swap
-from aioflow.passes.timeline import estimated
-from aioflow.resources import Resources
+from aioflow.kernels.context import Context
+from aioflow.plan import passes
+from aioflow.plan.partition import is_everywhere, partition
+from aioflow.plan.passes.compress import Compression
+from aioflow.plan.passes.flow import Flow
+from aioflow.plan.passes.liveness import peak
+from aioflow.plan.passes.memory_order import memory_order
+from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.receives import delay_receives, received_bytes
+from aioflow.plan.passes.recompute import recompute, swap
+from aioflow.plan.passes.timeline import estimated
+from aioflow.program.assemble import assemble
+from aioflow.resources.containers import Resources
+from aioflow.tensors.dtypes import DeviceKind
 from benchmarks import peers
 from benchmarks.report import Claim, Row, size
 

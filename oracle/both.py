@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import aioflow as af
-from aioflow.dtypes import as_dtype
-from aioflow.indexed_slices import dense
+from aioflow.graph.indexed_slices import dense
+from aioflow.tensors.dtypes import as_dtype
 from oracle.draw import Call
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

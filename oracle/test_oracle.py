@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from aioflow import kernels
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
 from oracle import both, ops
 from oracle.draw import Call, Draw
 from oracle.table import EXCUSED, LINES, Line

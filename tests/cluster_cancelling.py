@@ -8,7 +8,7 @@ from cluster_processes import PS, SECOND, Processes, soon
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.limits import Limits
+from aioflow.net.wire.limits import Limits
 
 AT_A_TIME = 20
 TOKENS = 10

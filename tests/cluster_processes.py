@@ -17,14 +17,14 @@ from typing import Any, Self
 
 from aioflow.cli.worker import loop_factory
 from aioflow.config import Config
-from aioflow.device_spec import DeviceSpec
-from aioflow.net.access import network_of_client
+from aioflow.graph.device_spec import DeviceSpec
 from aioflow.net.cluster import ClusterSpec
-from aioflow.net.identity import Identity
-from aioflow.net.meeting import connect
-from aioflow.net.peer import Peer
-from aioflow.net.reports import TaskReport
-from aioflow.net.worker_verbs import GetStatus, Inspect, Status
+from aioflow.net.peer.handshake import connect
+from aioflow.net.peer.peer import Peer
+from aioflow.net.transport.access import network_of_client
+from aioflow.net.wire.identity import Identity
+from aioflow.net.wire.worker_verbs import GetStatus, Inspect, Status
+from aioflow.net.worker.introspection import TaskReport
 from aioflow.testing import no_pending_tasks
 
 ROOT = Path(__file__).parents[1]

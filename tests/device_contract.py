@@ -12,7 +12,7 @@ import pytest
 from aioflow import errors
 from aioflow.devices.gpu import LARGE, on_stream
 from aioflow.devices.moving import hand_over, move, receive
-from aioflow.tensor_list import CLEARED, UNWRITTEN, TensorList
+from aioflow.tensors.tensor_list import CLEARED, UNWRITTEN, TensorList
 
 CPU = SimpleNamespace(name="/job:localhost/replica:0/task:0/device:CPU:0")
 DTYPES = ["bool", "int8", "int32", "int64", "uint8", "uint64", "float16", "float32", "float64", "complex64"]

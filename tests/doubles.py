@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.dtypes import Array, DeviceKind, Namespace, Spec
-from aioflow.op import op
+from aioflow.graph.op import op
+from aioflow.tensors.dtypes import Array, DeviceKind, Namespace, Spec
 from aioflow.testing import Gate
 
 CPU = DeviceKind.CPU

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.body import Body
-from aioflow.context import Context
-from aioflow.dtypes import DeviceKind, Spec
-from aioflow.kernels.control_flow import DEAD
-from aioflow.node import Operation, Tensor
-from aioflow.op import Kernel
-from aioflow.resources import Resources
-from aioflow.tensor_list import TensorList
+from aioflow.graph.op import Kernel
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.subgraph import Body
+from aioflow.kernels.context import Context
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.resources.containers import Resources
+from aioflow.tensors.dtypes import DeviceKind, Spec
+from aioflow.tensors.tensor_list import TensorList
 
 
 class View:

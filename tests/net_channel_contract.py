@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from aioflow import errors
-from aioflow.net.channel import LOST, REFUSED, VIOLATION, ClosedError, Reason, receive
+from aioflow.net.transport.channel import LOST, REFUSED, VIOLATION, ClosedError, Reason, receive
 
 
 class Ends:

@@ -2,10 +2,10 @@
 
 import msgpack
 
-from aioflow.net.assembler import Assembler
-from aioflow.net.codec import Envelope
-from aioflow.net.framing import Outgoing
-from aioflow.net.limits import Limits
+from aioflow.net.wire.assembler import Assembler
+from aioflow.net.wire.codec import Envelope
+from aioflow.net.wire.framing import Outgoing
+from aioflow.net.wire.limits import Limits
 
 LIMITS = Limits(chunk=64 << 10)
 

@@ -6,11 +6,11 @@ import contextlib
 import numpy as np
 
 from aioflow import errors
-from aioflow.net.control_verbs import Reply
-from aioflow.net.identity import USUAL, Identity
-from aioflow.net.master_verbs import CloseSession
-from aioflow.net.meeting import Acceptor, connect, refuse_all
-from aioflow.net.worker_verbs import DeregisterGraph, GraphRan, RecvTensor, RunGraph, TensorSent
+from aioflow.net.peer.handshake import Acceptor, connect, refuse_all
+from aioflow.net.wire.control_verbs import Reply
+from aioflow.net.wire.identity import USUAL, Identity
+from aioflow.net.wire.master_verbs import CloseSession
+from aioflow.net.wire.worker_verbs import DeregisterGraph, GraphRan, RecvTensor, RunGraph, TensorSent
 from aioflow.testing import Gate
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"

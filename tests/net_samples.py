@@ -5,8 +5,8 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 
-from aioflow.kernels.control_flow import DEAD
-from aioflow.net.control_verbs import (
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.net.wire.control_verbs import (
     Cancel,
     Credit,
     Drop,
@@ -19,9 +19,9 @@ from aioflow.net.control_verbs import (
     Reply,
     Welcome,
 )
-from aioflow.net.fields import Device
-from aioflow.net.limits import Limits
-from aioflow.net.master_verbs import (
+from aioflow.net.wire.fields import Device
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.master_verbs import (
     Acknowledge,
     CallableMade,
     CloseSession,
@@ -50,7 +50,7 @@ from aioflow.net.master_verbs import (
     TaskList,
     UseQueue,
 )
-from aioflow.net.worker_verbs import (
+from aioflow.net.wire.worker_verbs import (
     AttemptTakenBack,
     CancelStep,
     CleanupGraph,
@@ -77,7 +77,7 @@ from aioflow.net.worker_verbs import (
     Trace,
     Traced,
 )
-from aioflow.tensor_list import TensorList
+from aioflow.tensors.tensor_list import TensorList
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 SESSION = "0123456789abcdef" * 2

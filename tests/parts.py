@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 import aioflow as af
-import aioflow.kernels.transfer  # declares send and recv
-from aioflow.assembly import assemble
-from aioflow.context import Context
+import aioflow.kernels.control.transfer  # declares send and recv
 from aioflow.executor import Execution
-from aioflow.partition import Part, is_everywhere, partition
-from aioflow.passes.compress import Compression
-from aioflow.passes.flow import Flow, Node
-from aioflow.passes.prune import prune
+from aioflow.kernels.context import Context
+from aioflow.plan.partition import Part, is_everywhere, partition
+from aioflow.plan.passes.compress import Compression
+from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.passes.prune import prune
+from aioflow.program.assemble import assemble
 from aioflow.rendezvous import Key, LocalRendezvous
-from aioflow.resources import Resources
+from aioflow.resources.containers import Resources
 
 DEVICES = A, B, C, D = [f"/job:localhost/replica:0/task:0/device:CPU:{number}" for number in range(4)]
 

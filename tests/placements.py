@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import aioflow as af
-from aioflow.cost_model import CostModel
-from aioflow.costs import Site
-from aioflow.dtypes import DeviceKind, Spec, TensorShape, float32
-from aioflow.op import op
-from aioflow.passes.flow import Flow, Node
-from aioflow.passes.prune import prune
+from aioflow.graph.op import op
+from aioflow.plan.cost_model import CostModel
+from aioflow.plan.op_cost import Site
+from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.passes.prune import prune
+from aioflow.tensors.dtypes import DeviceKind, Spec, TensorShape, float32
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 HERE = "/job:localhost/replica:0/task:0"

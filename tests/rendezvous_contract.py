@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aioflow import errors
-from aioflow.kernels.control_flow import DEAD
+from aioflow.kernels.control.control_flow import DEAD
 from aioflow.rendezvous import Key, Rendezvous
 
 CPU_0, CPU_1 = (f"/job:localhost/replica:0/task:0/device:CPU:{index}" for index in (0, 1))

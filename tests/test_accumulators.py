@@ -13,9 +13,10 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from machines import PLACES, WaitingMachine
 
 import aioflow as af
-from aioflow import dtypes, errors
-from aioflow.accumulators import DenseAccumulator, SparseAccumulator
-from aioflow.dtypes import SCALAR, Spec, TensorShape
+from aioflow import errors
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import SCALAR, Spec, TensorShape
+from aioflow.waiting.accumulators import DenseAccumulator, SparseAccumulator
 
 NUMBER = Spec(dtypes.int64, SCALAR)
 

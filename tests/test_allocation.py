@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow import allocation
+from aioflow.plan import allocation
 
 LIMIT = 64 << 20
 MANY = 1 << 40

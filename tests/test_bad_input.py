@@ -11,7 +11,7 @@ import pytest
 from doubles import heavy, light, waiting
 
 import aioflow as af
-from aioflow.kernels.constants import prevent_gradient
+from aioflow.kernels.array.constants import prevent_gradient
 
 HERE = r"test_bad_input\.py:\d+ in "
 INVALID = af.errors.InvalidArgumentError

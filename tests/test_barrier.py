@@ -11,9 +11,10 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from machines import PLACES, WaitingMachine
 
 import aioflow as af
-from aioflow import dtypes, errors
-from aioflow.barrier import FIRST_INDEX, Barrier
-from aioflow.dtypes import SCALAR, Spec
+from aioflow import errors
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import SCALAR, Spec
+from aioflow.waiting.barrier import FIRST_INDEX, Barrier
 
 TEXT = Spec(dtypes.string, SCALAR)
 PAIR = [Spec(dtypes.int64, SCALAR)] * 2

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.boundary import Boundary, changed_by
 from aioflow.checkpoint import Checkpoint
+from aioflow.runtime.update_gate import Boundary, changed_by
 from aioflow.testing import Gate
 
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
-from aioflow import dtypes, errors
+from aioflow import errors
 from aioflow.checkpoint import Checkpoint, Draft, Piece, ShardRecord, differences
 from aioflow.checkpoint.checksums import BLOCK
-from aioflow.dtypes import as_dtype
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import as_dtype
 
 VALUES = {
     dtype.name: np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype.np)

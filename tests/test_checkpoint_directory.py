@@ -21,7 +21,7 @@ from aioflow.checkpoint import (
     sweep,
     write_pointer,
 )
-from aioflow.files import Files
+from aioflow.files.filesystem import Files
 
 STATE = {"a": np.zeros(2)}
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from aioflow import dtypes, errors
+from aioflow import errors
 from aioflow.checkpoint import differences, import_safetensors
-from aioflow.files import Files
+from aioflow.files.filesystem import Files
+from aioflow.tensors import dtypes
 
 STATE = {
     "layer.weight": np.arange(12, dtype=np.float32).reshape(3, 4),

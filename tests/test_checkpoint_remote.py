@@ -20,7 +20,7 @@ from aioflow.checkpoint import (
     sweep,
     write_pointer,
 )
-from aioflow.files import Files
+from aioflow.files.filesystem import Files
 
 HERE = "bucket://runs/ckpt"
 

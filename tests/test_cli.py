@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from aioflow import cli, errors
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
 
 
 def test_ops_are_listed_as_json(capsys):

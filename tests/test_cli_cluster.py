@@ -21,10 +21,10 @@ from aioflow import cli, errors
 from aioflow.cli.worker import loop_factory, read_cluster
 from aioflow.launch.functions import functions_of
 from aioflow.launch.resolving import RESOLVERS
-from aioflow.net.channel import ClosedError, receive
-from aioflow.net.control_verbs import Hello
-from aioflow.net.limits import Limits
-from aioflow.net.websocket import dial
+from aioflow.net.transport.channel import ClosedError, receive
+from aioflow.net.transport.websocket import dial
+from aioflow.net.wire.control_verbs import Hello
+from aioflow.net.wire.limits import Limits
 
 ROOT = Path(__file__).parents[1]
 SECRET = "correct-horse-battery"

@@ -14,10 +14,10 @@ from cluster_runs import new_graph
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.control_verbs import Failure
-from aioflow.net.identity import Identity
-from aioflow.net.meeting import connect
-from aioflow.net.worker_verbs import CancelStep
+from aioflow.net.peer.handshake import connect
+from aioflow.net.wire.control_verbs import Failure
+from aioflow.net.wire.identity import Identity
+from aioflow.net.wire.worker_verbs import CancelStep
 from aioflow.testing import cluster
 from aioflow.testing.chaos import verb_of
 

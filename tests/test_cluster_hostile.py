@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels.control_flow import DEAD
-from aioflow.net import kinds
-from aioflow.net.control_verbs import Failure
-from aioflow.net.identity import Identity
-from aioflow.net.kinds import ANSWERS
-from aioflow.net.master_verbs import (
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.net.peer.handshake import connect
+from aioflow.net.wire import schema
+from aioflow.net.wire.control_verbs import Failure
+from aioflow.net.wire.identity import Identity
+from aioflow.net.wire.master_verbs import (
     CloseSession,
     CommitStep,
     CreateSession,
@@ -32,8 +32,8 @@ from aioflow.net.master_verbs import (
     RunCallable,
     RunStep,
 )
-from aioflow.net.meeting import connect
-from aioflow.net.worker_verbs import (
+from aioflow.net.wire.schema import ANSWERS
+from aioflow.net.wire.worker_verbs import (
     CancelStep,
     CleanupGraph,
     CommitGraph,
@@ -175,41 +175,41 @@ def contents(kind, hostile):
     arrays = [FEED, FEED.astype(np.float64), np.zeros((0, 3), np.float32), np.array([b"s"], object), np.float32(1)]
     values = st.sampled_from([*arrays, None, True, 7, "text", b"bytes", DEAD])
     match kind:
-        case kinds.Text(most=32, pattern=str()):
+        case schema.Text(most=32, pattern=str()):
             return st.sampled_from(known["session"])
-        case kinds.Text(most=most, pattern=pattern):
+        case schema.Text(most=most, pattern=pattern):
             texts = [text for text in known["text"] if len(text) <= most]
             if pattern is not None:
                 texts = [text for text in [*texts, TASK, ""] if re.fullmatch(pattern, text, re.ASCII)]
             return st.sampled_from(texts)
-        case kinds.Integer(low=low, high=high):
+        case schema.Integer(low=low, high=high):
             return st.sampled_from([n for n in (*known["number"], max(low, -(1 << 63)), high) if low <= n <= high])
-        case kinds.Real(low=low, high=high):
+        case schema.Real(low=low, high=high):
             return st.sampled_from([low, high, 0.5])
-        case kinds.Choice(options=options):
+        case schema.Choice(options=options):
             return st.sampled_from(options)
-        case kinds.Flag():
+        case schema.Flag():
             return st.booleans()
-        case kinds.Plain():
+        case schema.Plain():
             return st.sampled_from([None, True, 3, -1, 0.5, float("nan"), "x", [], [1], {}, {"a": [None]}, 1 << 63])
-        case kinds.Optional(kind=inner):
+        case schema.Optional(kind=inner):
             return st.none() | contents(inner, hostile)
-        case kinds.Many(kind=inner):
+        case schema.Many(kind=inner):
             return st.lists(contents(inner, hostile), max_size=3).map(tuple)
-        case kinds.Table(kind=inner, key=key):
+        case schema.Table(kind=inner, key=key):
             names = st.sampled_from(["0", "1", "x:0", "optimize", "device_filters", "timeout", "trace", "nonsense"])
             return st.dictionaries(names | contents(key, hostile), contents(inner, hostile), max_size=3)
-        case kinds.Blob():
+        case schema.Blob():
             return st.sampled_from([b"", b"\xc1", GRAPH, GRAPH[:-1], b"\x91" * 3000, b"\x83" + GRAPH[1:]])
-        case kinds.Value():
+        case schema.Value():
             return values
-        case kinds.Record(cls=cls):
+        case schema.Record(cls=cls):
             return records(cls, hostile)
     raise AssertionError(f"there is no strategy for {kind}")
 
 
 def records(cls, hostile):
-    return st.builds(cls, **{name: contents(field.kind, hostile) for name, field in kinds.fields_of(cls).items()})
+    return st.builds(cls, **{name: contents(field.kind, hostile) for name, field in schema.fields_of(cls).items()})
 
 
 REQUESTS = [cls for cls in ANSWERS if cls is not Stop]

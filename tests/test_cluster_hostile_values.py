@@ -8,11 +8,11 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.graphs import addition
-from aioflow.net.identity import Identity
-from aioflow.net.master_verbs import CreateSession, RunStep
-from aioflow.net.meeting import connect
-from aioflow.net.worker_verbs import GetStatus, PushTensors, RecvTensor
+from aioflow.net.peer.handshake import connect
+from aioflow.net.wire.graph_updates import addition
+from aioflow.net.wire.identity import Identity
+from aioflow.net.wire.master_verbs import CreateSession, RunStep
+from aioflow.net.wire.worker_verbs import GetStatus, PushTensors, RecvTensor
 from aioflow.testing import SimulatedCluster, no_pending_tasks
 
 FIRST, SECOND = "/job:worker/task:0", "/job:worker/task:1"

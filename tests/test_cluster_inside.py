@@ -9,10 +9,10 @@ from test_cluster import FIRST, PS, SECOND, cluster, graph, model, session, sett
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.identity import Settings
-from aioflow.net.limits import Limits
-from aioflow.net.reports import unpack_trace
-from aioflow.net.worker_verbs import Trace
+from aioflow.net.wire.identity import Settings
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.worker_verbs import Trace
+from aioflow.net.worker.introspection import unpack_trace
 from aioflow.testing.simulated_cluster import SimulatedCluster
 
 pytestmark = pytest.mark.usefixtures("graph")

@@ -8,8 +8,8 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels.compression import lossy_encode_top_k, lossy_residual
-from aioflow.kernels.run_state import restore_run_counts, run_counts
+from aioflow.kernels.control.lossy import lossy_encode_top_k, lossy_residual
+from aioflow.kernels.state.run_state import restore_run_counts, run_counts
 from aioflow.testing.simulated_cluster import SimulatedCluster
 
 MASTER, OTHER = "/job:worker/task:0", "/job:worker/task:1"

@@ -10,7 +10,7 @@ from cluster_processes import PS, SECOND, on_one_loop
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.worker_verbs import RecvTensor, RunGraph
+from aioflow.net.wire.worker_verbs import RecvTensor, RunGraph
 from aioflow.rendezvous import Key
 
 pytest_plugins = ["three_processes"]

@@ -14,13 +14,13 @@ from net_peers import PS, WORKER, Service, tensor
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.authority import init
-from aioflow.net.credentials import Token
-from aioflow.net.identity import Identity, Settings
-from aioflow.net.limits import Limits
-from aioflow.net.meeting import Acceptor, connect
-from aioflow.net.tls import client_tls, server_tls
-from aioflow.net.websocket_server import WebSocketNetwork
+from aioflow.net.peer.handshake import Acceptor, connect
+from aioflow.net.transport.authority import init
+from aioflow.net.transport.credentials import Token
+from aioflow.net.transport.tls import client_tls, server_tls
+from aioflow.net.transport.websocket_server import WebSocketNetwork
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.limits import Limits
 
 pytestmark = pytest.mark.real
 SECRET = "correct-horse-battery"

@@ -21,7 +21,7 @@ from cluster_processes import FIRST, PS, ROOT, SECOND, Processes
 import aioflow as af
 from aioflow import errors
 from aioflow.cli.worker import loop_factory
-from aioflow.net.credentials import VARIABLE
+from aioflow.net.transport.credentials import VARIABLE
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 THIRD = "/job:worker/replica:0/task:2"

@@ -4,9 +4,9 @@ import pytest
 from net_peers import PS, WORKER, meeting
 from rendezvous_contract import Ends, RendezvousTests
 
-from aioflow.net.remote_rendezvous import RemoteRendezvous
-from aioflow.net.websocket_server import WebSocketNetwork
-from aioflow.net.worker_verbs import GetStatus, RecvTensor, Status, TensorSent
+from aioflow.net.transport.websocket_server import WebSocketNetwork
+from aioflow.net.wire.worker_verbs import GetStatus, RecvTensor, Status, TensorSent
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.rendezvous import Key
 
 pytestmark = pytest.mark.real

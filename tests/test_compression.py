@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import aioflow as af
-from aioflow import compression, dtypes, errors
-from aioflow.compression import NAMES, Codec, Residual, Saving, Savings
-from aioflow.context import Context, Undo
-from aioflow.dtypes import DeviceKind, TensorShape
-from aioflow.kernels import control_flow
-from aioflow.kernels.compression import lossy, lossy_encode, savings_of
-from aioflow.passes.compress import Compression, decoding, encoding
-from aioflow.passes.flow import Value
-from aioflow.passes.prune import prune
-from aioflow.passes.verify import verify
-from aioflow.resources import Resources
+from aioflow import errors
+from aioflow.kernels.context import Context, Undo
+from aioflow.kernels.control import control_flow
+from aioflow.kernels.control.lossy import lossy, lossy_encode, savings_of
+from aioflow.plan.passes.compress import Compression, decoding, encoding
+from aioflow.plan.passes.flow import Value
+from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.verify import verify
+from aioflow.resources.containers import Resources
+from aioflow.tensors import codecs, dtypes
+from aioflow.tensors.codecs import NAMES, Codec, Residual, Saving, Savings
+from aioflow.tensors.dtypes import DeviceKind, TensorShape
 
 CPU_0, CPU_1 = (f"/job:localhost/replica:0/task:0/device:CPU:{index}" for index in (0, 1))
 FAR = "/job:localhost/replica:0/task:1/device:CPU:0"
@@ -195,8 +196,8 @@ def test_savings_can_begin_anew():
 
 @given(numbers(min_value=-1e6, max_value=1e6), st.floats(0.01, 0.5))
 def test_what_is_sent_and_what_is_left_out_make_the_whole(x, keep):
-    wire, rest = compression.to_top_k(np, x, keep, None)
-    sent = compression.from_top_k(np, wire, x.dtype, TensorShape(None), keep)
+    wire, rest = codecs.to_top_k(np, x, keep, None)
+    sent = codecs.from_top_k(np, wire, x.dtype, TensorShape(None), keep)
     np.testing.assert_array_equal(sent + rest, x)
     assert not np.logical_and(sent, rest).any()
     assert np.count_nonzero(sent) <= math.ceil(keep * x.size)
@@ -217,17 +218,17 @@ def test_what_is_sent_and_what_is_left_out_make_the_whole(x, keep):
 def test_a_header_of_a_huge_shape_before_few_bytes_takes_no_memory(head, says):
     wire = np.array(head, np.int64).view(np.uint8)
     with pytest.raises(ValueError, match=says):
-        compression.from_top_k(np, wire, np.dtype(np.float32), TensorShape(None), 0.01)
+        codecs.from_top_k(np, wire, np.dtype(np.float32), TensorShape(None), 0.01)
     with pytest.raises(ValueError, match=r"shape|size"):
-        compression.from_int8(np, wire, np.dtype(np.float32), TensorShape(None), False)
+        codecs.from_int8(np, wire, np.dtype(np.float32), TensorShape(None), False)
 
 
 @given(numbers())
 def test_all_that_is_not_finite_is_sent_so_that_the_rest_always_is(x):
-    wire, rest = compression.to_top_k(np, x, 0.01, None)
+    wire, rest = codecs.to_top_k(np, x, 0.01, None)
     assert np.isfinite(rest).all()
     wild = ~np.isfinite(x)
-    np.testing.assert_array_equal(compression.from_top_k(np, wire, x.dtype, TensorShape(None), 0.01)[wild], x[wild])
+    np.testing.assert_array_equal(codecs.from_top_k(np, wire, x.dtype, TensorShape(None), 0.01)[wild], x[wild])
 
 
 @given(st.lists(arrays.arrays(np.float64, 12, elements=st.integers(-99, 99)), min_size=1, max_size=12))
@@ -330,13 +331,13 @@ def test_steps_at_the_same_time_send_what_is_left_out_once(moves):
         if how == "cancelled":
             residual.give(carried)
             continue
-        wire, rest = compression.to_top_k(np, x, 0.25, carried)
+        wire, rest = codecs.to_top_k(np, x, 0.25, carried)
         residual.give(rest)
         if how == "in vain":
             vain[step] = rest, carried
             continue
         given_in = given_in + x
-        sent = sent + compression.from_top_k(np, wire, x.dtype, TensorShape([4]), 0.25)
+        sent = sent + codecs.from_top_k(np, wire, x.dtype, TensorShape([4]), 0.25)
     for carried in under_way.values():
         residual.give(carried)
     for given_back in vain.values():

@@ -8,8 +8,8 @@ import pytest
 from doubles import gated
 
 import aioflow as af
-from aioflow.kernels.variables import assign_add_variable, variable
-from aioflow.resources import drop_shared, shared_container
+from aioflow.kernels.state.variables import assign_add_variable, variable
+from aioflow.resources.containers import drop_shared, shared_container
 from aioflow.testing import Gate
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow import passes
 from aioflow.devices import onednn
-from aioflow.passes.prune import prune
+from aioflow.plan import passes
+from aioflow.plan.passes.prune import prune
 
 pytestmark = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 

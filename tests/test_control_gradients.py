@@ -7,7 +7,7 @@ import pytest
 from doubles import waiting
 
 import aioflow as af
-from aioflow.plan import Signature, make_flow
+from aioflow.plan.pipeline import Signature, make_flow
 from aioflow.testing import check_gradients
 
 CONFIGS = {"regions": af.Config(), "tokens": af.Config(executor="tokens")}

@@ -10,8 +10,8 @@ from doubles import light, waiting
 from handmade import constant_in, loop
 
 import aioflow as af
-from aioflow.levels import Levels, deciders
-from aioflow.passes.prune import prune
+from aioflow.plan.frame_levels import Levels, deciders
+from aioflow.plan.passes.prune import prune
 from aioflow.testing import Gate
 
 

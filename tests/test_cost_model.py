@@ -8,11 +8,11 @@ import pytest
 from doubles import light
 
 import aioflow as af
-from aioflow.cost_model import LINKS, CostModel, Link
-from aioflow.costs import Rates, Site
-from aioflow.dtypes import DeviceKind
-from aioflow.lane import Lane
-from aioflow.passes.prune import prune
+from aioflow.plan.cost_model import LINKS, CostModel, Link
+from aioflow.plan.op_cost import Rates, Site
+from aioflow.plan.passes.prune import prune
+from aioflow.runtime.device_executor import Lane
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing.fake_gpu import FakeGpu, Machine
 from aioflow.tracing import NodeStats, Trace, Transfer
 

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels.py_func import py_func
+from aioflow.kernels.control.py_func import py_func
 from aioflow.library.critical_section import CriticalSection
-from aioflow.mutex import Mutex, Ticket
 from aioflow.testing import VirtualTimeLoop
+from aioflow.waiting.mutex import Mutex, Ticket
 
 
 @pytest.fixture

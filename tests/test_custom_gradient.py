@@ -3,7 +3,7 @@ import pytest
 from evaluate import evaluate
 
 import aioflow as af
-from aioflow import gradients
+from aioflow.autodiff import gradients
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from doubles import gated, light, waiting
 
 import aioflow as af
-from aioflow import costs
+from aioflow.plan import op_cost
 from aioflow.testing import Gate, VirtualTimeLoop, cluster
 
 SECTION = {"exclusive_resource_access": False}
@@ -391,8 +391,8 @@ def opened():
 
 
 async def test_a_compiled_loop_on_the_loop_is_a_running_step_with_its_iteration(graph, monkeypatch):
-    monkeypatch.setattr("aioflow.slices.SLICE", 0.0)
-    monkeypatch.setattr("aioflow.control_source._CHECK_EVERY", 0.0)
+    monkeypatch.setattr("aioflow.runtime.time_slice.SLICE", 0.0)
+    monkeypatch.setattr("aioflow.program.control_codegen._CHECK_EVERY", 0.0)
 
     def body(i, value):
         return i + 1, light(value, lambda x: x, name="inner")
@@ -422,8 +422,8 @@ async def test_a_compiled_loop_on_the_loop_is_a_running_step_with_its_iteration(
 
 @pytest.mark.real
 async def test_a_heavy_region_on_a_thread_is_reported_with_operation_and_iterations(graph, monkeypatch):
-    monkeypatch.setattr(costs, "HEAVY", 0.0)
-    monkeypatch.setattr(costs, "BIG_KERNEL", 0.0)
+    monkeypatch.setattr(op_cost, "HEAVY", 0.0)
+    monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
     begun, go_on, calls = threading.Event(), threading.Event(), []
 
     def hold(value):

@@ -19,7 +19,7 @@ from PIL import Image
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels import example_wire, message_wire
+from aioflow.kernels.data import example_wire, message_wire
 
 TABLE = json.loads((Path(__file__).parent / "data" / "input.json").read_text())
 EXAMPLES, PICTURES = TABLE["examples"], TABLE["pictures"]

@@ -9,10 +9,10 @@ import pytest
 from doubles import gated, light
 
 import aioflow as af
-from aioflow import nest
-from aioflow.dtypes import DeviceKind
-from aioflow.kernels.variables import read_variable
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.state.variables import read_variable
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing import Gate, no_leaks
 
 HERE = "/job:localhost/replica:0/task:0"

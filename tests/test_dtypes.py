@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioflow import dtypes
-from aioflow.dtypes import (
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import (
     SCALAR,
     UNKNOWN,
     Dimension,
@@ -25,7 +25,7 @@ from aioflow.dtypes import (
     normalise_axis,
     spec_of,
 )
-from aioflow.tensor_shape import dimension_value
+from aioflow.tensors.shape import dimension_value
 
 SIZES = st.none() | st.lists(st.none() | st.integers(0, 3), max_size=3)
 SHAPES = SIZES.map(TensorShape)

@@ -18,7 +18,7 @@ import test_registry
 from aiohttp import web
 
 import aioflow as af
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
 from aioflow.testing import check_gradients, no_leaks
 
 ROOT = Path(__file__).parents[1]

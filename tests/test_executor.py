@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow import costs
 from aioflow.devices.cpu import Threads
-from aioflow.kernels.variables import assign_variable
-from aioflow.local import Local
-from aioflow.plan_cache import DEFAULT
-from aioflow.resources import VariableState
-from aioflow.step import Step
+from aioflow.kernels.state.variables import assign_variable
+from aioflow.plan import op_cost
+from aioflow.resources.containers import VariableState
+from aioflow.runtime.plan_cache import DEFAULT
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.step import Step
 from aioflow.testing import Gate
 
 EXECUTORS = [af.Config(executor="tokens"), af.Config()]
@@ -129,7 +129,7 @@ async def test_heavy_work_runs_on_a_compute_thread_and_light_work_on_the_loop(gr
 
 
 def test_what_is_heavy_is_estimated_first_and_measured_later():
-    cost = costs.RegionCost(lambda inputs: (1.0, True), 1)
+    cost = op_cost.RegionCost(lambda inputs: (1.0, True), 1)
     array = np.ones(100)
     bucket = cost.bucket([array])
     assert cost.heavy(bucket, [array])
@@ -139,7 +139,7 @@ def test_what_is_heavy_is_estimated_first_and_measured_later():
 
 
 def test_a_measurement_far_above_the_estimate_replaces_it_at_once():
-    cost = costs.RegionCost(lambda inputs: (50e-6, True), 1)
+    cost = op_cost.RegionCost(lambda inputs: (50e-6, True), 1)
     bucket = cost.bucket([])
     assert not cost.heavy(bucket, [])
     cost.learn(bucket, 0.2)
@@ -147,7 +147,7 @@ def test_a_measurement_far_above_the_estimate_replaces_it_at_once():
 
 
 def test_an_interrupted_measurement_makes_light_work_heavy_for_a_few_runs_only():
-    cost = costs.RegionCost(lambda inputs: (50e-6, False), 1)
+    cost = op_cost.RegionCost(lambda inputs: (50e-6, False), 1)
     bucket = cost.bucket([])
     cost.light(bucket, [])
     cost.learn(bucket, 10e-3)
@@ -159,12 +159,12 @@ def test_an_interrupted_measurement_makes_light_work_heavy_for_a_few_runs_only()
 
 
 def test_strings_count_with_their_bytes():
-    cost = costs.RegionCost(lambda inputs: (1e-6, True), 1, texts=(0,))
+    cost = op_cost.RegionCost(lambda inputs: (1e-6, True), 1, texts=(0,))
     short, long = np.array([b"a"], object), np.array([b"a" * 1_000_000], object)
     assert cost.bucket([long]) > cost.bucket([short]) + 15
     many = np.full(100_000, b"a" * 10, object)
-    assert costs.text_bytes(many) == pytest.approx(1_000_000, rel=0.1)
-    assert costs.text_bytes(b"abc") == 3
+    assert op_cost.text_bytes(many) == pytest.approx(1_000_000, rel=0.1)
+    assert op_cost.text_bytes(b"abc") == 3
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ async def test_the_first_run_over_many_or_long_strings_is_on_a_compute_thread(gr
 
 
 def test_many_tiny_kernels_never_go_to_a_thread():
-    cost = costs.RegionCost(lambda inputs: costs.total([(1e-6, 10_000)]), 10_000)
+    cost = op_cost.RegionCost(lambda inputs: op_cost.total([(1e-6, 10_000)]), 10_000)
     assert not cost.heavy(0, [])
 
 

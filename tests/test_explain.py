@@ -7,7 +7,7 @@ import pytest
 from doubles import gated, waiting
 
 import aioflow as af
-from aioflow.node import describe_line
+from aioflow.graph.operation import describe_line
 from aioflow.testing import Gate
 
 

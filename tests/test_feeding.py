@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from aioflow import errors
-from aioflow.feeding import Feed
 from aioflow.queues import Queue
-from aioflow.stores import Fifo
+from aioflow.waiting.producer import Feed
+from aioflow.waiting.stores import Fifo
 
 
 class Source:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from aioflow import errors
-from aioflow.files import Files
+from aioflow.files.filesystem import Files
 
 FILES = Files()
 

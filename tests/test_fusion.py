@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow import costs, fusion
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
+from aioflow.plan import op_cost
+from aioflow.program import fuse
 from aioflow.testing import VirtualTimeLoop
 
 for module in pkgutil.iter_modules(samples.__path__):
@@ -26,10 +27,10 @@ BINARY = ("add", "subtract", "multiply", "maximum", "squared_difference", "great
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Everything is heavy and large, so that chains are made of what Hypothesis draws, and worked on in blocks."""
-    monkeypatch.setattr(fusion, "BLOCK", 4)
-    monkeypatch.setattr(fusion, "SMALLEST", 8)
-    monkeypatch.setattr(costs, "HEAVY", 0.0)
-    monkeypatch.setattr(costs, "BIG_KERNEL", 0.0)
+    monkeypatch.setattr(fuse, "BLOCK", 4)
+    monkeypatch.setattr(fuse, "SMALLEST", 8)
+    monkeypatch.setattr(op_cost, "HEAVY", 0.0)
+    monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
 
 
 def function(name):
@@ -45,8 +46,8 @@ async def both(graph, fetches, feeds):
         found = await blocks.run(fetches, feeds), await plain.run(fetches, feeds)
         fused = [planned.forms["fused"] for planned in blocks._local.plans._plans.values()]
         units = [unit for programs in fused for unit in programs.parts[0].program.units]
-        chains = [s for u in units if u.heavy for s in fusion.fuse(u.heavy._parts[0], u.heavy._parts[2])]
-        return *found, [chain for chain in chains if isinstance(chain, fusion.Chain)]
+        chains = [s for u in units if u.heavy for s in fuse.fuse(u.heavy._parts[0], u.heavy._parts[2])]
+        return *found, [chain for chain in chains if isinstance(chain, fuse.Chain)]
 
 
 @st.composite
@@ -107,8 +108,8 @@ async def test_what_broadcasts_or_is_no_element_wise_op_ends_a_chain():
 
 
 async def test_small_arrays_are_not_cut_up(monkeypatch):
-    monkeypatch.setattr(fusion, "SMALLEST", 1000)
-    monkeypatch.setattr(fusion._Blocks, "_by_blocks", None)
+    monkeypatch.setattr(fuse, "SMALLEST", 1000)
+    monkeypatch.setattr(fuse._Blocks, "_by_blocks", None)
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [None])
         y = af.exp(af.tanh(x))
@@ -170,5 +171,5 @@ async def test_reads_of_variables_do_not_break_a_chain():
         await session.run(init)
         await session.run(result)
         (unit,) = next(iter(reversed(session._local.plans._plans.values()))).forms["fused"].parts[0].program.units
-    statements = fusion.fuse(unit.heavy._parts[0], unit.heavy._parts[2])
-    assert [type(statement) for statement in statements] == [fusion.Bound] * 4 + [fusion.Chain]
+    statements = fuse.fuse(unit.heavy._parts[0], unit.heavy._parts[2])
+    assert [type(statement) for statement in statements] == [fuse.Bound] * 4 + [fuse.Chain]

@@ -7,12 +7,12 @@ import pytest
 from evaluate import FirstStep, View, evaluate
 from test_registry import CASES, OURS, agree, build, exact, open_sizes
 
-from aioflow.context import Context
 from aioflow.devices.gpu import Gpu
-from aioflow.dtypes import DeviceKind
-from aioflow.kernels.control_flow import DEAD
-from aioflow.resources import Resources
-from aioflow.tensor_list import TensorList, is_gap
+from aioflow.kernels.context import Context
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.resources.containers import Resources
+from aioflow.tensors.dtypes import DeviceKind
+from aioflow.tensors.tensor_list import TensorList, is_gap
 from aioflow.testing.fake_gpu import FakeArray, FakeGpu, Machine
 
 NAME = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -6,9 +6,9 @@ import pytest
 from test_registry import CASES, agree, build
 
 import aioflow as af
-from aioflow.dtypes import DeviceKind
-from aioflow.kernels.control_flow import PRIMITIVES
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.control.control_flow import PRIMITIVES
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing.fake_gpu import FakeGpu, Machine
 
 

@@ -12,7 +12,7 @@ from programs import START, blocks, built
 
 import aioflow as af
 from aioflow import errors
-from aioflow.placement.colocation import is_state
+from aioflow.plan.placement.colocation import is_state
 from aioflow.testing import VirtualTimeLoop, no_pending_tasks
 from aioflow.testing.fake_gpu import FakeGpu, GpuFailure, Machine
 

@@ -7,10 +7,10 @@ import pytest
 from evaluate import FirstStep, View
 
 import aioflow as af
-from aioflow.context import Context
 from aioflow.devices.gpu import Gpu
-from aioflow.dtypes import DeviceKind
-from aioflow.resources import Resources
+from aioflow.kernels.context import Context
+from aioflow.resources.containers import Resources
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing.fake_gpu import FakeGpu, Machine
 
 NAME = "/job:localhost/replica:0/task:0/device:GPU:0"

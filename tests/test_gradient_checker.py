@@ -3,8 +3,8 @@ import pytest
 from evaluate import evaluate
 
 import aioflow as af
-from aioflow.dtypes import DeviceKind, Spec
-from aioflow.op import REGISTRY, op
+from aioflow.graph.op import REGISTRY, op
+from aioflow.tensors.dtypes import DeviceKind, Spec
 from aioflow.testing import check_gradients
 
 

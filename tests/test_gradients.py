@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow import gradients
-from aioflow.dtypes import Spec
-from aioflow.gradient_rules import get_gradient_function
-from aioflow.node import describe_line
-from aioflow.op import REGISTRY, op
+from aioflow.autodiff import gradients
+from aioflow.autodiff.rules import get_gradient_function
+from aioflow.graph.op import REGISTRY, op
+from aioflow.graph.operation import describe_line
+from aioflow.tensors.dtypes import Spec
 from aioflow.testing import check_gradients
 
 

@@ -7,10 +7,10 @@ from test_registry import build, cases, is_differentiable
 
 import aioflow as af
 from aioflow import errors
-from aioflow.dtypes import as_dtype
-from aioflow.gradients import gradients
-from aioflow.indexed_slices import dense
-from aioflow.kernels.constants import placeholder
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.indexed_slices import dense
+from aioflow.kernels.array.constants import placeholder
+from aioflow.tensors.dtypes import as_dtype
 
 POLES = np.array([0.0, 1.0, -1.0, -0.0, 0.5, 2.0, -2.0, 3.0, -3.0])
 NOT_FINITE = {

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow import scopes
-from aioflow.device_spec import DeviceSpec
-from aioflow.graph import transactional
-from aioflow.node import OPERATORS, Tensor, describe_line
+from aioflow.graph import scopes
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import OPERATORS, Tensor, describe_line
 
 
 @pytest.fixture

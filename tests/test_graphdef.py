@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow import dtypes, plain
-from aioflow.graphdef import GraphDef, NodeDef
+from aioflow.graph.graphdef import GraphDef, NodeDef
+from aioflow.tensors import dtypes, plain_data
 
 import test_registry  # isort: skip (it imports every module of samples)
 
@@ -90,10 +90,10 @@ def same(a, b):
 
 @given(attributes)
 def test_attributes_come_back_from_every_form(value):
-    plain.check_plain(value)
-    written = plain.to_plain(value)
-    assert same(plain.from_plain(written), value)
-    assert same(plain.from_plain(msgpack.unpackb(msgpack.packb(written))), value)
+    plain_data.check_plain(value)
+    written = plain_data.to_plain(value)
+    assert same(plain_data.from_plain(written), value)
+    assert same(plain_data.from_plain(msgpack.unpackb(msgpack.packb(written))), value)
     node = NodeDef("x", "no_op", attr={"value": value})
     for write, read in FORMS.values():
         assert same(read(write(GraphDef((node,)))).node[0].attr["value"], value)
@@ -101,10 +101,10 @@ def test_attributes_come_back_from_every_form(value):
 
 def test_arrays_come_back_read_only():
     for array in (np.ones(2), np.array([b"x"], object), np.zeros((0, 3))):
-        found = plain.from_plain(plain.to_plain(array))
+        found = plain_data.from_plain(plain_data.to_plain(array))
         assert not found.flags.writeable
         np.testing.assert_array_equal(found, array)
-    assert same(plain.from_plain(plain.to_plain(np.array([1, 2], ">i4"))), np.array([1, 2], "<i4"))
+    assert same(plain_data.from_plain(plain_data.to_plain(np.array([1, 2], ">i4"))), np.array([1, 2], "<i4"))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_arrays_come_back_read_only():
     ],
 )  # fmt: skip
 def test_what_has_no_plain_form_is_refused(value):
-    for write in (plain.to_plain, plain.check_plain):
+    for write in (plain_data.to_plain, plain_data.check_plain):
         with pytest.raises(ValueError, match=r"has no plain form|cannot be sent or stored"):
             write(value)
         with pytest.raises(ValueError, match=r"has no plain form|cannot be sent or stored"):
@@ -167,7 +167,7 @@ def an_array(dtype="int32", shape=(2,), data=b"12345678"):
 )
 def test_what_is_no_attribute_is_refused(data, text):
     with pytest.raises(ValueError, match=re.escape(text)):
-        plain.from_plain(data)
+        plain_data.from_plain(data)
     with pytest.raises(ValueError, match=r"node 'x': attr: "):
         GraphDef.from_plain(document(node(attr={"a": data})))
 
@@ -179,11 +179,11 @@ def test_tuples_are_nested_to_a_bound():
             value = (value,)
         return value
 
-    assert plain.from_plain(plain.to_plain(nested(plain.DEEPEST - 1))) == nested(plain.DEEPEST - 1)
+    assert plain_data.from_plain(plain_data.to_plain(nested(plain_data.DEEPEST - 1))) == nested(plain_data.DEEPEST - 1)
     deep = {"tuple": []}
-    for _ in range(plain.DEEPEST):
+    for _ in range(plain_data.DEEPEST):
         deep = {"tuple": [deep]}
-    for refuse in (lambda: plain.check_plain(nested(plain.DEEPEST)), lambda: plain.from_plain(deep)):
+    for refuse in (lambda: plain_data.check_plain(nested(plain_data.DEEPEST)), lambda: plain_data.from_plain(deep)):
         with pytest.raises(ValueError, match="nested more than 32 deep"):
             refuse()
 

@@ -4,8 +4,8 @@ from evaluate import evaluate
 
 import aioflow as af
 from aioflow import IndexedSlices, IndexedSlicesValue, constant, convert_to_tensor, placeholder
-from aioflow.composites import composite_of
-from aioflow.indexed_slices import dense
+from aioflow.graph.composites import composite_of
+from aioflow.graph.indexed_slices import dense
 
 
 @pytest.fixture(autouse=True)

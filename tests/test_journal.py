@@ -8,12 +8,12 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.attempts import Attempts, current_attempt
-from aioflow.dtypes import ResourceSpec, Spec
-from aioflow.effects import changes, lasts
-from aioflow.journal import Journal, Journals, Ticket
-from aioflow.op import REGISTRY
-from aioflow.resources import VariableState
+from aioflow.graph.effects import changes, lasts
+from aioflow.graph.op import REGISTRY
+from aioflow.resources.containers import VariableState
+from aioflow.resources.journal import Journal, Journals, Ticket
+from aioflow.runtime.attempts import Attempts, current_attempt
+from aioflow.tensors.dtypes import ResourceSpec, Spec
 
 
 def variable(value=0.0, name="v"):

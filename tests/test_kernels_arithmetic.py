@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
-from aioflow import dtypes, errors
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import arithmetic
-from aioflow.kernels.constants import constant, placeholder
+from aioflow import errors
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.math import arithmetic
+from aioflow.tensors import dtypes
 
 
 @pytest.fixture(autouse=True)

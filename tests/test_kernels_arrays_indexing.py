@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, basic_indices
 
-from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import bool_, float32, int32, int64
-from aioflow.graph import Graph
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.joining import stack
-from aioflow.kernels.shapes import shape
-from aioflow.kernels.slicing import slice as slice_
-from aioflow.kernels.slicing import strided_slice
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.array.slicing import slice as slice_
+from aioflow.kernels.array.slicing import strided_slice
+from aioflow.tensors.dtypes import bool_, float32, int32, int64
 
 
 @pytest.fixture

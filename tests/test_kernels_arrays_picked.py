@@ -8,21 +8,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import Dimension, TensorShape, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.indexed_slices import IndexedSlices, dense
-from aioflow.kernels.arrays import diag
-from aioflow.kernels.constants import constant, identity_n, placeholder
-from aioflow.kernels.counting import linspace, one_hot
-from aioflow.kernels.counting import range as range_
-from aioflow.kernels.gathering import gather, gather_nd, scatter_nd
-from aioflow.kernels.joining import concat, split, stack, unstack
-from aioflow.kernels.masking import boolean_mask, sequence_mask
-from aioflow.kernels.segments import segment_sum, unsorted_segment_sum
-from aioflow.kernels.shapes import reshape, shape, shape_n
-from aioflow.kernels.sorting import in_top_k, invert_permutation, top_k, unique
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph
+from aioflow.graph.indexed_slices import IndexedSlices, dense
+from aioflow.kernels.array.arrays import diag
+from aioflow.kernels.array.concat import concat, split, stack, unstack
+from aioflow.kernels.array.constants import constant, identity_n, placeholder
+from aioflow.kernels.array.gather import gather, gather_nd, scatter_nd
+from aioflow.kernels.array.mask import boolean_mask, sequence_mask
+from aioflow.kernels.array.ranges import linspace, one_hot
+from aioflow.kernels.array.ranges import range as range_
+from aioflow.kernels.array.shapes import reshape, shape, shape_n
+from aioflow.kernels.array.sorting import in_top_k, invert_permutation, top_k, unique
+from aioflow.kernels.math.segments import segment_sum, unsorted_segment_sum
+from aioflow.tensors.dtypes import (
+    Dimension,
+    TensorShape,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint8,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
-from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import TensorShape, float32, int32, int64, string
 from aioflow.errors import InvalidArgumentError
-from aioflow.graph import Graph
-from aioflow.kernels.arrays import diag, diag_part, matrix_transpose, meshgrid, reverse, tile, transpose
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.filling import eye, fill, ones, ones_like, zeros, zeros_like
-from aioflow.kernels.joining import concat, split, stack, unstack
-from aioflow.kernels.padding import pad
-from aioflow.kernels.shapes import broadcast_to, expand_dims, rank, reshape, shape, shape_n, size, squeeze
-from aioflow.kernels.slicing import slice as slice_
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.arrays import diag, diag_part, matrix_transpose, meshgrid, reverse, tile, transpose
+from aioflow.kernels.array.concat import concat, split, stack, unstack
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.array.fill import eye, fill, ones, ones_like, zeros, zeros_like
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.shapes import broadcast_to, expand_dims, rank, reshape, shape, shape_n, size, squeeze
+from aioflow.kernels.array.slicing import slice as slice_
 from aioflow.session import Session
+from aioflow.tensors.dtypes import TensorShape, float32, int32, int64, string
 
 
 @pytest.fixture(autouse=True)

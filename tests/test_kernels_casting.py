@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
-from aioflow import dtypes
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import casting
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.math import casting
+from aioflow.tensors import dtypes
 
 EVERY = [dtype.name for dtype in dtypes.ALL if dtype.family not in ("string", "resource")]
 

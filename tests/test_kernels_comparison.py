@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
-from aioflow.dtypes import as_dtype
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import comparison
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.select import masked, select, where
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.array.select import masked, select, where
+from aioflow.kernels.math import comparison
+from aioflow.tensors.dtypes import as_dtype
 
 
 @pytest.fixture(autouse=True)

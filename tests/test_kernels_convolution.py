@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import convolution, sliding
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.convolution import conv2d, conv2d_backprop_filter, conv2d_backprop_input, conv2d_transpose
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.nn import convolution, windows
+from aioflow.kernels.nn.convolution import conv2d, conv2d_backprop_filter, conv2d_backprop_input, conv2d_transpose
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def normal(*shape, dtype=np.float32):
     ],
 )
 def test_windows_slide_as_tensorflow_says(size, window, stride, dilation, padding, output, before):
-    made = sliding.slide(size, window, stride, dilation, padding)
+    made = windows.slide(size, window, stride, dilation, padding)
     assert (made.output, made.before) == (output, before)
 
 
@@ -57,7 +57,7 @@ def test_windows_slide_as_tensorflow_says(size, window, stride, dilation, paddin
 @pytest.mark.parametrize("stride", [1, 2, 9])
 def test_a_window_larger_than_the_axis_is_refused(size, window, stride, dilation, padding, message):
     with pytest.raises(ValueError, match=message):
-        sliding.slide(size, window, stride, dilation, padding)
+        windows.slide(size, window, stride, dilation, padding)
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID", (3, 2)])
@@ -68,7 +68,7 @@ def test_a_tap_is_the_places_that_see_no_padding(padding, stride, dilation):
         for window in range(1, 4):
             if padding == "VALID" and (window - 1) * dilation >= size:
                 continue
-            made = sliding.slide(size, window, stride, dilation, padding)
+            made = windows.slide(size, window, stride, dilation, padding)
             for index in range(window):
                 seen = [place * stride + index * dilation - made.before for place in range(made.output)]
                 to, source = made.tap(index)

@@ -7,12 +7,12 @@ from evaluate import View, evaluate
 
 import aioflow as af
 from aioflow import errors
-from aioflow.context import Context
-from aioflow.dtypes import DeviceKind
-from aioflow.kernels import assertions, debugging
-from aioflow.kernels.assertions import Assert
-from aioflow.kernels.debugging import Print, add_check_numerics_ops, check_numerics, summarize_value
-from aioflow.resources import Resources
+from aioflow.kernels.context import Context
+from aioflow.kernels.control import assertions, debugging
+from aioflow.kernels.control.assertions import Assert
+from aioflow.kernels.control.debugging import Print, add_check_numerics_ops, check_numerics, summarize_value
+from aioflow.resources.containers import Resources
+from aioflow.tensors.dtypes import DeviceKind
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
-from aioflow import dtypes
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import arithmetic, casting, families, reduction, shapes
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels import families
+from aioflow.kernels.array import shapes
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.math import arithmetic, casting, reduction
+from aioflow.tensors import dtypes
 
 
 @pytest.fixture(autouse=True)

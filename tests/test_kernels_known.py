@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from aioflow.graph.op import REGISTRY
 from aioflow.kernels import known
-from aioflow.op import REGISTRY
 
 
 @pytest.mark.parametrize(

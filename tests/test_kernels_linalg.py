@@ -6,11 +6,11 @@ import pytest
 from evaluate import View, evaluate
 
 from aioflow import errors
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import linalg
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.tensordot import tensordot
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.linalg import norms
+from aioflow.kernels.linalg.tensordot import tensordot
 from aioflow.testing import check_gradients
 
 random = np.random.default_rng(11)
@@ -41,14 +41,14 @@ def test_the_operator_multiplies_matrices():
 def test_products_keep_the_dtype(dtype, a, b):
     kind = constant(0, dtype).dtype.np
     x, y = np.full(a, 2, kind), np.full(b, 3, kind)
-    result = value(linalg.matmul(x, y))
+    result = value(norms.matmul(x, y))
     assert result.dtype == kind
     np.testing.assert_array_equal(result.astype(complex), x.astype(complex) @ y.astype(complex))
 
 
 def test_narrow_floats_are_multiplied_as_float32():
     ones = np.ones((1, 4099), ml_dtypes.bfloat16)
-    assert value(linalg.matmul(ones, ones, transpose_b=True)) == ml_dtypes.bfloat16(4099)
+    assert value(norms.matmul(ones, ones, transpose_b=True)) == ml_dtypes.bfloat16(4099)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_narrow_floats_are_multiplied_as_float32():
 )
 def test_what_cannot_be_multiplied_is_refused(a, b, flags, message):
     with pytest.raises(ValueError, match=f"matmul: .*{message}\n  inputs: "):
-        linalg.matmul(np.ones(a), np.ones(b), **flags)
+        norms.matmul(np.ones(a), np.ones(b), **flags)
 
 
 def test_hints_that_a_matrix_is_sparse_come_before_the_name_and_change_nothing():
     x = np.eye(2)
-    y = linalg.matmul(x, 2 * x, False, False, False, False, True, True, "product")
+    y = norms.matmul(x, 2 * x, False, False, False, False, True, True, "product")
     assert y.op.name == "product"
     np.testing.assert_array_equal(value(y), 2 * x)
 
@@ -76,22 +76,22 @@ def test_hints_that_a_matrix_is_sparse_come_before_the_name_and_change_nothing()
 def test_vectors_of_unknown_rank_are_refused_in_the_run():
     x = placeholder("float64", None)
     with pytest.raises(errors.InvalidArgumentError, match="matrices have at least rank 2, not 1 and 2"):
-        evaluate(linalg.matmul(x, np.ones((3, 2))), {x: np.ones(3)})
+        evaluate(norms.matmul(x, np.ones((3, 2))), {x: np.ones(3)})
 
 
 def test_the_shape_of_a_product_is_as_known_as_it_can_be():
     x = placeholder("float32", [None, 64])
-    assert linalg.matmul(x, np.ones((64, 32), np.float32)).shape.as_list() == [None, 32]
-    assert linalg.matmul(x, np.ones((64, 64), np.float32)).shape is x.shape
-    assert linalg.matmul(x, x, transpose_a=True).shape == [64, 64]
-    assert linalg.matmul(x, placeholder("float32", None)).shape.rank is None
+    assert norms.matmul(x, np.ones((64, 32), np.float32)).shape.as_list() == [None, 32]
+    assert norms.matmul(x, np.ones((64, 64), np.float32)).shape is x.shape
+    assert norms.matmul(x, x, transpose_a=True).shape == [64, 64]
+    assert norms.matmul(x, placeholder("float32", None)).shape.rank is None
 
 
 def test_the_gradient_of_matrices_transposes_nothing(graph):
     for flip_a, flip_b in itertools.product((False, True), repeat=2):
         a = placeholder("float32", [None, 3] if not flip_a else [3, None])
         b = placeholder("float32", [3, 4] if not flip_b else [4, 3])
-        y = linalg.matmul(a, b, flip_a, flip_b)
+        y = norms.matmul(a, b, flip_a, flip_b)
         before = len(types(graph))
         gradients(y, [a, b], placeholder("float32", [None, 4]))
         assert types(graph)[before:] == ["placeholder", "matmul", "matmul"]
@@ -99,7 +99,7 @@ def test_the_gradient_of_matrices_transposes_nothing(graph):
 
 def test_the_gradient_of_a_layer_on_a_batch_of_sequences_is_one_product(graph):
     x, w = placeholder("float64", [None, None, 3]), placeholder("float64", [3, 4])
-    (dw,) = gradients(linalg.matmul(x, w), w)
+    (dw,) = gradients(norms.matmul(x, w), w)
     assert dw.shape == [3, 4]
     assert "sum_to_shape" not in types(graph)
     points = random.random((2, 5, 3))
@@ -111,7 +111,7 @@ def test_batches_are_summed_where_they_were_broadcast(ranks):
     a, b = (placeholder("float64", None if rank is None else [None] * rank) for rank in ranks)
     shapes = {(4, 2): ((2, 1, 2, 3), (3, 4)), (None, 2): ((5, 2, 3), (3, 4))}.get(ranks, ((1, 2, 3), (5, 3, 4)))
     feeds = {a: random.random(shapes[0]), b: random.random(shapes[1])}
-    da, db = evaluate(gradients(linalg.matmul(a, b), [a, b]), feeds)
+    da, db = evaluate(gradients(norms.matmul(a, b), [a, b]), feeds)
     ones = np.ones(np.matmul(feeds[a], feeds[b]).shape)
     whole_a, whole_b = ones @ np.swapaxes(feeds[b], -1, -2), np.swapaxes(feeds[a], -1, -2) @ ones
     for found, whole, operand in [(da, whole_a, feeds[a]), (db, whole_b, feeds[b])]:
@@ -124,7 +124,7 @@ def test_batches_are_summed_where_they_were_broadcast(ranks):
 def test_a_product_is_written_where_asked_also_over_its_inputs_and_into_columns():
     a, b = random.random((3, 3)), random.random((3, 3))
     for flip_a, flip_b in itertools.product((False, True), repeat=2):
-        node = linalg.matmul(a, b, flip_a, flip_b).op
+        node = norms.matmul(a, b, flip_a, flip_b).op
         kernel = node.definition.kernel_for("CPU", View(node).input_specs).bind(node.definition, View(node), np)
         expected = (a.T if flip_a else a) @ (b.T if flip_b else b)
         for out in (np.empty((3, 3)), np.empty((3, 3), order="F"), a.copy()):
@@ -136,7 +136,7 @@ def test_a_product_is_written_where_asked_also_over_its_inputs_and_into_columns(
 
 def test_a_product_costs_two_operations_per_inner_step():
     for flags, a in [({}, (2, 3)), ({"transpose_a": True}, (3, 2))]:
-        op = linalg.matmul(np.ones(a), np.ones((3, 5)), **flags).op
+        op = norms.matmul(np.ones(a), np.ones((3, 5)), **flags).op
         specs = [tensor.spec for tensor in op.inputs], [tensor.spec for tensor in op.outputs]
         assert op.definition.cost_rule(*specs, op.attrs) == 2 * 2 * 3 * 5
 
@@ -151,7 +151,7 @@ def test_norms_are_numpys(ord, axis, keepdims):
     for x in (random.standard_normal((2, 3)), random.standard_normal((2, 3)) * (1 + 2j)):
         flat = x.ravel() if axis is None else x
         theirs = np.linalg.norm(flat, None if ord in ("euclidean", "fro") else ord, axis)
-        ours = value(linalg.norm(x, ord, axis, keepdims))
+        ours = value(norms.norm(x, ord, axis, keepdims))
         np.testing.assert_allclose(np.squeeze(ours), theirs)
         axes = (0, 1) if axis is None or isinstance(axis, tuple) else (axis,)
         assert np.ndim(ours) == (2 if keepdims else 2 - len(axes))
@@ -160,17 +160,17 @@ def test_norms_are_numpys(ord, axis, keepdims):
 def test_there_are_no_other_norms():
     for ord, axis in [(3, (0, 1)), ("nuc", None), (-1, 0)]:
         with pytest.raises(ValueError, match="norm: there is no norm"):
-            linalg.norm(np.ones((2, 2)), ord, axis)
+            norms.norm(np.ones((2, 2)), ord, axis)
     with pytest.raises(ValueError, match="norm: axis is None, one axis or a pair"):
-        linalg.norm(np.ones((2, 2)), axis=(0,))
+        norms.norm(np.ones((2, 2)), axis=(0,))
 
 
 def test_the_trace_of_each_matrix_is_taken():
     x = placeholder("float32", [None, 2, 3])
-    assert linalg.trace(x).shape.as_list() == [None]
-    assert evaluate(linalg.trace(x), {x: np.ones((4, 2, 3), np.float32)}).tolist() == [2, 2, 2, 2]
+    assert norms.trace(x).shape.as_list() == [None]
+    assert evaluate(norms.trace(x), {x: np.ones((4, 2, 3), np.float32)}).tolist() == [2, 2, 2, 2]
     with pytest.raises(ValueError, match="trace: a matrix has at least rank 2"):
-        linalg.trace(constant([1.0]))
+        norms.trace(constant([1.0]))
 
 
 @pytest.mark.parametrize("axes", [0, 1, 2, ([2], [0]), ([2, 1], [0, 1]), (2, 0), ([], []), ([-1], [-2])])

@@ -6,10 +6,10 @@ import pytest
 import scipy.special
 from evaluate import evaluate
 
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import activation, losses, softmax
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.nn import activation, losses, softmax
 
 ACTIVATIONS = [
     activation.relu, activation.relu6, activation.leaky_relu, activation.elu, activation.selu, activation.softplus,

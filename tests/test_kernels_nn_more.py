@@ -5,17 +5,25 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
+from aioflow.autodiff.gradients import gradients
 from aioflow.errors import OpError
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import blocks, candidates, depthwise, image, normalisation, patches, pooling_argmax
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.convolution_nd import conv1d, conv1d_transpose, conv3d, conv3d_backprop_filter
-from aioflow.kernels.depthwise import depthwise_conv2d_native
-from aioflow.kernels.local_response import lrn
-from aioflow.kernels.normalisation import fused_batch_norm
-from aioflow.kernels.pooling_argmax import max_pool_with_argmax
-from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array import space_to_batch
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.image import resize
+from aioflow.kernels.nn import (
+    candidate_sampling,
+    depthwise,
+    normalisation,
+    patches,
+    pooling_argmax,
+)
+from aioflow.kernels.nn.convolution_nd import conv1d, conv1d_transpose, conv3d, conv3d_backprop_filter
+from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
+from aioflow.kernels.nn.local_response import lrn
+from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.kernels.nn.pooling_argmax import max_pool_with_argmax
+from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
 
 
 @pytest.fixture(autouse=True)
@@ -58,30 +66,36 @@ def ones(*shape):
         (lambda: fused_batch_norm(ones(2, 3), ones(3), ones(3), ones(3), ones(3)), "give None for them"),
         (lambda: fused_batch_norm(ones(3), ones(3), ones(3)), "a batch axis and a channel axis"),
         (lambda: lrn(ones(2, 3), -1), "channels within -1"),
-        (lambda: blocks.space_to_depth(ones(1, 4, 5, 1), 2), "width 5 is no multiple of 2"),
-        (lambda: blocks.depth_to_space(ones(1, 4, 5, 6), 2), "number of channels 6 is no multiple of 4"),
-        (lambda: blocks.depth_to_space(ones(1, 4, 5, 4), 1), "blocks must be larger than 1, not 1"),
-        (lambda: blocks.space_to_batch(ones(1, 4, 5, 1), [[0, 0], [0, 0]], 2), "padded size 5 is no multiple of 2"),
-        (lambda: blocks.batch_to_space(ones(3, 4, 5, 1), [[0, 0], [0, 0]], 2), "batch 3 is no multiple of 4"),
+        (lambda: space_to_batch.space_to_depth(ones(1, 4, 5, 1), 2), "width 5 is no multiple of 2"),
+        (lambda: space_to_batch.depth_to_space(ones(1, 4, 5, 6), 2), "number of channels 6 is no multiple of 4"),
+        (lambda: space_to_batch.depth_to_space(ones(1, 4, 5, 4), 1), "blocks must be larger than 1, not 1"),
         (
-            lambda: blocks.batch_to_space(ones(4, 1, 5, 1), [[2, 1], [0, 0]], 2),
+            lambda: space_to_batch.space_to_batch(ones(1, 4, 5, 1), [[0, 0], [0, 0]], 2),
+            "padded size 5 is no multiple of 2",
+        ),
+        (lambda: space_to_batch.batch_to_space(ones(3, 4, 5, 1), [[0, 0], [0, 0]], 2), "batch 3 is no multiple of 4"),
+        (
+            lambda: space_to_batch.batch_to_space(ones(4, 1, 5, 1), [[2, 1], [0, 0]], 2),
             r"crops \[2, 1\] are more than there is: 2",
         ),
-        (lambda: blocks.space_to_batch_nd(ones(4), [2], [[0, 0]]), "has no batch axis and 1 others"),
-        (lambda: blocks.space_to_batch_nd(ones(4, 4), [0], [[0, 0]]), r"sizes of 1 or more, not \[0\]"),
+        (lambda: space_to_batch.space_to_batch_nd(ones(4), [2], [[0, 0]]), "has no batch axis and 1 others"),
+        (lambda: space_to_batch.space_to_batch_nd(ones(4, 4), [0], [[0, 0]]), r"sizes of 1 or more, not \[0\]"),
         (
             lambda: patches.extract_image_patches(ones(1, 4, 4, 1), 2, 1, 1, [[0, 0]] * 4),
             "padding is 'SAME' or 'VALID'",
         ),
-        (lambda: image.resize_bilinear(ones(1, 4, 4, 1), [2, 2], True, None, True), "do not go with align_corners"),
-        (lambda: image.resize_area(ones(1, 4, 4, 1), [2, 2], False, None, True), "it has no half_pixel_centers"),
-        (lambda: image.resize_bicubic(ones(1, 4, 4, 1), [2, 0]), r"cannot be resized to \[2, 0\]"),
-        (lambda: image.resize_bilinear(ones(1, 4, 4, 1), [2, 2, 2]), "size is height and width, not 3 numbers"),
+        (lambda: resize.resize_bilinear(ones(1, 4, 4, 1), [2, 2], True, None, True), "do not go with align_corners"),
+        (lambda: resize.resize_area(ones(1, 4, 4, 1), [2, 2], False, None, True), "it has no half_pixel_centers"),
+        (lambda: resize.resize_bicubic(ones(1, 4, 4, 1), [2, 0]), r"cannot be resized to \[2, 0\]"),
+        (lambda: resize.resize_bilinear(ones(1, 4, 4, 1), [2, 2, 2]), "size is height and width, not 3 numbers"),
         (
-            lambda: candidates.uniform_candidate_sampler([[1]], 1, 5, True, 4),
+            lambda: candidate_sampling.uniform_candidate_sampler([[1]], 1, 5, True, 4),
             "cannot draw 5 different ones of 4 classes",
         ),
-        (lambda: candidates.uniform_candidate_sampler([[1]], 2, 3, True, 4), "1 true classes per row, num_true is 2"),
+        (
+            lambda: candidate_sampling.uniform_candidate_sampler([[1]], 2, 3, True, 4),
+            "1 true classes per row, num_true is 2",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_built(build, message):
@@ -96,9 +110,9 @@ def test_what_cannot_work_is_refused_in_a_run_if_shapes_were_open():
         (avg_pool3d(x, 1, 1, "SAME"), {x: ones(1, 4, 4, 2)}, "images have 5 axes"),
         (depthwise_conv2d_native(x, ones(1, 1, 2, 1), 1, "SAME"), {x: ones(1, 4, 4, 3)}, "filter: 3 and 2 differ"),
         (fused_batch_norm(x, v, v)[0], {x: ones(2, 3), v: ones(2)}, r"3 channels .* a vector of shape \[2\]"),
-        (blocks.space_to_depth(x, 2), {x: ones(1, 4, 5, 1)}, "width 5 is no multiple of 2"),
-        (blocks.batch_to_space(x, [[0, 0], [0, 0]], 2), {x: ones(3, 4, 5, 1)}, "batch 3 is no multiple of 4"),
-        (image.resize_area(x, [2, 2]), {x: ones(1, 0, 5, 1)}, "0 pixels cannot be resized to 2"),
+        (space_to_batch.space_to_depth(x, 2), {x: ones(1, 4, 5, 1)}, "width 5 is no multiple of 2"),
+        (space_to_batch.batch_to_space(x, [[0, 0], [0, 0]], 2), {x: ones(3, 4, 5, 1)}, "batch 3 is no multiple of 4"),
+        (resize.resize_area(x, [2, 2]), {x: ones(1, 0, 5, 1)}, "0 pixels cannot be resized to 2"),
     ]:
         with pytest.raises((ValueError, OpError), match=message):
             evaluate(tensor, feeds)
@@ -248,12 +262,12 @@ def test_square_roots_and_powers_agree(beta):
 
 def test_a_rearrangement_takes_any_dtype_and_open_sizes():
     x = placeholder("string", [None, None, 4, 1])
-    y = blocks.space_to_batch(x, [[0, 0], [0, 0]], 2)
+    y = space_to_batch.space_to_batch(x, [[0, 0], [0, 0]], 2)
     assert y.shape.as_list() == [None, None, 2, 1]
     words = np.array([b"a", b"b", b"c", b"d"] * 2, object).reshape(1, 2, 4, 1)
-    pixels = evaluate(blocks.space_to_depth(words, 2)).ravel()
+    pixels = evaluate(space_to_batch.space_to_depth(words, 2)).ravel()
     assert pixels.tolist() == [b"a", b"b", b"a", b"b", b"c", b"d", b"c", b"d"]
-    assert evaluate(blocks.space_to_batch(words, [[0, 0], [1, 1]], 2))[0].ravel().tolist() == [b"", b"b", b"d"]
+    assert evaluate(space_to_batch.space_to_batch(words, [[0, 0], [1, 1]], 2))[0].ravel().tolist() == [b"", b"b", b"d"]
     with pytest.raises(TypeError, match="not supported"):
         patches.extract_image_patches(x, 2, 1, 1, "SAME")
 
@@ -274,7 +288,7 @@ def row(*values):
     ],
 )
 def test_pixels_lie_where_tensorflow_has_them(kind, flags, expected):
-    resized = evaluate(getattr(image, f"resize_{kind}")(row(1, 2, 3), [1, 6], **flags))
+    resized = evaluate(getattr(resize, f"resize_{kind}")(row(1, 2, 3), [1, 6], **flags))
     np.testing.assert_allclose(resized.ravel(), expected, rtol=1e-6)
 
 
@@ -286,7 +300,7 @@ def test_integers_become_float32_unless_pixels_are_only_copied():
         ("area", "float32"),
         ("nearest_neighbor", "uint8"),
     ]:
-        y = getattr(image, f"resize_{kind}")(x, [2, 3])
+        y = getattr(resize, f"resize_{kind}")(x, [2, 3])
         assert y.dtype.name == dtype
         assert evaluate(y).dtype == dtype
         np.testing.assert_array_equal(evaluate(y), x)
@@ -295,7 +309,7 @@ def test_integers_become_float32_unless_pixels_are_only_copied():
 @pytest.mark.parametrize("kind", ["bilinear", "bicubic", "area", "nearest_neighbor"])
 def test_the_gradient_of_a_resize_is_its_adjoint(kind):
     x, dy = constant(normal(2, 7, 5, 3, dtype=np.float64)), normal(2, 4, 11, 3, dtype=np.float64)
-    y = getattr(image, f"resize_{kind}")(x, [4, 11])
+    y = getattr(resize, f"resize_{kind}")(x, [4, 11])
     (dx,) = gradients(y, x, constant(dy))
     y, dx = evaluate([y, dx])
     np.testing.assert_allclose((y * dy).sum(), (evaluate(x) * dx).sum())
@@ -306,7 +320,7 @@ def test_the_gradient_of_a_resize_is_its_adjoint(kind):
 
 @pytest.mark.parametrize("name", ["uniform", "log_uniform"])
 def test_unique_candidates_differ_and_lie_in_range(name):
-    sampler = getattr(candidates, f"{name}_candidate_sampler")
+    sampler = getattr(candidate_sampling, f"{name}_candidate_sampler")
     drawn, right, expected = evaluate(list(sampler([[0], [7]], 1, 8, True, 8, seed=1)))
     assert sorted(drawn.tolist()) == list(range(8))
     assert (drawn.dtype, right.dtype, right.shape, expected.shape) == (np.int64, np.float32, (2, 1), (8,))
@@ -317,7 +331,7 @@ def test_unique_candidates_differ_and_lie_in_range(name):
 def test_candidates_are_drawn_as_often_as_is_expected():
     classes = np.arange(20).reshape(20, 1)
     for name in ("uniform", "log_uniform"):
-        sampler = getattr(candidates, f"{name}_candidate_sampler")
+        sampler = getattr(candidate_sampling, f"{name}_candidate_sampler")
         drawn, expected, _ = evaluate(list(sampler(classes, 1, 50_000, False, 20, seed=5)))
         counts, wanted = np.bincount(drawn, minlength=20), expected.ravel()
         assert wanted.sum() == pytest.approx(50_000, rel=1e-4)
@@ -326,11 +340,12 @@ def test_candidates_are_drawn_as_often_as_is_expected():
 
 def test_equal_seeds_give_equal_candidates():
     first, again, other = (
-        evaluate(candidates.log_uniform_candidate_sampler([[1]], 1, 20, True, 1000, seed=seed)[0]) for seed in (3, 3, 4)
+        evaluate(candidate_sampling.log_uniform_candidate_sampler([[1]], 1, 20, True, 1000, seed=seed)[0])
+        for seed in (3, 3, 4)
     )
     assert first.tolist() == again.tolist() != other.tolist()
 
 
 def test_accidental_hits_of_nothing_are_none():
-    hits = evaluate(list(candidates.compute_accidental_hits([[1], [2]], [3, 4], 1)))
+    hits = evaluate(list(candidate_sampling.compute_accidental_hits([[1], [2]], [3, 4], 1)))
     assert [(value.shape, value.dtype.name) for value in hits] == [((0,), "int32"), ((0,), "int64"), ((0,), "float32")]

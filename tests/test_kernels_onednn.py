@@ -9,32 +9,32 @@ from evaluate import bound, evaluate
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from aioflow.autodiff.gradients import gradients
 from aioflow.devices import onednn
-from aioflow.dtypes import DeviceKind, as_dtype
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import (
+from aioflow.graph.graph import Graph
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.array.shapes import reshape
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.linalg.onednn_matmul import SMALL
+from aioflow.kernels.nn import (
     onednn_activation,
     onednn_convolution,
     onednn_normalisation,
     onednn_pooling,
     onednn_softmax,
 )
-from aioflow.kernels.activation import column_sums, relu
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.convolution import conv2d
-from aioflow.kernels.convolution_bias import conv2d_with_bias
-from aioflow.kernels.convolution_nd import conv1d, conv3d
-from aioflow.kernels.depthwise import depthwise_conv2d_native
-from aioflow.kernels.joining import concat
-from aioflow.kernels.matmul import matmul
-from aioflow.kernels.normalisation import fused_batch_norm
-from aioflow.kernels.onednn_matmul import SMALL
-from aioflow.kernels.pooling import avg_pool, max_pool
-from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
-from aioflow.kernels.shapes import reshape
-from aioflow.kernels.softmax import log_softmax, softmax
-from aioflow.op import REGISTRY
+from aioflow.kernels.nn.activation import column_sums, relu
+from aioflow.kernels.nn.convolution import conv2d
+from aioflow.kernels.nn.convolution_bias import conv2d_with_bias
+from aioflow.kernels.nn.convolution_nd import conv1d, conv3d
+from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
+from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.kernels.nn.pooling import avg_pool, max_pool
+from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.nn.softmax import log_softmax, softmax
+from aioflow.tensors.dtypes import DeviceKind, as_dtype
 
 needs_library = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import constant, errors, placeholder
-from aioflow.kernels import partition, sequence
-from aioflow.kernels.scatter import tensor_scatter_add, tensor_scatter_update
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array import partition, sequence
+from aioflow.kernels.array.scatter import tensor_scatter_add, tensor_scatter_update
 from aioflow.library import scattering
-from aioflow.sparse_tensor import SparseTensor
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from evaluate import evaluate
 
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import pooling
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.pooling import avg_pool, max_pool
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.nn import pooling
+from aioflow.kernels.nn.pooling import avg_pool, max_pool
 
 EVERY = [np.int8, np.int32, np.uint8, np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 

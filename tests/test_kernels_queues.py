@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow import dtypes, errors
-from aioflow.kernels import queues as ops
-from aioflow.kernels.queue_handles import (
+from aioflow import errors
+from aioflow.kernels.state import queues as ops
+from aioflow.kernels.state.queue_handles import (
     QueueSpec,
     fifo_queue,
     padding_fifo_queue,
@@ -18,6 +18,7 @@ from aioflow.kernels.queue_handles import (
     random_shuffle_queue,
 )
 from aioflow.queues import Queue
+from aioflow.tensors import dtypes
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from evaluate import View
 from scipy import special, stats
 
 from aioflow import errors
-from aioflow.dtypes import DeviceKind, as_dtype
-from aioflow.graph import Graph
-from aioflow.kernels import random
-from aioflow.kernels.constants import constant, constant_value, placeholder
-from aioflow.kernels.random import get_seed, set_random_seed
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, constant_value, placeholder
+from aioflow.kernels.math import random
+from aioflow.kernels.math.random import get_seed, set_random_seed
+from aioflow.tensors.dtypes import DeviceKind, as_dtype
 
 FLOATS = [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.float32, np.float64]
 STANDARD = [random._uniform, random._normal, random._truncated]

@@ -6,8 +6,8 @@ from evaluate import CONTEXT, bound, evaluate
 from scipy import special, stats
 
 import aioflow as af
-from aioflow.dtypes import DeviceKind, as_dtype
-from aioflow.gradients import gradients
+from aioflow.autodiff.gradients import gradients
+from aioflow.tensors.dtypes import DeviceKind, as_dtype
 
 COUNT = 100_000
 

@@ -4,10 +4,10 @@ import pytest
 from evaluate import evaluate
 
 from aioflow import errors
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import argmax, broadcasting, cumulative, reduction
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.math import argmax, broadcasting, cumulative, reduction
 
 SUMS = [reduction.reduce_sum, reduction.reduce_mean, reduction.reduce_prod, reduction.reduce_max, reduction.reduce_min]
 

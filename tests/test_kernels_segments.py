@@ -4,14 +4,15 @@ import pytest
 from evaluate import evaluate
 
 from aioflow import errors
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.indexed_slices import IndexedSlices, dense
-from aioflow.kernels import accumulation, histograms, ordering, statistics
-from aioflow.kernels import segment_families as families
-from aioflow.kernels import sparse_segments as sparse
-from aioflow.kernels import unsorted_segments as unsorted
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.graph.indexed_slices import IndexedSlices, dense
+from aioflow.kernels.array import ordering
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.math import accumulation, histograms, statistics
+from aioflow.kernels.math import segment_families as families
+from aioflow.kernels.math import unsorted_segments as unsorted
+from aioflow.kernels.sparse import sparse_segments as sparse
 
 SORTED = [families.segment_mean, families.segment_prod, families.segment_max, families.segment_min]
 UNSORTED = [

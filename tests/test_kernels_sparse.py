@@ -11,10 +11,10 @@ from hypothesis.extra.numpy import arrays
 
 import aioflow as af
 from aioflow import constant, convert_to_tensor, placeholder
-from aioflow.composites import composite_of
-from aioflow.kernels.sets import set_difference, set_intersection, set_size, set_union
+from aioflow.graph.composites import composite_of
+from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from aioflow.kernels.sparse.sets import set_difference, set_intersection, set_size, set_union
 from aioflow.library import sparse
-from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,21 @@ import pytest
 import scipy.special
 from evaluate import evaluate
 
+from aioflow.autodiff.gradients import gradients
 from aioflow.errors import InvalidArgumentError
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels import bessel, bits, division, gamma, incomplete_beta, incomplete_gamma, logistic, quantiles, zeta
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.math import (
+    bessel,
+    bits,
+    division,
+    gamma,
+    incomplete_beta,
+    incomplete_gamma,
+    logistic,
+    quantiles,
+    zeta,
+)
 
 random = np.random.default_rng(11)
 inf, nan = np.inf, np.nan

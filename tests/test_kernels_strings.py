@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import constant, placeholder
-from aioflow.kernels import regex, string_hash, string_split, strings
+from aioflow.kernels.text import regex, string_hash, string_split, strings
 from aioflow.library.sparse import sparse_tensor_to_dense
 
 

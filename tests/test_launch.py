@@ -21,8 +21,8 @@ from aioflow.launch import Launch
 from aioflow.launch.agent import Agent
 from aioflow.launch.order import Order
 from aioflow.launch.restarts import Restarts
-from aioflow.net.address_book import AddressBook
-from aioflow.net.authority import init
+from aioflow.net.peer.address_book import AddressBook
+from aioflow.net.transport.authority import init
 
 
 class FakePlace:

@@ -12,7 +12,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.launch import here
-from aioflow.net.authority import init
+from aioflow.net.transport.authority import init
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 ROOT = Path(__file__).parents[1]

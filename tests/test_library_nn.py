@@ -6,7 +6,7 @@ import pytest
 from evaluate import evaluate
 
 import aioflow as af
-from aioflow.gradients import gradients
+from aioflow.autodiff.gradients import gradients
 from aioflow.library import nn
 from aioflow.testing import check_gradients
 

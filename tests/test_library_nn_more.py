@@ -7,10 +7,10 @@ import pytest
 from evaluate import evaluate
 from scipy import special
 
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.indexed_slices import IndexedSlices, dense
-from aioflow.kernels.constants import constant, placeholder
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.graph.indexed_slices import IndexedSlices, dense
+from aioflow.kernels.array.constants import constant, placeholder
 from aioflow.library import image, nn_activation, nn_convolution, nn_normalisation, nn_sampling
 from aioflow.library.embedding import embedding_lookup
 

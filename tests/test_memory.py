@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow import errors
 from aioflow.devices.memory import Holder, Ledger, wrap
-from aioflow.tensor_list import TensorList
+from aioflow.tensors.tensor_list import TensorList
 
 KIB = 1024
 

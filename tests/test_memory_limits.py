@@ -9,7 +9,7 @@ from memory_graphs import GRAPHS, SWAPPED, there_and_back
 
 import aioflow as af
 from aioflow import errors
-from aioflow.passes.liveness import peak_of_part
+from aioflow.plan.passes.liveness import peak_of_part
 from aioflow.testing.fake_gpu import FakeGpu, Machine
 
 MB = 1 << 20

@@ -8,12 +8,12 @@ from hypothesis import given
 from parts import A, World, parts_of
 
 import aioflow as af
-from aioflow import passes
-from aioflow.passes.flow import Flow
-from aioflow.passes.liveness import peak
-from aioflow.passes.memory_order import memory_order
-from aioflow.passes.prune import prune
-from aioflow.passes.verify import verify
+from aioflow.plan import passes
+from aioflow.plan.passes.flow import Flow
+from aioflow.plan.passes.liveness import peak
+from aioflow.plan.passes.memory_order import memory_order
+from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.verify import verify
 
 SIZE = 256 * 256 * 4
 

@@ -7,10 +7,10 @@ import pytest
 from memory_programs import random_program
 
 import aioflow as af
-from aioflow import passes
-from aioflow.passes.fed_shapes import with_fed_shapes
-from aioflow.passes.prune import prune
-from aioflow.turns import can_take_turns
+from aioflow.plan import passes
+from aioflow.plan.passes.fed_shapes import with_fed_shapes
+from aioflow.plan.passes.prune import prune
+from aioflow.plan.turns import can_take_turns
 
 MB = 1 << 20
 SLACK = 4096

@@ -7,11 +7,11 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.body import bodies_of
 from aioflow.config import RunOptions
-from aioflow.passes import flow as flows
-from aioflow.plan import Signature
-from aioflow.plan_cache import LONG_PLAN
+from aioflow.graph.subgraph import bodies_of
+from aioflow.plan.passes import flow as flows
+from aioflow.plan.pipeline import Signature
+from aioflow.runtime.plan_cache import LONG_PLAN
 
 
 @pytest.fixture(autouse=True)
@@ -189,7 +189,7 @@ def test_the_planning_work_of_a_graph_counts_bodies_and_the_operations_in_them(g
 def test_every_node_of_a_deep_nest_is_listed_once(graph, monkeypatch):
     x = af.placeholder(af.float32, [])
     y = branches(40, x)
-    monkeypatch.setattr("aioflow.plan_cache.LONG_PLAN", 1 << 60)
+    monkeypatch.setattr("aioflow.runtime.plan_cache.LONG_PLAN", 1 << 60)
     session = af.Session(graph=graph)
     session.make_callable(y, [x])
     nodes = [inner for node in planned_flow(session) for inner in node.everything()]

@@ -8,14 +8,14 @@ import msgpack
 import pytest
 
 import aioflow as af
-from aioflow.graphdef import GraphDef, unpack
-from aioflow.net import parts
-from aioflow.net.arriving import _FREE as FREE
-from aioflow.net.assembler import Assembler
-from aioflow.net.codec import ProtocolError
-from aioflow.net.limits import STANDARD
-from aioflow.net.reports import unpack_placement
-from aioflow.net.worker_verbs import RegisterGraph
+from aioflow.graph.graphdef import GraphDef, unpack
+from aioflow.net.wire.assembler import Assembler
+from aioflow.net.wire.codec import ProtocolError
+from aioflow.net.wire.decode_values import _FREE as FREE
+from aioflow.net.wire.limits import STANDARD
+from aioflow.net.wire.worker_verbs import RegisterGraph
+from aioflow.net.worker import plan_shares
+from aioflow.net.worker.introspection import unpack_placement
 
 MOST = 1 << 20
 NOTHING = ["array", "float32", [0], 0]
@@ -111,7 +111,7 @@ READERS = {
     "unpack": unpack,
     "GraphDef": GraphDef.from_msgpack,
     "placement": unpack_placement,
-    "RegisterGraph": lambda data: parts.parts_of(RegisterGraph("0" * 32, data, {})),
+    "RegisterGraph": lambda data: plan_shares.parts_of(RegisterGraph("0" * 32, data, {})),
 }
 PACKED = {
     "empty lists": msgpack.packb([[]] * 1_000_000),

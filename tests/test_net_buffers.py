@@ -5,8 +5,8 @@ import gc
 import numpy as np
 import pytest
 
-from aioflow.net import buffers
-from aioflow.net.buffers import Buffers
+from aioflow.net.wire import buffers
+from aioflow.net.wire.buffers import Buffers
 
 SIZE = 1 << 20
 

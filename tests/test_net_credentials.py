@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from aioflow import cli, errors
-from aioflow.net.authority import init, issue
-from aioflow.net.credentials import Token, check_binding, is_loopback, load_token
-from aioflow.net.tls import client_tls, server_tls
+from aioflow.net.transport.authority import init, issue
+from aioflow.net.transport.credentials import Token, check_binding, is_loopback, load_token
+from aioflow.net.transport.tls import client_tls, server_tls
 
 SECRET = "correct-horse-battery"
 
@@ -182,7 +182,7 @@ def test_an_authority_that_cannot_be_written_whole_is_removed_again(folder, monk
         return opened(path, *arguments)
 
     opened = os.open
-    monkeypatch.setattr("aioflow.net.authority.os.open", full)
+    monkeypatch.setattr("aioflow.net.transport.authority.os.open", full)
     with pytest.raises(OSError, match="No space left"):
         init(folder)
     assert list(folder.iterdir()) == []

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from net_frames import LIMITS, Everything, announced, assembler, bursts, frame, frames, put_together
 from net_samples import MESSAGES, SESSION, plain
 
-from aioflow.net.codec import Envelope, ProtocolError
-from aioflow.net.control_verbs import Drop, Part
-from aioflow.net.framing import BURST, Outgoing
-from aioflow.net.limits import INLINE, Limits
-from aioflow.net.master_verbs import RunStep, StepDone
-from aioflow.net.worker_verbs import TensorSent
+from aioflow.net.wire.codec import Envelope, ProtocolError
+from aioflow.net.wire.control_verbs import Drop, Part
+from aioflow.net.wire.framing import BURST, Outgoing
+from aioflow.net.wire.limits import INLINE, Limits
+from aioflow.net.wire.master_verbs import RunStep, StepDone
+from aioflow.net.wire.worker_verbs import TensorSent
 
 SMALL = Limits(chunk=1024, window=64 << 10, requests=4)
 

@@ -14,12 +14,12 @@ from net_peers import PS, WORKER, Service, meeting, tensor
 
 import aioflow as af
 from aioflow import errors
-from aioflow.graphdef import GraphDef
+from aioflow.graph.graphdef import GraphDef
 from aioflow.launch.resolving import RESOLVERS, resolve
 from aioflow.net.cluster import ClusterSpec, filtered
-from aioflow.net.credentials import Token, load_token
-from aioflow.net.websocket import HEADER, PATH
-from aioflow.net.websocket_server import WebSocketNetwork
+from aioflow.net.transport.credentials import Token, load_token
+from aioflow.net.transport.websocket import HEADER, PATH
+from aioflow.net.transport.websocket_server import WebSocketNetwork
 from aioflow.rendezvous import Key
 
 SECRET = "correct-horse-battery"

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow.flowdef import flow_from_plain, flow_to_plain
-from aioflow.net.parts import parts_of, registration, share_of
-from aioflow.net.worker_verbs import RegisterGraph
-from aioflow.partition import Part
-from aioflow.plan import Signature, make_flow, make_plan
+from aioflow.net.wire.worker_verbs import RegisterGraph
+from aioflow.net.worker.plan_shares import parts_of, registration, share_of
+from aioflow.plan.partition import Part
+from aioflow.plan.pipeline import Signature, make_flow, make_plan
+from aioflow.plan.serialize import flow_from_plain, flow_to_plain
 
 import test_registry  # isort: skip (it imports every module of samples)
 

@@ -12,12 +12,12 @@ from net_peers import WAITING, Service, idle, meeting, outcome
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.control_verbs import bounded_heartbeat
-from aioflow.net.ending import Loss
-from aioflow.net.identity import Settings
-from aioflow.net.liveness import Liveness, State, Word, word_interval
-from aioflow.net.memory import MemoryNetwork
-from aioflow.net.timeouts import listening_timeout
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.timeouts import listening_timeout
+from aioflow.net.transport.in_memory import MemoryNetwork
+from aioflow.net.transport.liveness import Liveness, State, Word, word_interval
+from aioflow.net.wire.control_verbs import bounded_heartbeat
+from aioflow.net.wire.identity import Settings
 from aioflow.testing.hosts import Hosts, on_host
 from aioflow.testing.simulated_cluster import SimulatedCluster
 

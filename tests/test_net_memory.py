@@ -6,8 +6,8 @@ import pytest
 from net_channel_contract import ChannelTests, a_pair, closed
 
 from aioflow import errors
-from aioflow.net.channel import LOST, ClosedError, receive
-from aioflow.net.memory import MemoryNetwork
+from aioflow.net.transport.channel import LOST, ClosedError, receive
+from aioflow.net.transport.in_memory import MemoryNetwork
 
 
 class TestMemoryChannel(ChannelTests):

@@ -7,13 +7,13 @@ from net_frames import LIMITS, frame, frames, put_together
 from net_samples import FAILURE, KEY, MESSAGES, SESSION, X, plain
 
 from aioflow import errors
-from aioflow.net.codec import ProtocolError, announcement
-from aioflow.net.control_verbs import Credit, Failure, Hello, Reply
-from aioflow.net.failures import error_of, failure_of
-from aioflow.net.kinds import ANSWERS, VERBS, Answer, Request
-from aioflow.net.limits import Limits
-from aioflow.net.master_verbs import CloseSession, Reset, RunStep, UseQueue
-from aioflow.net.worker_verbs import RecvTensor, Trace
+from aioflow.net.wire.codec import ProtocolError, announcement
+from aioflow.net.wire.control_verbs import Credit, Failure, Hello, Reply
+from aioflow.net.wire.failures import error_of, failure_of
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.master_verbs import CloseSession, Reset, RunStep, UseQueue
+from aioflow.net.wire.schema import ANSWERS, VERBS, Answer, Request
+from aioflow.net.wire.worker_verbs import RecvTensor, Trace
 
 TRACE = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioflow.devices import activity
-from aioflow.net import monitor, monitor_process
-from aioflow.net.credentials import Token
-from aioflow.net.liveness import State
-from aioflow.net.monitor import Monitor
-from aioflow.net.monitor_process import ACCEPT, DIAL, LONGEST_ANSWER, LONGEST_LINE, Connection
-from aioflow.net.websocket_server import WebSocketNetwork
+from aioflow.net.transport import monitor, monitor_process
+from aioflow.net.transport.credentials import Token
+from aioflow.net.transport.liveness import State
+from aioflow.net.transport.monitor import Monitor
+from aioflow.net.transport.monitor_process import ACCEPT, DIAL, LONGEST_ANSWER, LONGEST_LINE, Connection
+from aioflow.net.transport.websocket_server import WebSocketNetwork
 
 NAME, KEY = "0123456789abcdef" * 2, "0f" * 16
 TURNING = "turning", 0.25, "-"

@@ -21,15 +21,15 @@ from net_peers import (
 )
 
 from aioflow import errors
-from aioflow.net.control_verbs import Hello, Reply, Welcome
-from aioflow.net.ending import Loss
-from aioflow.net.identity import Identity, Settings
-from aioflow.net.kinds import Request
-from aioflow.net.limits import Limits
-from aioflow.net.master_verbs import RunStep
-from aioflow.net.meeting import Acceptor, connect
-from aioflow.net.memory import MemoryNetwork
-from aioflow.net.worker_verbs import GetStatus, GraphRan, RecvTensor
+from aioflow.net.peer.handshake import Acceptor, connect
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.transport.in_memory import MemoryNetwork
+from aioflow.net.wire.control_verbs import Hello, Reply, Welcome
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.master_verbs import RunStep
+from aioflow.net.wire.schema import Request
+from aioflow.net.wire.worker_verbs import GetStatus, GraphRan, RecvTensor
 
 LATENCY = 0.001
 BANDWIDTH = 1e9
@@ -451,8 +451,8 @@ async def test_whoever_breaks_the_protocol_is_told_and_others_are_not_disturbed(
 async def test_an_answer_to_something_else_breaks_the_protocol(peer, other, service):
     task = asyncio.create_task(peer.request(WAITING))
     await service.gate.arrived()
-    from aioflow.net.codec import Envelope
-    from aioflow.net.worker_verbs import GraphRegistered
+    from aioflow.net.wire.codec import Envelope
+    from aioflow.net.wire.worker_verbs import GraphRegistered
 
     other._links[0].post(Envelope(1, GraphRegistered(1)))
     assert "GraphRegistered answers no DeregisterGraph" in (await outcome(task)).message
@@ -460,7 +460,7 @@ async def test_an_answer_to_something_else_breaks_the_protocol(peer, other, serv
 
 
 async def test_an_answer_nobody_waits_for_is_counted(peer, other):
-    from aioflow.net.codec import Envelope
+    from aioflow.net.wire.codec import Envelope
 
     other._links[0].post(Envelope(77, Reply()))
     await settle()

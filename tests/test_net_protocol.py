@@ -9,13 +9,13 @@ from net_frames import LIMITS, frames, put_together
 from net_samples import plain
 
 import aioflow.net
-from aioflow.net.codec import announcement
-from aioflow.net.control_verbs import Cancel, Credit, Failure, Hello, Ping, Reply, Welcome
-from aioflow.net.kinds import ANSWERS, VERBS
-from aioflow.net.limits import KIB, Limits
-from aioflow.net.master_verbs import CloseSession, RunStep, StepDone
-from aioflow.net.monitor_process import ACCEPT, DIAL, Connection
-from aioflow.net.worker_verbs import PushTensors, RecvTensor, TensorSent
+from aioflow.net.transport.monitor_process import ACCEPT, DIAL, Connection
+from aioflow.net.wire.codec import announcement
+from aioflow.net.wire.control_verbs import Cancel, Credit, Failure, Hello, Ping, Reply, Welcome
+from aioflow.net.wire.limits import KIB, Limits
+from aioflow.net.wire.master_verbs import CloseSession, RunStep, StepDone
+from aioflow.net.wire.schema import ANSWERS, VERBS
+from aioflow.net.wire.worker_verbs import PushTensors, RecvTensor, TensorSent
 
 TEXT = (Path(aioflow.net.__file__).parent / "PROTOCOL.md").read_text()
 BLOCKS = dict(re.findall(r"^```hex (\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))

@@ -9,17 +9,17 @@ from net_frames import frames
 from net_peers import PS, WAITING, WORKER, Service, feeding, idle, meeting, outcome, tensor
 
 from aioflow import errors
-from aioflow.net.channel import ClosedError, receive
-from aioflow.net.codec import Envelope
-from aioflow.net.control_verbs import Cancel, Hello, Reply
-from aioflow.net.ending import Loss
-from aioflow.net.framing import Outgoing
-from aioflow.net.identity import Identity, Settings
-from aioflow.net.limits import Limits
-from aioflow.net.link import Link
-from aioflow.net.meeting import Acceptor, connect
-from aioflow.net.memory import MemoryNetwork
-from aioflow.net.worker_verbs import CleanupGraph
+from aioflow.net.peer.handshake import Acceptor, connect
+from aioflow.net.peer.link import Link
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.transport.channel import ClosedError, receive
+from aioflow.net.transport.in_memory import MemoryNetwork
+from aioflow.net.wire.codec import Envelope
+from aioflow.net.wire.control_verbs import Cancel, Hello, Reply
+from aioflow.net.wire.framing import Outgoing
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.worker_verbs import CleanupGraph
 
 LATENCY = 0.001
 SMALL = Settings(Limits(chunk=4096, window=256 << 10))

@@ -8,12 +8,12 @@ import pytest
 from net_peers import FAILING, WAITING, Service, feeding, idle, meeting, tensor
 
 from aioflow import errors
-from aioflow.net.codec import Envelope
-from aioflow.net.control_verbs import Cancel, Reply
-from aioflow.net.framing import Outgoing
-from aioflow.net.identity import Settings
-from aioflow.net.limits import Limits
-from aioflow.net.memory import MemoryNetwork
+from aioflow.net.transport.in_memory import MemoryNetwork
+from aioflow.net.wire.codec import Envelope
+from aioflow.net.wire.control_verbs import Cancel, Reply
+from aioflow.net.wire.framing import Outgoing
+from aioflow.net.wire.identity import Settings
+from aioflow.net.wire.limits import Limits
 
 FEW = Settings(Limits(requests=8, chunk=4096, window=256 << 10, held=1 << 20))
 

@@ -11,15 +11,15 @@ from net_frames import announced, frames
 from net_peers import PS, WORKER, Service, idle, meeting, tensor
 
 from aioflow import errors
-from aioflow.net.authority import init, issue
-from aioflow.net.channel import receive
-from aioflow.net.control_verbs import Hello
-from aioflow.net.credentials import Token
-from aioflow.net.identity import Identity, Settings
-from aioflow.net.meeting import Acceptor, connect
-from aioflow.net.tls import client_tls, server_tls
-from aioflow.net.websocket import HEADER, PATH, dial
-from aioflow.net.websocket_server import WebSocketNetwork
+from aioflow.net.peer.handshake import Acceptor, connect
+from aioflow.net.transport.authority import init, issue
+from aioflow.net.transport.channel import receive
+from aioflow.net.transport.credentials import Token
+from aioflow.net.transport.tls import client_tls, server_tls
+from aioflow.net.transport.websocket import HEADER, PATH, dial
+from aioflow.net.transport.websocket_server import WebSocketNetwork
+from aioflow.net.wire.control_verbs import Hello
+from aioflow.net.wire.identity import Identity, Settings
 
 pytestmark = pytest.mark.real
 ANYWHERE = "127.0.0.1:0"

@@ -9,8 +9,8 @@ import pytest
 from net_channel_contract import ChannelTests
 from net_peers import WAITING, Service, feeding, idle, meeting, tensor
 
-from aioflow.net.control_verbs import Reply
-from aioflow.net.websocket_server import WebSocketNetwork
+from aioflow.net.transport.websocket_server import WebSocketNetwork
+from aioflow.net.wire.control_verbs import Reply
 
 pytestmark = pytest.mark.real
 ANYWHERE = "127.0.0.1:0"

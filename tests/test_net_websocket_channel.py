@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aioflow.net import websocket_frames as frames
-from aioflow.net.channel import LOST, NORMAL, VIOLATION, ClosedError, Reason, receive
-from aioflow.net.websocket_channel import WebSocketChannel
+from aioflow.net.transport import websocket_frames as frames
+from aioflow.net.transport.channel import LOST, NORMAL, VIOLATION, ClosedError, Reason, receive
+from aioflow.net.transport.websocket_channel import WebSocketChannel
 
 LONGEST = 5000
 SIZES = st.sampled_from([0, 1, 125, 126, 256, 257, 3001, LONGEST])
@@ -224,7 +224,7 @@ async def test_who_sends_much_does_not_hold_the_loop(monkeypatch):
     sent = [b"%d" % number for number in range(9)]
     ear, transport, _ = await heard(b"")
     await asyncio.sleep(0)
-    monkeypatch.setattr("aioflow.net.websocket_channel.SLICE", -1.0)  # each frame takes too long
+    monkeypatch.setattr("aioflow.net.transport.websocket_channel.SLICE", -1.0)  # each frame takes too long
     assert not transport.comes(b"".join([packed(frames.BINARY, one, mask=False) for one in sent]))
     for count in range(1, 10):
         assert ear.frames == sent[:count]

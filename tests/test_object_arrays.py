@@ -7,9 +7,9 @@ import pytest
 from evaluate import evaluate
 
 import aioflow as af
-from aioflow import object_arrays
-from aioflow.tensor_list import TensorList
-from aioflow.values import as_array
+from aioflow.tensors import object_arrays
+from aioflow.tensors.as_array import as_array
+from aioflow.tensors.tensor_list import TensorList
 from benchmarks import gil
 
 SLICE, DIRECT, COUNT = 64, 128, 2000
@@ -157,7 +157,7 @@ NESTS = {
 @pytest.mark.parametrize("name", NESTS)
 def test_long_nests_become_the_same_arrays_as_short_ones(name, monkeypatch):
     long = as_array(NESTS[name])
-    monkeypatch.setattr("aioflow.values.SLICE", 1 << 30)
+    monkeypatch.setattr("aioflow.tensors.as_array.SLICE", 1 << 30)
     whole = as_array(NESTS[name])
     assert long.dtype == whole.dtype
     assert long.shape == whole.shape
@@ -171,7 +171,7 @@ STRAYS = [[b"a"] * 9999 + [1], [["a"]] * 5000 + [["a", "b"]] + [["a"]] * 5000, [
 def test_long_nests_are_refused_as_short_ones_are(stray, monkeypatch):
     with pytest.raises((TypeError, ValueError)) as long:
         as_array(stray)
-    monkeypatch.setattr("aioflow.values.SLICE", 1 << 30)
+    monkeypatch.setattr("aioflow.tensors.as_array.SLICE", 1 << 30)
     with pytest.raises((TypeError, ValueError)) as whole:
         as_array(stray)
     assert str(long.value) == str(whole.value)

@@ -123,9 +123,9 @@ FORKING = """
 import os
 import numpy as np
 from aioflow.devices import onednn
-from aioflow.dtypes import DeviceKind
-from aioflow.kernels.constants import constant
-from aioflow.kernels.matmul import matmul
+from aioflow.tensors.dtypes import DeviceKind
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.linalg.matmul import matmul
 
 a = np.ones((512, 512), np.float32)
 y = matmul(constant(a), constant(a))

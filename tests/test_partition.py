@@ -17,9 +17,9 @@ from programs import START, blocks, built
 
 import aioflow as af
 from aioflow.devices.device import attributes_of, local_devices
-from aioflow.placement.colocation import is_state
-from aioflow.placer import Placer
-from aioflow.plan import Signature, make_plan
+from aioflow.plan.pipeline import Signature, make_plan
+from aioflow.plan.placement.colocation import is_state
+from aioflow.plan.placer import Placer
 from aioflow.rendezvous import LocalRendezvous
 from aioflow.testing import Gate, VirtualTimeLoop, faulty_kernel, no_pending_tasks
 
@@ -650,7 +650,7 @@ async def test_however_a_step_ends_nothing_of_it_is_left_on_any_device(session, 
             super().__init__()
             tables.append(self)
 
-    monkeypatch.setattr("aioflow.step.LocalRendezvous", Table)
+    monkeypatch.setattr("aioflow.runtime.step.LocalRendezvous", Table)
 
     async def act():
         if how == "error":

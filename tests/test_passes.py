@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow import passes
-from aioflow.kernels import variables
-from aioflow.passes.dedupe import dedupe
-from aioflow.passes.flow import Flow, Node, Value
-from aioflow.passes.fold import fold
-from aioflow.passes.prune import prune
-from aioflow.passes.simplify import simplify
-from aioflow.passes.verify import verify
+from aioflow.kernels.state import variables
+from aioflow.plan import passes
+from aioflow.plan.passes.dedupe import dedupe
+from aioflow.plan.passes.flow import Flow, Node, Value
+from aioflow.plan.passes.fold import fold
+from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.simplify import simplify
+from aioflow.plan.passes.verify import verify
 
 
 def flow_of(*fetches, feeds=(), targets=()):

@@ -9,13 +9,13 @@ import pytest
 from placements import GPU, HERE, Told, flow_of, only_cpu, short, sites, work
 
 import aioflow as af
-from aioflow.cost_model import CostModel, Link
-from aioflow.costs import Rates
-from aioflow.dtypes import DeviceKind
-from aioflow.placement import place
-from aioflow.placement.constraints import demands
-from aioflow.placement.simulation import Layout, peaks, simulate
-from aioflow.placement.work import Work
+from aioflow.plan.cost_model import CostModel, Link
+from aioflow.plan.op_cost import Rates
+from aioflow.plan.placement import place
+from aioflow.plan.placement.constraints import demands
+from aioflow.plan.placement.simulation import Layout, peaks, simulate
+from aioflow.plan.placement.work import Work
+from aioflow.tensors.dtypes import DeviceKind
 
 MIB = 1 << 20
 LONG = (1.0, 1.0)

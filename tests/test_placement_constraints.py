@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from placements import HERE, Told, flow_of, only_cpu, only_gpu, short, sites, work
 
 import aioflow as af
-from aioflow.device_spec import DeviceSpec
-from aioflow.kernels.variables import read_variable
-from aioflow.placement import lowered, place, state_key
-from aioflow.placement.colocation import UnionFind, is_everywhere, is_state
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.kernels.state.variables import read_variable
+from aioflow.plan.placement import lowered, place, state_key
+from aioflow.plan.placement.colocation import UnionFind, is_everywhere, is_state
 
 THERE = "/job:localhost/replica:0/task:1"
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import aioflow as af
-from aioflow import plan_cache
+from aioflow.runtime import plan_cache
 
 
 async def run(session, y, x, **options):

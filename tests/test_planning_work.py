@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import aioflow as af
-from aioflow import plan_cache
-from aioflow.plan_cache import LONG_PLAN
+from aioflow.runtime import plan_cache
+from aioflow.runtime.plan_cache import LONG_PLAN
 
 MOST_CALLS = 60_000
 

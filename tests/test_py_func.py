@@ -12,10 +12,10 @@ from evaluate import View
 
 import aioflow as af
 from aioflow import errors
-from aioflow.context import Context
-from aioflow.dtypes import DeviceKind
-from aioflow.kernels.py_func import numpy_function, py_func
-from aioflow.resources import Resources
+from aioflow.kernels.context import Context
+from aioflow.kernels.control.py_func import numpy_function, py_func
+from aioflow.resources.containers import Resources
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing import Gate
 
 color = contextvars.ContextVar("color", default="none")

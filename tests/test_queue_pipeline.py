@@ -10,7 +10,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.queues import Queue
-from aioflow.stores import ByPriority, Fifo, Shuffled
+from aioflow.waiting.stores import ByPriority, Fifo, Shuffled
 
 CANCELS = 10_000
 

@@ -20,12 +20,13 @@ from hypothesis.stateful import (
 )
 from queue_model import Attempt, Model
 
-from aioflow import dtypes, errors
-from aioflow.dtypes import Spec, TensorShape
-from aioflow.elements import Elements
+from aioflow import errors
 from aioflow.queues import Queue
-from aioflow.stores import ByPriority, Fifo, Shuffled
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import Spec, TensorShape
 from aioflow.testing import VirtualTimeLoop
+from aioflow.waiting.element_spec import Elements
+from aioflow.waiting.stores import ByPriority, Fifo, Shuffled
 
 STORES = {"fifo": Fifo, "shuffled": lambda: Shuffled(random.Random(1)), "priority": ByPriority}
 

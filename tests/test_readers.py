@@ -13,12 +13,12 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.files import Files
-from aioflow.formats import Identity, TextLines, WholeFile
+from aioflow.files.filesystem import Files
+from aioflow.files.record_formats import Identity, TextLines, WholeFile
+from aioflow.files.tfrecord import TFRecordWriter
 from aioflow.queues import Queue
-from aioflow.readers import AHEAD, Reader
-from aioflow.records import TFRecordWriter
-from aioflow.stores import Fifo
+from aioflow.resources.reader import AHEAD, Reader
+from aioflow.waiting.stores import Fifo
 
 TABLE = json.loads((Path(__file__).parent / "data" / "input.json").read_text())
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from parts import DEVICES, A, B, World, flows_of, parts_of
 
 import aioflow as af
-from aioflow.passes.flow import Flow, Node
-from aioflow.passes.receives import delay_receives, received_bytes
-from aioflow.passes.verify import verify
+from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.passes.receives import delay_receives, received_bytes
+from aioflow.plan.passes.verify import verify
 
 LARGE = (256, 1024)
 SIZE = 256 * 1024 * 4

@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 from parts import A, World
 
 import aioflow as af
-from aioflow import passes
-from aioflow.context import Context
 from aioflow.devices.gpu import Gpu
-from aioflow.dtypes import DeviceKind
-from aioflow.kernels.host_memory import swap_free, swap_in, swap_out
-from aioflow.partition import Part
-from aioflow.passes.flow import Flow, Node
-from aioflow.passes.liveness import peak
-from aioflow.passes.prune import prune
-from aioflow.passes.recompute import recompute, swap
-from aioflow.passes.timeline import estimated
-from aioflow.passes.verify import verify
-from aioflow.resources import Resources
+from aioflow.kernels.context import Context
+from aioflow.kernels.control.host_memory import swap_free, swap_in, swap_out
+from aioflow.plan import passes
+from aioflow.plan.partition import Part
+from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.passes.liveness import peak
+from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.recompute import recompute, swap
+from aioflow.plan.passes.timeline import estimated
+from aioflow.plan.passes.verify import verify
+from aioflow.resources.containers import Resources
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing.fake_gpu import FakeGpu, Machine
 
 GPU = DeviceKind.GPU

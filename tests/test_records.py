@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import aioflow.records
+import aioflow.files.tfrecord
 from aioflow import errors
-from aioflow.crc32c import crc32c, crc32c_each, crc32c_windows, masked
-from aioflow.records import (
+from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, masked
+from aioflow.files.tfrecord import (
     Records,
     TFRecordCompressionType,
     TFRecordOptions,
@@ -242,7 +242,7 @@ def test_many_claims_of_long_records_cost_no_more_than_reading_on(monkeypatch):
         looked_at.append(len(data))
         return crc32c_windows(data, width)
 
-    monkeypatch.setattr(aioflow.records, "crc32c_windows", counted)
+    monkeypatch.setattr(aioflow.files.tfrecord, "crc32c_windows", counted)
     data = forged(100_000)[:12] * 30_000
     assert read(data + framed(b"end"), skip_corrupt=True)[-1:] in ([b"end"], [])
     assert sum(looked_at) <= 2 * len(data)

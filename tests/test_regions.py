@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.assembly import assemble
-from aioflow.context import Context
-from aioflow.fusion import Bound
-from aioflow.passes.flow import Flow, Value
-from aioflow.passes.prune import prune
-from aioflow.regions import Source
-from aioflow.resources import Resources
+from aioflow.kernels.context import Context
+from aioflow.plan.passes.flow import Flow, Value
+from aioflow.plan.passes.prune import prune
+from aioflow.program.assemble import assemble
+from aioflow.program.codegen import Source
+from aioflow.program.fuse import Bound
+from aioflow.resources.containers import Resources
 
 GENERATED = re.compile(
     r"async def region\(ctx(?:, a\d+)*\):"

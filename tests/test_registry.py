@@ -12,14 +12,14 @@ import samples
 from evaluate import bound, evaluate
 
 from aioflow import kernels
-from aioflow.dtypes import DeviceKind, as_dtype
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.indexed_slices import dense
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.control_flow import DEAD
-from aioflow.node import Tensor
-from aioflow.op import REGISTRY
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.graph import Graph
+from aioflow.graph.indexed_slices import dense
+from aioflow.graph.op import REGISTRY
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.tensors.dtypes import DeviceKind, as_dtype
 from aioflow.testing import check_gradients
 
 for package in (kernels, samples):

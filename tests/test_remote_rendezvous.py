@@ -4,7 +4,7 @@ import pytest
 from rendezvous_contract import Ends, RendezvousTests
 
 from aioflow import errors
-from aioflow.net.remote_rendezvous import RemoteRendezvous, task_of
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.rendezvous import Key, LocalRendezvous
 
 HERE, THERE = "/job:localhost/replica:0/task:0", "/job:worker/replica:0/task:1"

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from waiting_tasks import waits
 
-from aioflow import dtypes, errors
-from aioflow.dtypes import Spec, TensorShape
+from aioflow import errors
 from aioflow.replication.live import LiveQuorum
 from aioflow.replication.quorum import REPEATED, Quorum, Reason, Ticket
 from aioflow.replication.shares import DenseShares, Rows, RowShares
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import Spec, TensorShape
 
 # The quorum
 

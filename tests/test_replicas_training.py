@@ -9,7 +9,7 @@ from doubles import waiting
 
 import aioflow as af
 from aioflow.replication.quorum import Reason
-from aioflow.resources import drop_shared
+from aioflow.resources.containers import drop_shared
 from aioflow.testing import Gate
 
 EXAMPLES = 4

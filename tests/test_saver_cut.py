@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.dtypes import Spec, TensorShape, float64
-from aioflow.kernels.cuts import cut_variable, mark_variable
-from aioflow.kernels.update import exclusively
-from aioflow.resources import VariableState, read_together
+from aioflow.kernels.nn.update import exclusively
+from aioflow.kernels.state.snapshots import cut_variable, mark_variable
+from aioflow.resources.containers import VariableState, read_together
+from aioflow.tensors.dtypes import Spec, TensorShape, float64
 from aioflow.testing import Gate, faulty_kernel
 
 

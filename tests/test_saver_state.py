@@ -7,9 +7,9 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.contents import Contents
-from aioflow.kernels.run_state import read, told
+from aioflow.kernels.state.run_state import read, told
 from aioflow.testing import Gate, cluster, faulty_kernel
+from aioflow.waiting.contents import Contents
 
 
 def items(contents):

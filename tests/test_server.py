@@ -11,8 +11,8 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net import statuses
-from aioflow.net.authority import init
+from aioflow.net.peer import statuses
+from aioflow.net.transport.authority import init
 
 pytestmark = pytest.mark.real
 SECRET = "correct-horse-battery"
@@ -121,7 +121,7 @@ async def test_an_address_that_others_reach_is_not_bound_without_a_credential(co
 
 
 def _context(directory, server=True, mutual=True):
-    from aioflow.net.tls import client_tls, server_tls
+    from aioflow.net.transport.tls import client_tls, server_tls
 
     return server_tls(directory, mutual=mutual) if server else client_tls(directory)
 

@@ -9,9 +9,9 @@ import pytest
 import aioflow as af
 from aioflow.devices.device import local_devices
 from aioflow.devices.gpu import Away, Gpu
-from aioflow.kernels.host_memory import put_away, taken_back
-from aioflow.kernels.stacks import Stack
-from aioflow.kernels.variables import read_variable
+from aioflow.kernels.control.host_memory import put_away, taken_back
+from aioflow.kernels.control.stacks import Stack
+from aioflow.kernels.state.variables import read_variable
 from aioflow.testing.fake_gpu import FakeGpu, Machine
 
 

@@ -12,9 +12,9 @@ from machines import GRANTED, PLACES, WaitingMachine
 
 import aioflow as af
 from aioflow import errors
-from aioflow.map_staging import MapStagingArea
-from aioflow.staging import ByKey, StagingArea
-from aioflow.waiting import Attempt
+from aioflow.waiting.lines import Attempt
+from aioflow.waiting.map_staging import MapStagingArea
+from aioflow.waiting.staging import ByKey, StagingArea
 
 WORD = 8
 """Bytes of a component in the machines."""

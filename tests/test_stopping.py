@@ -10,7 +10,8 @@ import pytest
 from doubles import light
 
 import aioflow as af
-from aioflow import costs, fusion
+from aioflow.plan import op_cost
+from aioflow.program import fuse as fusion
 from aioflow.testing import cluster, faulty_kernel
 
 pytestmark = pytest.mark.real
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.real
 @pytest.fixture(autouse=True)
 def _all_is_heavy(monkeypatch):
     """Send kernels with short estimates to compute threads, because estimates may be wrong by any factor."""
-    monkeypatch.setattr(costs, "HEAVY", 0.0)
-    monkeypatch.setattr(costs, "BIG_KERNEL", 0.0)
+    monkeypatch.setattr(op_cost, "HEAVY", 0.0)
+    monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
 
 
 class Kernels:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from aioflow import errors
-from aioflow.streaming import stream
+from aioflow.runtime.stream import stream
 
 
 class Steps:

@@ -12,7 +12,8 @@ from event_files import needs_pillow, needs_tensorboard, read
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels import pictures, summary_wire
+from aioflow.kernels.data import summary_wire
+from aioflow.kernels.image import image_codecs
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +174,7 @@ async def test_pictures_are_shown_one_by_one(session, tmp_path):
     for number in range(2):
         (picture,) = found.Images(f"x/image/{number}")
         assert (picture.step, picture.height, picture.width) == (3, 5, 6)
-        np.testing.assert_array_equal(pictures.decoded(picture.encoded_image_string, "PNG"), batch[number])
+        np.testing.assert_array_equal(image_codecs.decoded(picture.encoded_image_string, "PNG"), batch[number])
 
 
 @needs_pillow
@@ -194,7 +195,7 @@ def test_floats_are_scaled_to_pixels_as_tensorflow_does(values, pixels, dtype):
     batch = np.array(values, dtype).reshape(1, 1, 3, 1)
     found = parsed(evaluate(af.summary.image("x", batch, max_outputs=1)))
     assert found.tag == "x/image"
-    decoded = pictures.decoded(found.image.encoded_image_string, "PNG")
+    decoded = image_codecs.decoded(found.image.encoded_image_string, "PNG")
     np.testing.assert_array_equal(decoded.ravel(), np.array(pixels, np.uint8))
 
 
@@ -203,7 +204,7 @@ def test_a_pixel_of_which_a_channel_is_not_finite_is_red():
     batch = np.full((1, 1, 2, 4), 2.0, np.float32)
     batch[0, 0, 1, 2] = np.nan
     found = parsed(evaluate(af.summary.image("x", batch)))
-    decoded = pictures.decoded(found.image.encoded_image_string, "PNG")
+    decoded = image_codecs.decoded(found.image.encoded_image_string, "PNG")
     np.testing.assert_array_equal(decoded[0], [[255] * 4, [255, 0, 0, 255]])
 
 

@@ -12,7 +12,7 @@ from event_files import events_of, needs_pillow, needs_tensorboard, read
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels import summary_wire
+from aioflow.kernels.data import summary_wire
 from aioflow.summary import events
 
 

@@ -7,7 +7,7 @@ import pytest
 from evaluate import evaluate
 
 import aioflow as af
-from aioflow.kernels.variables import read_variable
+from aioflow.kernels.state.variables import read_variable
 from aioflow.testing import check_gradients
 
 X = np.arange(6.0).reshape(3, 2)

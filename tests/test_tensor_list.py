@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioflow.dtypes import resource, spec_of
-from aioflow.tensor_list import CLEARED, UNWRITTEN, TensorList
+from aioflow.tensors.dtypes import resource, spec_of
+from aioflow.tensors.tensor_list import CLEARED, UNWRITTEN, TensorList
 
 places = st.integers(0, 6)
 changes = st.one_of(

@@ -8,13 +8,13 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.context import Context
 from aioflow.devices.cpu import Cores
-from aioflow.dtypes import DeviceKind, Spec, as_dtype
-from aioflow.kernels import training, training_adaptive, training_ftrl
-from aioflow.kernels.update import LARGE
-from aioflow.op import REGISTRY
-from aioflow.resources import Resources, VariableState
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.context import Context
+from aioflow.kernels.nn import optimizers, optimizers_adaptive, optimizers_ftrl
+from aioflow.kernels.nn.update import LARGE
+from aioflow.resources.containers import Resources, VariableState
+from aioflow.tensors.dtypes import DeviceKind, Spec, as_dtype
 
 UPDATES = sorted(name for name in REGISTRY if name.startswith(("apply_", "sparse_apply_")))
 
@@ -205,33 +205,37 @@ def graph():
 @pytest.mark.parametrize(
     ("build", "error", "text"),
     [
-        (lambda w, s: training.apply_gradient_descent(w, 0.1, [1.0]), ValueError, r"\[2\] and \[1\]"),
-        (lambda w, s: training.apply_gradient_descent(w, [0.1], [1.0, 1.0]), ValueError, "rank 0 is needed"),
+        (lambda w, s: optimizers.apply_gradient_descent(w, 0.1, [1.0]), ValueError, r"\[2\] and \[1\]"),
+        (lambda w, s: optimizers.apply_gradient_descent(w, [0.1], [1.0, 1.0]), ValueError, "rank 0 is needed"),
         (
-            lambda w, s: training.apply_gradient_descent(w, 0.1, af.zeros(2, af.float64)),
+            lambda w, s: optimizers.apply_gradient_descent(w, 0.1, af.zeros(2, af.float64)),
             TypeError,
             "float32 and float64",
         ),
-        (lambda w, s: training.apply_gradient_descent(w, 0.1, af.constant([1, 1])), TypeError, "int32"),
-        (lambda w, s: training.apply_gradient_descent([1.0, 1.0], 0.1, [1.0, 1.0]), TypeError, "handle to a resource"),
-        (lambda w, s: training.apply_momentum(w, s, 0.1, [1.0, 1.0], 0.9), ValueError, r"\[2\] and \[3\]"),
-        (lambda w, s: training.sparse_apply_adagrad(w, w, 0.1, [1.0], [[0]]), ValueError, "rank 1 is needed"),
-        (lambda w, s: training.sparse_apply_adagrad(w, w, 0.1, [1.0], [0.0]), TypeError, "float32"),
-        (lambda w, s: training.sparse_apply_adagrad(w, w, 0.1, [1.0, 2.0], [0]), ValueError, r"\[2\] and \[1\]"),
-        (lambda w, s: training_ftrl.apply_ftrl(w, w, w, [1.0, 1.0], 1.0, 0.0, [0.0], -0.5), ValueError, "rank 0"),
+        (lambda w, s: optimizers.apply_gradient_descent(w, 0.1, af.constant([1, 1])), TypeError, "int32"),
         (
-            lambda w, s: training_adaptive.apply_rms_prop(
+            lambda w, s: optimizers.apply_gradient_descent([1.0, 1.0], 0.1, [1.0, 1.0]),
+            TypeError,
+            "handle to a resource",
+        ),
+        (lambda w, s: optimizers.apply_momentum(w, s, 0.1, [1.0, 1.0], 0.9), ValueError, r"\[2\] and \[3\]"),
+        (lambda w, s: optimizers.sparse_apply_adagrad(w, w, 0.1, [1.0], [[0]]), ValueError, "rank 1 is needed"),
+        (lambda w, s: optimizers.sparse_apply_adagrad(w, w, 0.1, [1.0], [0.0]), TypeError, "float32"),
+        (lambda w, s: optimizers.sparse_apply_adagrad(w, w, 0.1, [1.0, 2.0], [0]), ValueError, r"\[2\] and \[1\]"),
+        (lambda w, s: optimizers_ftrl.apply_ftrl(w, w, w, [1.0, 1.0], 1.0, 0.0, [0.0], -0.5), ValueError, "rank 0"),
+        (
+            lambda w, s: optimizers_adaptive.apply_rms_prop(
                 *[af.Variable(1j).handle for _ in range(3)], 0.1, 0.9, 0.0, 1e-9, af.constant(1j)
             ),
             TypeError,
             "complex128 is not supported",
         ),
         (
-            lambda w, s: training.sparse_apply_gradient_descent(af.Variable(1.0).handle, 0.1, [1.0], [0]),
+            lambda w, s: optimizers.sparse_apply_gradient_descent(af.Variable(1.0).handle, 0.1, [1.0], [0]),
             ValueError,
             "no rows",
         ),
-        (lambda w, s: training.deduplicate_rows([[1.0]], [0, 1]), ValueError, "not compatible"),
+        (lambda w, s: optimizers.deduplicate_rows([[1.0]], [0, 1]), ValueError, "not compatible"),
     ],
 )
 def test_updates_that_cannot_fit_are_refused(graph, build, error, text):
@@ -244,6 +248,6 @@ async def test_complex_variables_descend(graph):
     w = af.Variable([1 + 1j])
     with af.Session(graph=graph).as_default() as session:
         await session.run(w.initializer)
-        await session.run(training.apply_gradient_descent(w.handle, 0.5 + 0j, [2j]))
+        await session.run(optimizers.apply_gradient_descent(w.handle, 0.5 + 0j, [2j]))
         assert (await session.run(w)).tolist() == [1 + 0j]
         await session.close()

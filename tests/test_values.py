@@ -7,13 +7,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aioflow import dtypes
-from aioflow.convert import CONVERTERS, constant_value, convert_to_tensor
-from aioflow.dtypes import Dimension, TensorShape
-from aioflow.graph import Graph
-from aioflow.kernels.constants import constant, placeholder
-from aioflow.kernels.joining import stack
-from aioflow.values import as_array
+from aioflow.graph.convert import CONVERTERS, constant_value, convert_to_tensor
+from aioflow.graph.graph import Graph
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.tensors import dtypes
+from aioflow.tensors.as_array import as_array
+from aioflow.tensors.dtypes import Dimension, TensorShape
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.context import Context
-from aioflow.dtypes import DeviceKind, Spec
-from aioflow.kernels import variables as kernels
+from aioflow.kernels.context import Context
+from aioflow.kernels.state import variables as kernels
 from aioflow.library.embedding import embedding_lookup
 from aioflow.library.variables import Variable
-from aioflow.resources import Resources, VariableState
+from aioflow.resources.containers import Resources, VariableState
+from aioflow.tensors.dtypes import DeviceKind, Spec
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioflow.wait_graph import Promise, Waiter, WaitGraph
+from aioflow.runtime.wait_graph import Promise, Waiter, WaitGraph
 
 STEPS = {f":{number}": number for number in range(1, 50)}
 

@@ -10,9 +10,10 @@ import time
 import pytest
 
 import aioflow as af
-from aioflow import errors, waiting
+from aioflow import errors
 from aioflow.testing import VirtualTimeLoop
-from aioflow.waiting import BATCH, SLICE, Attempt, Line, Waitable, wake
+from aioflow.waiting import lines
+from aioflow.waiting.lines import BATCH, SLICE, Attempt, Line, Waitable, wake
 
 
 class Tokens(Waitable):
@@ -116,7 +117,7 @@ async def test_an_attempt_knows_when_it_came():
 def slow(monkeypatch):
     """Each look at the clock finds that an eighth of a slice has passed."""
     looks = itertools.count()
-    monkeypatch.setattr(waiting, "_clock", lambda: next(looks) * SLICE / 8)
+    monkeypatch.setattr(lines, "_clock", lambda: next(looks) * SLICE / 8)
 
 
 async def test_many_are_served_as_long_as_the_time_allows_and_the_loop_turns_in_between(slow):
@@ -157,8 +158,8 @@ async def test_waking_many_leaves_the_loop_time_for_others():
 
 async def test_slices_grow_and_shrink_with_the_time_that_the_woken_take(monkeypatch):
     now, woken = 0.0, []
-    monkeypatch.setattr(waiting, "_clock", lambda: now)
-    monkeypatch.setattr(waiting, "SLICE", 1.0)
+    monkeypatch.setattr(lines, "_clock", lambda: now)
+    monkeypatch.setattr(lines, "SLICE", 1.0)
     tokens, cost = Tokens(), 1 / 128
 
     async def wanting():

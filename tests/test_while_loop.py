@@ -10,7 +10,7 @@ from doubles import failing, gated, waiting
 from runs import CONFIGS, runs
 
 import aioflow as af
-from aioflow.plan import Signature, make_flow
+from aioflow.plan.pipeline import Signature, make_flow
 from aioflow.testing import Gate
 
 Pair = collections.namedtuple("Pair", "left right")

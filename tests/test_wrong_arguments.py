@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.numpy_functions import equivalent
+from aioflow.graph.numpy_functions import equivalent
 
 LIST = "must be a list, not"
 TARGET = r"target must be text, 'ws://host:2222', not .*; pass graph= and config= by name"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aioflow.checkpoint.reading import Checkpoint
-from aioflow.dtypes import DType, ShapeLike, as_shape
+from aioflow.tensors.dtypes import DType, ShapeLike, as_shape
 
 
 def differences(checkpoint: Checkpoint, wanted: Mapping[str, tuple[DType, ShapeLike]]) -> list[str]:

@@ -17,7 +17,7 @@ from aioflow.checkpoint.place import located
 from aioflow.checkpoint.reading import Checkpoint
 from aioflow.checkpoint.retention import series
 from aioflow.checkpoint.storage import Storage
-from aioflow.files import FILES, Files, Path, as_name
+from aioflow.files.filesystem import FILES, Files, Path, as_name
 
 _NAME: Final = r"model-\d{5,}-of-\d{5,}(?:\.saved-([A-Za-z0-9_\-]{1,64}))?\.safetensors"
 _SHARD: Final = re.compile(_NAME)

@@ -23,8 +23,8 @@ from aioflow.checkpoint.encoding import Shape, encoded
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, Manifest, check_whole, index
 from aioflow.checkpoint.place import located
 from aioflow.checkpoint.records import Entry, ShardRecord, check_keys
-from aioflow.dtypes import Array, string
-from aioflow.files import FILES, Files, Path, as_name
+from aioflow.files.filesystem import FILES, Files, Path, as_name
+from aioflow.tensors.dtypes import Array, string
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 

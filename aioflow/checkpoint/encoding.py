@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.dtypes import ALL, Array, DType, as_dtype, complex128, resource, string
-from aioflow.object_arrays import array_of, joined, listed
-from aioflow.values import AnyArray
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import ALL, Array, DType, as_dtype, complex128, resource, string
+from aioflow.tensors.object_arrays import array_of, joined, listed
 
 Shape = tuple[int, ...]
 

@@ -9,7 +9,7 @@ from aioflow.checkpoint.place import located
 from aioflow.checkpoint.reading import Checkpoint
 from aioflow.checkpoint.records import ShardRecord, checked_file, field
 from aioflow.checkpoint.storage import Storage
-from aioflow.files import FILES, Files, Path, as_name
+from aioflow.files.filesystem import FILES, Files, Path, as_name
 
 _INDEX: Final = ".safetensors.index.json"
 

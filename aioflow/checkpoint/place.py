@@ -5,7 +5,7 @@ import os
 from aioflow import errors
 from aioflow.checkpoint.remote import FsspecStorage
 from aioflow.checkpoint.storage import LocalStorage, Storage
-from aioflow.files import Files, Path, as_name
+from aioflow.files.filesystem import Files, Path, as_name
 
 
 def located(path: Path, files: Files) -> tuple[Storage, str]:

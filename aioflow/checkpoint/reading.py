@@ -15,9 +15,9 @@ from aioflow.checkpoint.manifest import INDEX, MANIFEST, check_index, check_whol
 from aioflow.checkpoint.place import located
 from aioflow.checkpoint.records import Entry, ShardRecord
 from aioflow.checkpoint.storage import Source, Storage
-from aioflow.dtypes import DType, string
-from aioflow.files import FILES, Files, Path, as_name
-from aioflow.values import AnyArray
+from aioflow.files.filesystem import FILES, Files, Path, as_name
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import DType, string
 
 
 @dataclass(frozen=True, slots=True)

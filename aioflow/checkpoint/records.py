@@ -15,7 +15,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.checkpoint.checksums import blocks_in
 from aioflow.checkpoint.encoding import STORED, Shape, header_form, size_of
-from aioflow.dtypes import DType, string
+from aioflow.tensors.dtypes import DType, string
 
 MOST_AXES: Final = 64
 MOST_PIECES: Final = 10_000

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.checkpoint.storage import Seen
-from aioflow.files import named
+from aioflow.files.filesystem import named
 
 
 class FsspecStorage:

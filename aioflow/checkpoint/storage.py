@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from aioflow import errors
 from aioflow.checkpoint.writing import write_all
-from aioflow.files import named
+from aioflow.files.filesystem import named
 
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _PART: Final = ".part"

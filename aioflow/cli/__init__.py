@@ -16,8 +16,8 @@ from aioflow.cli.authority import ca
 from aioflow.cli.cluster import cluster
 from aioflow.cli.trace import trace
 from aioflow.cli.worker import worker
-from aioflow.dtypes import DeviceKind
-from aioflow.op import REGISTRY, Op
+from aioflow.graph.op import REGISTRY, Op
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.version import __version__
 
 Run = Callable[[argparse.Namespace], int]

@@ -20,7 +20,7 @@ def ca(parser: argparse.ArgumentParser) -> Run:
         )
 
     def run(options: argparse.Namespace) -> int:
-        from aioflow.net import authority
+        from aioflow.net.transport import authority
 
         if options.action == "init":
             files = authority.init(options.directory, options.host)

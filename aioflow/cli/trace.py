@@ -13,8 +13,8 @@ from aioflow.config import Config
 from aioflow.tracing import RunMetadata
 
 if TYPE_CHECKING:
-    from aioflow.net.channel import Network
-    from aioflow.net.kinds import Answer, Request
+    from aioflow.net.transport.channel import Network
+    from aioflow.net.wire.schema import Answer, Request
 
 A = TypeVar("A", bound="Answer")
 _LONGEST: Final = 3600.0
@@ -43,7 +43,7 @@ def span(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from aioflow.net.access import network_of_client
+    from aioflow.net.transport.access import network_of_client
 
     scheme, separator, address = options.target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
@@ -89,9 +89,9 @@ async def written_down(address: str, network: "Network", seconds: float) -> Writ
         OpError: that task cannot be asked which others there are.
         UnavailableError: no task has told anything.
     """
-    from aioflow.net.master_verbs import ListTasks
-    from aioflow.net.reports import unpack_trace
-    from aioflow.net.worker_verbs import Trace
+    from aioflow.net.wire.master_verbs import ListTasks
+    from aioflow.net.wire.worker_verbs import Trace
+    from aioflow.net.worker.introspection import unpack_trace
 
     listed, _ = await _answer(network, address, "", ListTasks(), _LIMIT)
     tasks = dict(listed.addresses)
@@ -113,8 +113,8 @@ async def written_down(address: str, network: "Network", seconds: float) -> Writ
 
 async def _answer(network: "Network", address: str, task: str, request: "Request[A]", limit: float) -> tuple[A, float]:
     """What a task answers, which is whoever is there if it has no name, and by how much its clock is ahead."""
-    from aioflow.net.identity import Identity
-    from aioflow.net.meeting import connect
+    from aioflow.net.peer.handshake import connect
+    from aioflow.net.wire.identity import Identity
 
     deadline = asyncio.get_running_loop().time() + limit
     peer = await connect(network, address, Identity(), target=task)

@@ -10,7 +10,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.devices.completion import Watcher
 from aioflow.devices.driver import Completion, Host
-from aioflow.dtypes import Array, Namespace
+from aioflow.tensors.dtypes import Array, Namespace
 
 
 def device_count() -> int:

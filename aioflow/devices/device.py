@@ -9,13 +9,13 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.config import Config
-from aioflow.device_spec import DeviceSpec
 from aioflow.devices import cuda
 from aioflow.devices.cpu import Cores, Threads
 from aioflow.devices.driver import Driver
 from aioflow.devices.gpu import Gpu
 from aioflow.devices.memory import Charged, Ledger
-from aioflow.dtypes import DeviceKind, Namespace
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.tensors.dtypes import DeviceKind, Namespace
 
 HERE: Final = "/job:localhost/replica:0/task:0"
 """The task that a session without a cluster is."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aioflow import errors
-from aioflow.dtypes import Array, Namespace
+from aioflow.tensors.dtypes import Array, Namespace
 
 Host = npt.NDArray[Any]
 """An array in host memory."""

@@ -25,10 +25,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from aioflow import errors
-from aioflow.device_spec import DeviceSpec
 from aioflow.devices.driver import Driver, Event, Host, Stream
 from aioflow.devices.memory import Holder, Ledger
-from aioflow.dtypes import Array, DeviceKind, Namespace
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.tensors.dtypes import Array, DeviceKind, Namespace
 
 R = TypeVar("R")
 _CLOSE_LIMIT: Final = 5.0

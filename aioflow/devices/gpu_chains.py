@@ -7,7 +7,7 @@ or a peer. CuPy compiles it when it is first called. `select(c, a, b)` stands fo
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from aioflow.dtypes import Array, DType, Namespace, float32, float64
+from aioflow.tensors.dtypes import Array, DType, Namespace, float32, float64
 
 EXPRESSIONS: Final = {
     "abs": "fabs({0})",

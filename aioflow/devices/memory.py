@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from aioflow import errors
-from aioflow.dtypes import Array, Spec
-from aioflow.node import Operation, describe_line
-from aioflow.tensor_list import TensorList
+from aioflow.graph.operation import Operation, describe_line
+from aioflow.tensors.dtypes import Array, Spec
+from aioflow.tensors.tensor_list import TensorList
 
 _FEW: Final = 64
 """Of a list of tensors no longer than this, each is looked at; of a longer one only the newest."""

@@ -12,8 +12,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.devices.driver import Event
 from aioflow.devices.gpu import Gpu
-from aioflow.dtypes import GPU_DTYPES
-from aioflow.tensor_list import TensorList, is_gap
+from aioflow.tensors.dtypes import GPU_DTYPES
+from aioflow.tensors.tensor_list import TensorList, is_gap
 
 _HELD: Final = frozenset(dtype.np for dtype in GPU_DTYPES)
 

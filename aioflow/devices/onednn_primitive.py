@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.devices.onednn import Library, check
-from aioflow.dtypes import Array
+from aioflow.tensors.dtypes import Array
 
 MOST_AXES: Final = 12
 _FLOAT32: Final = 3

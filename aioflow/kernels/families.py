@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow.dtypes import (
+from aioflow.graph.op import NodeView, Op, T, op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.tensors.dtypes import (
     COMPLEX,
     FLOAT,
     Array,
@@ -18,9 +20,7 @@ from aioflow.dtypes import (
     spec_of,
     string,
 )
-from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.object_arrays import applied
-from aioflow.op import NodeView, Op, T, op
+from aioflow.tensors.object_arrays import applied
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 Unary = Callable[[Tensor, Tensor, Tensor], Tensor]

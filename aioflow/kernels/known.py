@@ -7,9 +7,9 @@ knows to be constant, and a kernel's call the value itself.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from aioflow.dtypes import UNKNOWN, Array, Known, Sizes, Spec, TensorShape, spec_of
-from aioflow.node import Attrs
-from aioflow.op import NodeView, Op
+from aioflow.graph.op import NodeView, Op
+from aioflow.graph.operation import Attrs
+from aioflow.tensors.dtypes import UNKNOWN, Array, Known, Sizes, Spec, TensorShape, spec_of
 
 LARGEST: Final = 64
 """Longer vectors are not worth knowing."""

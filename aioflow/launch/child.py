@@ -19,10 +19,10 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.functions import functions_of
-from aioflow.net.access import network_of_server
-from aioflow.net.addresses import join_address
-from aioflow.net.credentials import Token
 from aioflow.net.server import Server
+from aioflow.net.transport.access import network_of_server
+from aioflow.net.transport.addresses import join_address
+from aioflow.net.transport.credentials import Token
 
 _LONGEST_LINE: Final = 1 << 26
 """The most bytes of a line; the addresses of a million tasks take fewer."""

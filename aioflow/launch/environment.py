@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
-from aioflow.net.addresses import is_host, join_address
 from aioflow.net.cluster import ClusterSpec, Member
-from aioflow.plain import brief
+from aioflow.net.transport.addresses import is_host, join_address
+from aioflow.tensors.plain_data import brief
 
 PORT: Final = 2222
 HOSTS: Final = "AIOFLOW_HOSTS"

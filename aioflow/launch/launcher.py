@@ -21,8 +21,8 @@ from aioflow.launch.restarts import Restarts
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
-    from aioflow.net.channel import Network
-    from aioflow.net.client import Address
+    from aioflow.net.client.client import Address
+    from aioflow.net.transport.channel import Network
 
 _log: Final = logging.getLogger(__name__)
 RESTARTS: Final = 5
@@ -259,7 +259,7 @@ class Launch:
         return place, await self._told(place, name, "reserve", place.host)
 
     def _target(self, spec: ClusterSpec) -> "Address":
-        from aioflow.net.client import Address
+        from aioflow.net.client.client import Address
 
         return Address(spec.task_address("worker", 0), self._network)
 
@@ -300,7 +300,7 @@ class Launch:
 
 def _secret(config: Config) -> str:
     """The token that the user has in a file, or else a new one."""
-    from aioflow.net.credentials import load_token
+    from aioflow.net.transport.credentials import load_token
 
     token = None if config.token_file is None else load_token(config.token_file)
     return secrets.token_urlsafe(32) if token is None else token.header().removeprefix("Bearer ")
@@ -308,8 +308,8 @@ def _secret(config: Config) -> str:
 
 def _network(config: Config, secret: str) -> "Network":
     """How the session reaches the tasks."""
-    from aioflow.net.access import network_of_client
-    from aioflow.net.credentials import Token
+    from aioflow.net.transport.access import network_of_client
+    from aioflow.net.transport.credentials import Token
 
     return network_of_client(config, config.ssl is not None, Token(secret))
 

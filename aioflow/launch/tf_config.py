@@ -6,7 +6,7 @@ from typing import Final
 from aioflow.launch.environment import DIGITS, Environment
 from aioflow.launch.explicit import cluster_of, parsed
 from aioflow.net.cluster import Member
-from aioflow.plain import brief
+from aioflow.tensors.plain_data import brief
 
 VARIABLE: Final = "TF_CONFIG"
 

@@ -2,14 +2,14 @@
 
 from typing import Any, Final
 
-from aioflow.accumulators import UNORDERED
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, ShapeLike, TensorShape, as_dtype, as_shape
-from aioflow.graph import transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import accumulators as ops
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.state import accumulators as ops
 from aioflow.library.live import Handle, outside
-from aioflow.node import Operation, Tensor
+from aioflow.tensors.dtypes import DType, ShapeLike, TensorShape, as_dtype, as_shape
+from aioflow.waiting.accumulators import UNORDERED
 
 
 class ConditionalAccumulatorBase(Handle):

@@ -4,22 +4,22 @@ import builtins
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import INTEGER, Spec
-from aioflow.graph import transactional
-from aioflow.kernels import gathering as kernels
-from aioflow.kernels.argmax import argmax, argmin
-from aioflow.kernels.arithmetic import maximum
-from aioflow.kernels.arrays import reverse
-from aioflow.kernels.casting import cast
-from aioflow.kernels.counting import linspace, range
-from aioflow.kernels.gathering import gather
-from aioflow.kernels.joining import concat, stack
-from aioflow.kernels.masking import sequence_mask
-from aioflow.kernels.select import select, where
-from aioflow.kernels.shapes import broadcast_to, reshape, shape
-from aioflow.node import Tensor
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array import gather as kernels
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.concat import concat, stack
+from aioflow.kernels.array.gather import gather
+from aioflow.kernels.array.mask import sequence_mask
+from aioflow.kernels.array.ranges import linspace, range
+from aioflow.kernels.array.select import select, where
+from aioflow.kernels.array.shapes import broadcast_to, reshape, shape
+from aioflow.kernels.math.argmax import argmax, argmin
+from aioflow.kernels.math.arithmetic import maximum
+from aioflow.kernels.math.casting import cast
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import INTEGER, Spec
 
 newaxis: Final = None
 """In an index, an axis of size 1 is put there: `x[:, af.newaxis]`."""

@@ -9,16 +9,16 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from aioflow import scopes
-from aioflow.backward import expected_of
-from aioflow.body import Body, BodyGraph
-from aioflow.dtypes import ListSpec
-from aioflow.graph import Graph
-from aioflow.kernels.filling import zeros, zeros_like
-from aioflow.kernels.shapes import shape
-from aioflow.kernels.tensor_lists import zero_list_like
-from aioflow.kernels.variables import read_variable
-from aioflow.node import Operation, Tensor
+from aioflow.autodiff.backward import expected_of
+from aioflow.graph import scopes
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.subgraph import Body, BodyGraph
+from aioflow.kernels.array.fill import zeros, zeros_like
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.control.tensor_lists import zero_list_like
+from aioflow.kernels.state.variables import read_variable
+from aioflow.tensors.dtypes import ListSpec
 
 R = TypeVar("R")
 Expose = Callable[[Tensor], Tensor]

@@ -2,13 +2,13 @@
 
 from typing import Any, Final, NamedTuple
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, TensorShape
-from aioflow.graph import transactional
-from aioflow.kernels import barrier as ops
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.state import barrier as ops
 from aioflow.library.live import Handle, dtypes_of, outside, shapes_of
-from aioflow.node import Operation, Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType, TensorShape
 
 
 class BarrierTakeMany(NamedTuple):

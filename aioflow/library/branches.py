@@ -7,17 +7,17 @@ as further outputs: the branch that did not run gives an `absent` value there, w
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow.backward import differentiate
-from aioflow.body import Body, BodyGraph, captured, close, outline
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import ListSpec
-from aioflow.graph import Graph, get_default_graph, transactional
-from aioflow.indexed_slices import dense
-from aioflow.kernels.structured import absent, branch, predicate
-from aioflow.kernels.tensor_lists import zero_list_like
+from aioflow.autodiff.backward import differentiate
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import Graph, get_default_graph, transactional
+from aioflow.graph.indexed_slices import dense
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.subgraph import Body, BodyGraph, captured, close, outline
+from aioflow.kernels.control.structured import absent, branch, predicate
+from aioflow.kernels.control.tensor_lists import zero_list_like
 from aioflow.library.backward_body import BackwardGraph, backward_outline, zeros_for
 from aioflow.library.leaves import Leaves, taken_apart
-from aioflow.node import Operation, Tensor
+from aioflow.tensors.dtypes import ListSpec
 
 Branch = Callable[[], Any]
 

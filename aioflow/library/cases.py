@@ -6,19 +6,19 @@ Both halve the branches that are left with each `cond`: of n branches a run test
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import int32
-from aioflow.graph import get_default_graph, transactional
-from aioflow.kernels.assertions import Assert
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import less, less_equal, logical_and, logical_or
-from aioflow.kernels.constants import identity
-from aioflow.kernels.joining import stack
-from aioflow.kernels.reduction import reduce_any, reduce_sum
-from aioflow.kernels.structured import predicate
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.constants import identity
+from aioflow.kernels.control.assertions import Assert
+from aioflow.kernels.control.structured import predicate
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import less, less_equal, logical_and, logical_or
+from aioflow.kernels.math.reduction import reduce_any, reduce_sum
 from aioflow.library.branches import cond
 from aioflow.library.leaves import taken_apart
-from aioflow.node import Operation, Tensor
+from aioflow.tensors.dtypes import int32
 
 Branch = Callable[[], Any]
 Pair = tuple[Tensor, Branch]

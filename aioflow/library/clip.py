@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import Spec
-from aioflow.graph import transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.arithmetic import add_n, maximum, minimum
-from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import constant, identity
-from aioflow.kernels.math import sqrt
-from aioflow.kernels.reduction import l2_loss, reduce_sum
-from aioflow.kernels.select import where
-from aioflow.kernels.shapes import size
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import constant, identity
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import size
+from aioflow.kernels.math.arithmetic import add_n, maximum, minimum
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.elementwise import sqrt
+from aioflow.kernels.math.reduction import l2_loss, reduce_sum
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import Spec
 
 Gradient: TypeAlias = Tensor | IndexedSlices
 

@@ -9,22 +9,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.compression import Codec
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import COMPLEX, FLOAT, DType, TensorShape
-from aioflow.graph import transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.arithmetic import add_n, maximum, minimum
-from aioflow.kernels.assertions import assert_equal
-from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import constant, identity
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat, split
+from aioflow.kernels.array.constants import constant, identity
+from aioflow.kernels.array.shapes import rank, reshape, shape, size
+from aioflow.kernels.control.assertions import assert_equal
 from aioflow.kernels.families import NARROW
-from aioflow.kernels.joining import concat, split
-from aioflow.kernels.shapes import rank, reshape, shape, size
+from aioflow.kernels.math.arithmetic import add_n, maximum, minimum
+from aioflow.kernels.math.casting import cast
 from aioflow.library.control import control_dependencies, name_scope
 from aioflow.library.rings import Reduction, Ring
-from aioflow.node import Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.codecs import Codec
+from aioflow.tensors.dtypes import COMPLEX, FLOAT, DType, TensorShape
 
 Reducible = Tensor | IndexedSlices
 

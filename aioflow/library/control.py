@@ -7,17 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
-from aioflow.device_spec import DeviceSpec
-from aioflow.dtypes import DType
-from aioflow.graph import get_default_graph, same_graph, transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.constants import identity, no_op
+from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.graph import get_default_graph, same_graph, transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.scopes import DeviceFunction
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array.constants import identity, no_op
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
-from aioflow.recursion import check_depth, shown, without_recursion_error
-from aioflow.scopes import DeviceFunction
-from aioflow.sparse_tensor import SparseTensor
+from aioflow.tensors.dtypes import DType
+from aioflow.tensors.recursion import check_depth, shown, without_recursion_error
 
 # Scopes
 

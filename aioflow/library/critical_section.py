@@ -4,16 +4,17 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from aioflow import dtypes, nest, scopes
-from aioflow.body import bodies_of, outermost
-from aioflow.convert import convert_to_tensor
-from aioflow.graph import Graph, building_in, get_default_graph, transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import mutex
-from aioflow.kernels.variables import variable
+from aioflow.graph import scopes
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph, building_in, get_default_graph, transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.graph.subgraph import bodies_of, outermost
+from aioflow.kernels.state import mutex
+from aioflow.kernels.state.variables import variable
 from aioflow.library.control import with_dependencies
-from aioflow.node import Operation, Tensor
-from aioflow.sparse_tensor import SparseTensor
+from aioflow.tensors import dtypes, nest
 
 EXECUTIONS: Final = "critical_section_executions"
 """The graph's collection of what sections have executed."""

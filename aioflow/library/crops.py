@@ -1,20 +1,20 @@
 """Parts of images, resized to one size: made of ops that differentiate to any order, for images and boxes alike."""
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import FLOAT, float32, int32
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import maximum, minimum
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import greater_equal, less_equal, logical_and
-from aioflow.kernels.constants import stop_gradient
-from aioflow.kernels.counting import range as counting
-from aioflow.kernels.gathering import ensure_index, gather_nd
-from aioflow.kernels.joining import stack
-from aioflow.kernels.rounding import clip_by_value, floor
-from aioflow.kernels.select import where
-from aioflow.kernels.shapes import broadcast_to, shape
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.constants import stop_gradient
+from aioflow.kernels.array.gather import ensure_index, gather_nd
+from aioflow.kernels.array.ranges import range as counting
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import broadcast_to, shape
+from aioflow.kernels.math.arithmetic import maximum, minimum
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import greater_equal, less_equal, logical_and
+from aioflow.kernels.math.rounding import clip_by_value, floor
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import FLOAT, float32, int32
 
 
 @transactional

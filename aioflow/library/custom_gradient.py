@@ -5,12 +5,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.convert import convert_to_tensor
-from aioflow.graph import Graph, building_in, get_default_graph
-from aioflow.graph_keys import GraphKeys
-from aioflow.kernels.constants import identity_n
-from aioflow.node import Operation, Tensor
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import identity_n
+from aioflow.tensors import dtypes
 
 Function = Callable[..., Any]
 

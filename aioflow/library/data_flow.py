@@ -4,16 +4,16 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, TensorShape, as_shape
-from aioflow.graph import reworded, transactional
-from aioflow.kernels import queue_handles as handles
-from aioflow.kernels import queues as ops
-from aioflow.kernels.queue_handles import QueueSpec
-from aioflow.kernels.random import get_seed
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import reworded, transactional
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.math.random import get_seed
+from aioflow.kernels.state import queue_handles as handles
+from aioflow.kernels.state import queues as ops
+from aioflow.kernels.state.queue_handles import QueueSpec
 from aioflow.library.live import Handle, dtypes_of, outside
-from aioflow.node import Operation, Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType, TensorShape, as_shape
 
 
 class QueueBase(Handle):

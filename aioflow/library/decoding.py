@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike
-from aioflow.dtypes import uint8
-from aioflow.graph import transactional
-from aioflow.kernels.decoding_images import decode_any_image
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.image.decode_image import decode_any_image
 from aioflow.library.image_basics import convert_image_dtype
-from aioflow.node import Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import uint8
 
 
 @transactional

@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import get_default_graph, transactional
-from aioflow.kernels.arithmetic import add_n, floordiv, maximum, mod
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import equal, greater, less
-from aioflow.kernels.filling import ones_like
-from aioflow.kernels.gathering import ensure_index, gather
-from aioflow.kernels.joining import concat
-from aioflow.kernels.math import sqrt
-from aioflow.kernels.reduction import reduce_sum
-from aioflow.kernels.select import where
-from aioflow.kernels.shapes import reshape, shape
-from aioflow.kernels.sorting import invert_permutation
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.gather import ensure_index, gather
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.array.sorting import invert_permutation
+from aioflow.kernels.math.arithmetic import add_n, floordiv, maximum, mod
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal, greater, less
+from aioflow.kernels.math.elementwise import sqrt
+from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
 
 
 @transactional

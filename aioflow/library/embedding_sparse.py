@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aioflow.convert import TensorLike
-from aioflow.dtypes import int64
-from aioflow.graph import transactional
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import greater, greater_equal, logical_and
-from aioflow.kernels.division import div_no_nan
-from aioflow.kernels.filling import ones_like
-from aioflow.kernels.joining import concat
-from aioflow.kernels.math import sqrt
-from aioflow.kernels.reduction import reduce_prod
-from aioflow.kernels.segments import segment_sum
-from aioflow.kernels.select import masked
-from aioflow.kernels.shapes import expand_dims, reshape, shape
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.select import masked
+from aioflow.kernels.array.shapes import expand_dims, reshape, shape
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import greater, greater_equal, logical_and
+from aioflow.kernels.math.division import div_no_nan
+from aioflow.kernels.math.elementwise import sqrt
+from aioflow.kernels.math.reduction import reduce_prod
+from aioflow.kernels.math.segments import segment_sum
 from aioflow.library.control import name_scope
 from aioflow.library.embedding import embedding_lookup
 from aioflow.library.sparse import sparse_fill_empty_rows, sparse_reshape, sparse_retain
-from aioflow.node import Tensor
-from aioflow.sparse_tensor import SparseTensor
+from aioflow.tensors.dtypes import int64
 
 _COMBINERS: Final = ("mean", "sqrtn", "sum")
 

@@ -5,19 +5,19 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from aioflow import nest
-from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import DType, as_dtype
-from aioflow.graph import get_default_graph, named, reworded, transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.assertions import Assert, assert_equal
-from aioflow.kernels.comparison import less
-from aioflow.kernels.shapes import shape
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import get_default_graph, named, reworded, transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Tensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.control.assertions import Assert, assert_equal
+from aioflow.kernels.math.comparison import less
 from aioflow.library.control import with_dependencies
 from aioflow.library.loops import plain_loop
 from aioflow.library.tensor_array import TensorArray
-from aioflow.node import Tensor
-from aioflow.sparse_tensor import SparseTensor
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import DType, as_dtype
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -5,16 +5,17 @@ An image is [height, width, channels], or a batch of such; the ops come from ker
 
 from typing import Any, Final
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.dtypes import float32, float64, int32
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import divide, maximum, minimum
-from aioflow.kernels.arrays import reverse
-from aioflow.kernels.arrays import transpose as permuted
-from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import identity
-from aioflow.kernels.decoding_images import (
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.arrays import transpose as permuted
+from aioflow.kernels.array.concat import concat, stack
+from aioflow.kernels.array.constants import identity
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.shapes import expand_dims, shape, squeeze
+from aioflow.kernels.array.slicing import slice as part_of
+from aioflow.kernels.image.decode_image import (
     decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
@@ -25,15 +26,13 @@ from aioflow.kernels.decoding_images import (
     extract_jpeg_shape,
     is_jpeg,
 )
-from aioflow.kernels.image import resize_area, resize_bicubic, resize_bilinear, resize_nearest_neighbor
-from aioflow.kernels.joining import concat, stack
-from aioflow.kernels.math import sqrt
-from aioflow.kernels.padding import pad
-from aioflow.kernels.patches import extract_image_patches
-from aioflow.kernels.reduction import reduce_mean, reduce_sum
-from aioflow.kernels.rounding import floor
-from aioflow.kernels.shapes import expand_dims, shape, squeeze
-from aioflow.kernels.slicing import slice as part_of
+from aioflow.kernels.image.resize import resize_area, resize_bicubic, resize_bilinear, resize_nearest_neighbor
+from aioflow.kernels.math.arithmetic import divide, maximum, minimum
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.elementwise import sqrt
+from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.math.rounding import floor
+from aioflow.kernels.nn.patches import extract_image_patches
 from aioflow.library.control import name_scope
 from aioflow.library.crops import crop_and_resize
 from aioflow.library.decoding import decode_image
@@ -59,7 +58,8 @@ from aioflow.library.image_random import (
     random_saturation,
 )
 from aioflow.library.random import random_crop
-from aioflow.node import Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import float32, float64, int32
 
 
 class ResizeMethod:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, as_dtype, float32
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import add, multiply
-from aioflow.kernels.casting import cast, saturate_cast
-from aioflow.kernels.reduction import reduce_mean
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.math.arithmetic import add, multiply
+from aioflow.kernels.math.casting import cast, saturate_cast
+from aioflow.kernels.math.reduction import reduce_mean
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import DType, as_dtype, float32
 
 
 def an_image(value: TensorLike) -> Tensor:

@@ -4,23 +4,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import FLOAT, Spec
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import floormod, multiply
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import equal, greater, less
-from aioflow.kernels.division import div_no_nan
-from aioflow.kernels.filling import zeros_like
-from aioflow.kernels.joining import stack, unstack
-from aioflow.kernels.math import abs as absolute
-from aioflow.kernels.reduction import reduce_max, reduce_min
-from aioflow.kernels.rounding import clip_by_value
-from aioflow.kernels.select import where
-from aioflow.kernels.tensordot import tensordot
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import stack, unstack
+from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.select import where
+from aioflow.kernels.linalg.tensordot import tensordot
+from aioflow.kernels.math.arithmetic import floormod, multiply
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal, greater, less
+from aioflow.kernels.math.division import div_no_nan
+from aioflow.kernels.math.elementwise import abs as absolute
+from aioflow.kernels.math.reduction import reduce_max, reduce_min
+from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.library.control import name_scope
 from aioflow.library.image_basics import an_image, as_floats, convert_image_dtype
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import FLOAT, Spec
 
 _RGB_TO_YIQ: Final = ((0.299, 0.59590059, 0.2115), (0.587, -0.27455667, -0.52273617), (0.114, -0.32134392, 0.31119955))
 _YIQ_TO_RGB: Final = ((1, 1, 1), (0.95598634, -0.27201283, -1.10674021), (0.6208248, -0.64720424, 1.70423049))

@@ -4,21 +4,21 @@ import math
 
 import numpy as np
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import float32
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import add, squared_difference, subtract
-from aioflow.kernels.depthwise import depthwise_conv2d_native
-from aioflow.kernels.filling import zeros_like
-from aioflow.kernels.joining import concat
-from aioflow.kernels.math import abs as absolute
-from aioflow.kernels.math import log
-from aioflow.kernels.padding import pad
-from aioflow.kernels.reduction import reduce_mean, reduce_sum
-from aioflow.kernels.shapes import reshape, shape
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.math.arithmetic import add, squared_difference, subtract
+from aioflow.kernels.math.elementwise import abs as absolute
+from aioflow.kernels.math.elementwise import log
+from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.library.control import name_scope
 from aioflow.library.image_basics import an_image, convert_image_dtype
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import float32
 
 _ACROSS = [[-1, -2, -1], [0, 0, 0], [1, 2, 1]]
 

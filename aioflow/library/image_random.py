@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from aioflow.convert import TensorLike
-from aioflow.dtypes import float32
-from aioflow.graph import transactional
-from aioflow.kernels.arrays import reverse
-from aioflow.kernels.comparison import less
-from aioflow.kernels.joining import stack
-from aioflow.kernels.random import random_uniform
-from aioflow.kernels.select import select
-from aioflow.kernels.shapes import shape
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.select import select
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.math.comparison import less
+from aioflow.kernels.math.random import random_uniform
 from aioflow.library.control import name_scope
 from aioflow.library.image_basics import adjust_brightness, adjust_contrast, an_image
 from aioflow.library.image_color import adjust_hue, adjust_saturation
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import float32
 
 
 def _flipped(image: TensorLike, axis: int, seed: int | None, name: str) -> Tensor:

@@ -6,17 +6,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.dtypes import DType, as_dtype
-from aioflow.kernels import constants, random
-from aioflow.kernels.arrays import matrix_transpose
-from aioflow.kernels.decompositions import qr
-from aioflow.kernels.diagonals import matrix_diag_part
-from aioflow.kernels.filling import eye, fill
-from aioflow.kernels.math import sign
-from aioflow.kernels.shapes import reshape
-from aioflow.node import Tensor
-from aioflow.recursion import shown
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array import constants
+from aioflow.kernels.array.arrays import matrix_transpose
+from aioflow.kernels.array.fill import eye, fill
+from aioflow.kernels.array.shapes import reshape
+from aioflow.kernels.linalg.decompositions import qr
+from aioflow.kernels.linalg.diagonals import matrix_diag_part
+from aioflow.kernels.math import random
+from aioflow.kernels.math.elementwise import sign
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType, as_dtype
+from aioflow.tensors.recursion import shown
 
 Draw = Callable[..., Tensor]
 """(shape, a, b, dtype, seed=) -> random numbers."""

@@ -1,7 +1,12 @@
 """`af.io`: files, records and what is in them, under the names TensorFlow has for them."""
 
-from aioflow.kernels.decoding import decode_csv
-from aioflow.kernels.decoding_images import (
+from aioflow.files.tfrecord import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
+from aioflow.kernels.data.csv import decode_csv
+from aioflow.kernels.data.example_wire import make_example, make_sequence_example
+from aioflow.kernels.data.json_examples import decode_json_example
+from aioflow.kernels.data.npy import decode_compressed, decode_npy
+from aioflow.kernels.data.raw import decode_raw
+from aioflow.kernels.image.decode_image import (
     decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
@@ -12,12 +17,8 @@ from aioflow.kernels.decoding_images import (
     extract_jpeg_shape,
     is_jpeg,
 )
-from aioflow.kernels.decoding_json import decode_json_example
-from aioflow.kernels.decoding_npy import decode_compressed, decode_npy
-from aioflow.kernels.example_wire import make_example, make_sequence_example
-from aioflow.kernels.raw import decode_raw
-from aioflow.kernels.readers import matching_files, read_file, write_file
-from aioflow.kernels.string_hash import decode_base64, encode_base64
+from aioflow.kernels.state.readers import matching_files, read_file, write_file
+from aioflow.kernels.text.string_hash import decode_base64, encode_base64
 from aioflow.library.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from aioflow.library.decoding import decode_image
 from aioflow.library.parsing import (
@@ -30,7 +31,6 @@ from aioflow.library.parsing import (
     parse_single_example,
     parse_single_sequence_example,
 )
-from aioflow.records import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
 
 __all__ = [
     "FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",

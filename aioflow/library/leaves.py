@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow import nest
-from aioflow.convert import convert_to_tensor
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.constants import constant
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array.constants import constant
 from aioflow.library.control import with_dependencies
 from aioflow.library.tensor_array import TensorArray
-from aioflow.node import Operation, Tensor
-from aioflow.sparse_tensor import SparseTensor
+from aioflow.tensors import nest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

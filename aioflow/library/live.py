@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from aioflow import scopes
-from aioflow.dtypes import DType, TensorShape, as_dtype, as_shape
-from aioflow.graph import Graph, get_default_graph, placed, same_graph
-from aioflow.node import Tensor
+from aioflow.graph import scopes
+from aioflow.graph.graph import Graph, get_default_graph, placed, same_graph
+from aioflow.graph.operation import Tensor
+from aioflow.tensors.dtypes import DType, TensorShape, as_dtype, as_shape
 
 R = TypeVar("R")
 

@@ -11,22 +11,22 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow import nest
-from aioflow.backward import differentiate, reached_from
-from aioflow.body import Body, BodyGraph, captured, close, fresh, outline
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import ListSpec, ResourceSpec, Spec, int32
-from aioflow.graph import get_default_graph, transactional
-from aioflow.indexed_slices import IndexedSlices, dense
-from aioflow.kernels.arithmetic import add
-from aioflow.kernels.casting import cast
-from aioflow.kernels.structured import completed, either_resource, loop, predicate
-from aioflow.kernels.tensor_array import tensor_array_concat
-from aioflow.kernels.tensor_lists import add_lists
+from aioflow.autodiff.backward import differentiate, reached_from
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.indexed_slices import IndexedSlices, dense
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.subgraph import Body, BodyGraph, captured, close, fresh, outline
+from aioflow.kernels.control.structured import completed, either_resource, loop, predicate
+from aioflow.kernels.control.tensor_array import tensor_array_concat
+from aioflow.kernels.control.tensor_lists import add_lists
+from aioflow.kernels.math.arithmetic import add
+from aioflow.kernels.math.casting import cast
 from aioflow.library.backward_body import BackwardGraph, backward_outline, sizes_of, zeros_for
 from aioflow.library.leaves import Leaf, Leaves, taken_apart
-from aioflow.node import Operation, Tensor
-from aioflow.tensor_shape import TensorShape, as_shape
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec, int32
+from aioflow.tensors.shape import TensorShape, as_shape
 
 
 @transactional

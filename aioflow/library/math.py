@@ -1,54 +1,54 @@
 """Functions of numbers under the names of TensorFlow's `math`, and older names of some."""
 # ruff: noqa: I001 (one line or block for each module)
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import transactional
-from aioflow.indexed_slices import IndexedSlices
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.indexed_slices import IndexedSlices
 
 # fmt: off
-from aioflow.kernels.accumulation import accumulate_n, cumulative_logsumexp, polyval
-from aioflow.kernels.activation import softplus, softsign
-from aioflow.kernels.argmax import argmax, argmin
-from aioflow.kernels.arithmetic import (
+from aioflow.kernels.math.accumulation import accumulate_n, cumulative_logsumexp, polyval
+from aioflow.kernels.nn.activation import softplus, softsign
+from aioflow.kernels.math.argmax import argmax, argmin
+from aioflow.kernels.math.arithmetic import (
     add, add_n, divide, floordiv, floormod, maximum, minimum, mod, multiply, pow, squared_difference, subtract,
     truediv,
 )
-from aioflow.kernels.bessel import bessel_i0, bessel_i0e, bessel_i1, bessel_i1e
-from aioflow.kernels.comparison import (
+from aioflow.kernels.math.bessel import bessel_i0, bessel_i0e, bessel_i1, bessel_i1e
+from aioflow.kernels.math.comparison import (
     equal, greater, greater_equal, less, less_equal, logical_and, logical_not, logical_or, logical_xor, not_equal,
 )
-from aioflow.kernels.complex import angle, conj, imag, real
-from aioflow.kernels.cumulative import cumprod, cumsum
-from aioflow.kernels.division import divide_no_nan, multiply_no_nan, reciprocal_no_nan, xdivy, xlogy
-from aioflow.kernels.erf import erf, erfc
-from aioflow.kernels.gamma import digamma, lbeta, lgamma
-from aioflow.kernels.histograms import bincount, confusion_matrix
-from aioflow.kernels.incomplete_beta import betainc
-from aioflow.kernels.incomplete_gamma import igamma, igammac
-from aioflow.kernels.logistic import log_sigmoid
-from aioflow.kernels.math import (
+from aioflow.kernels.math.complex import angle, conj, imag, real
+from aioflow.kernels.math.cumulative import cumprod, cumsum
+from aioflow.kernels.math.division import divide_no_nan, multiply_no_nan, reciprocal_no_nan, xdivy, xlogy
+from aioflow.kernels.math.erf import erf, erfc
+from aioflow.kernels.math.gamma import digamma, lbeta, lgamma
+from aioflow.kernels.math.histograms import bincount, confusion_matrix
+from aioflow.kernels.math.incomplete_beta import betainc
+from aioflow.kernels.math.incomplete_gamma import igamma, igammac
+from aioflow.kernels.math.logistic import log_sigmoid
+from aioflow.kernels.math.elementwise import (
     abs, acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, exp, expm1, log, log1p, negative, reciprocal,
     rsqrt, sigmoid, sign, sin, sinh, sqrt, square, tan, tanh,
 )
-from aioflow.kernels.ordering import is_non_decreasing, is_strictly_increasing
-from aioflow.kernels.quantiles import erfinv, ndtri
-from aioflow.kernels.reduction import (
+from aioflow.kernels.array.ordering import is_non_decreasing, is_strictly_increasing
+from aioflow.kernels.math.quantiles import erfinv, ndtri
+from aioflow.kernels.math.reduction import (
     count_nonzero, reduce_all, reduce_any, reduce_logsumexp, reduce_max, reduce_mean, reduce_min, reduce_prod,
     reduce_sum,
 )
-from aioflow.kernels.rounding import ceil, floor, is_finite, is_inf, is_nan, nextafter, rint, round
-from aioflow.kernels.segment_families import segment_max, segment_mean, segment_min, segment_prod
-from aioflow.kernels.segments import segment_sum, unsorted_segment_sum
-from aioflow.kernels.softmax import log_softmax, softmax
-from aioflow.kernels.sorting import in_top_k, invert_permutation, top_k
-from aioflow.kernels.statistics import reduce_euclidean_norm, reduce_std, reduce_variance
-from aioflow.kernels.unsorted_segments import (
+from aioflow.kernels.math.rounding import ceil, floor, is_finite, is_inf, is_nan, nextafter, rint, round
+from aioflow.kernels.math.segment_families import segment_max, segment_mean, segment_min, segment_prod
+from aioflow.kernels.math.segments import segment_sum, unsorted_segment_sum
+from aioflow.kernels.nn.softmax import log_softmax, softmax
+from aioflow.kernels.array.sorting import in_top_k, invert_permutation, top_k
+from aioflow.kernels.math.statistics import reduce_euclidean_norm, reduce_std, reduce_variance
+from aioflow.kernels.math.unsorted_segments import (
     unsorted_segment_max, unsorted_segment_mean, unsorted_segment_min, unsorted_segment_prod,
     unsorted_segment_sqrt_n,
 )
-from aioflow.kernels.zeta import polygamma, zeta
+from aioflow.kernels.math.zeta import polygamma, zeta
 from aioflow.library.nn import l2_normalize, zero_fraction
-from aioflow.node import Tensor
+from aioflow.graph.operation import Tensor
 # fmt: on
 
 realdiv = truediv

@@ -1,36 +1,36 @@
 """`af.nn`: what neural networks are made of."""
 
-from aioflow.kernels.activation import bias_add, elu, leaky_relu, relu, relu6, selu, softplus, softsign
-from aioflow.kernels.blocks import depth_to_space, space_to_batch, space_to_depth
-from aioflow.kernels.convolution import conv2d, conv2d_backprop_filter, conv2d_backprop_input, conv2d_transpose
-from aioflow.kernels.convolution_nd import (
+from aioflow.kernels.array.sorting import in_top_k, top_k
+from aioflow.kernels.array.space_to_batch import depth_to_space, space_to_batch, space_to_depth
+from aioflow.kernels.math.elementwise import sigmoid, tanh
+from aioflow.kernels.math.logistic import log_sigmoid
+from aioflow.kernels.math.reduction import l2_loss
+from aioflow.kernels.nn.activation import bias_add, elu, leaky_relu, relu, relu6, selu, softplus, softsign
+from aioflow.kernels.nn.convolution import conv2d, conv2d_backprop_filter, conv2d_backprop_input, conv2d_transpose
+from aioflow.kernels.nn.convolution_nd import (
     conv1d,
     conv1d_transpose,
     conv3d,
     conv3d_backprop_filter,
     conv3d_transpose,
 )
-from aioflow.kernels.depthwise import (
+from aioflow.kernels.nn.depthwise import (
     depthwise_conv2d_native,
     depthwise_conv2d_native_backprop_filter,
     depthwise_conv2d_native_backprop_input,
 )
-from aioflow.kernels.local_response import local_response_normalization, lrn
-from aioflow.kernels.logistic import log_sigmoid
-from aioflow.kernels.losses import (
+from aioflow.kernels.nn.local_response import local_response_normalization, lrn
+from aioflow.kernels.nn.losses import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
 )
-from aioflow.kernels.math import sigmoid, tanh
-from aioflow.kernels.normalisation import fused_batch_norm
-from aioflow.kernels.pooling import avg_pool, max_pool
-from aioflow.kernels.pooling_argmax import max_pool_with_argmax
-from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
-from aioflow.kernels.reduction import l2_loss
-from aioflow.kernels.softmax import log_softmax, softmax
-from aioflow.kernels.sorting import in_top_k, top_k
+from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.kernels.nn.pooling import avg_pool, max_pool
+from aioflow.kernels.nn.pooling_argmax import max_pool_with_argmax
+from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.nn.softmax import log_softmax, softmax
 from aioflow.library import rnn_cell as rnn_cell
 from aioflow.library.embedding import embedding_lookup
 from aioflow.library.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse

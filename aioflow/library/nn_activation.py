@@ -2,16 +2,16 @@
 
 import math
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import transactional
-from aioflow.kernels.activation import relu
-from aioflow.kernels.arithmetic import multiply
-from aioflow.kernels.erf import erf
-from aioflow.kernels.joining import concat
-from aioflow.kernels.math import negative, sigmoid, tanh
-from aioflow.kernels.rounding import clip_by_value
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.math.arithmetic import multiply
+from aioflow.kernels.math.elementwise import negative, sigmoid, tanh
+from aioflow.kernels.math.erf import erf
+from aioflow.kernels.math.rounding import clip_by_value
+from aioflow.kernels.nn.activation import relu
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
 
 
 @transactional

@@ -4,21 +4,21 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import add_n, maximum
-from aioflow.kernels.constants import identity
-from aioflow.kernels.convolution import conv2d, conv2d_transpose
-from aioflow.kernels.convolution_nd import conv1d, conv3d, plane_format, plane_step
-from aioflow.kernels.depthwise import depthwise_conv2d_native
-from aioflow.kernels.filling import ones_like
-from aioflow.kernels.padding import pad
-from aioflow.kernels.pooling import avg_pool, max_pool
-from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
-from aioflow.kernels.shapes import expand_dims, squeeze
-from aioflow.kernels.sliding import either
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import identity
+from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.shapes import expand_dims, squeeze
+from aioflow.kernels.math.arithmetic import add_n, maximum
+from aioflow.kernels.nn.convolution import conv2d, conv2d_transpose
+from aioflow.kernels.nn.convolution_nd import conv1d, conv3d, plane_format, plane_step
+from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
+from aioflow.kernels.nn.pooling import avg_pool, max_pool
+from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.nn.windows import either
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
 
 # By channel
 

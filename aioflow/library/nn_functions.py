@@ -4,24 +4,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import FLOAT, float32
-from aioflow.graph import transactional
-from aioflow.kernels.activation import bias_add, relu, softplus
-from aioflow.kernels.arithmetic import add, maximum, multiply, squared_difference, subtract
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import equal, greater_equal, less_equal, logical_and
-from aioflow.kernels.complex import conj, real
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import shape, shape_of, squeeze
 from aioflow.kernels.families import NARROW, shaped_like
-from aioflow.kernels.filling import zeros_like
-from aioflow.kernels.linalg import matmul
-from aioflow.kernels.math import exp, log, rsqrt, square
-from aioflow.kernels.random import random_uniform
-from aioflow.kernels.reduction import reduce_mean, reduce_sum
-from aioflow.kernels.select import where
-from aioflow.kernels.shapes import shape, shape_of, squeeze
+from aioflow.kernels.linalg.norms import matmul
+from aioflow.kernels.math.arithmetic import add, maximum, multiply, squared_difference, subtract
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal, greater_equal, less_equal, logical_and
+from aioflow.kernels.math.complex import conj, real
+from aioflow.kernels.math.elementwise import exp, log, rsqrt, square
+from aioflow.kernels.math.random import random_uniform
+from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.nn.activation import bias_add, relu, softplus
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import FLOAT, float32
 
 Axes = int | Sequence[int] | None
 

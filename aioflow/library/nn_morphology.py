@@ -2,22 +2,22 @@
 
 from typing import Any
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import FLOAT, INTEGER, Spec
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import maximum
-from aioflow.kernels.arrays import reverse
-from aioflow.kernels.filling import ones_like
-from aioflow.kernels.joining import stack
-from aioflow.kernels.math import negative
-from aioflow.kernels.padding import pad
-from aioflow.kernels.patches import extract_image_patches
-from aioflow.kernels.reduction import reduce_max
-from aioflow.kernels.select import where
-from aioflow.kernels.shapes import reshape, shape
-from aioflow.kernels.sliding import either, per_axis, spatial
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.math.arithmetic import maximum
+from aioflow.kernels.math.elementwise import negative
+from aioflow.kernels.math.reduction import reduce_max
+from aioflow.kernels.nn.patches import extract_image_patches
+from aioflow.kernels.nn.windows import either, per_axis, spatial
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import FLOAT, INTEGER, Spec
 
 
 @transactional

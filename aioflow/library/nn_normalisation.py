@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import float32
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import add, multiply, squared_difference, subtract
-from aioflow.kernels.broadcasting import Axis, axes_of
-from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import constant
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.shapes import size, squeeze
 from aioflow.kernels.families import NARROW, shaped_like
-from aioflow.kernels.math import reciprocal, rsqrt, square
-from aioflow.kernels.reduction import reduce_mean, reduce_sum
-from aioflow.kernels.shapes import size, squeeze
+from aioflow.kernels.math.arithmetic import add, multiply, squared_difference, subtract
+from aioflow.kernels.math.broadcasting import Axis, axes_of
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.elementwise import reciprocal, rsqrt, square
+from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.library.control import name_scope
-from aioflow.node import OPERATORS, Tensor
+from aioflow.tensors.dtypes import float32
 
 
 @transactional

@@ -3,28 +3,28 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import int64
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import add, maximum
-from aioflow.kernels.candidates import (
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat, stack
+from aioflow.kernels.array.constants import stop_gradient
+from aioflow.kernels.array.fill import ones_like, zeros_like
+from aioflow.kernels.array.gather import scatter_nd
+from aioflow.kernels.array.shapes import expand_dims, reshape, shape, size
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.math.arithmetic import add, maximum
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.elementwise import log
+from aioflow.kernels.math.reduction import reduce_sum
+from aioflow.kernels.nn.candidate_sampling import (
     compute_accidental_hits,
     log_uniform_candidate_sampler,
     uniform_candidate_sampler,
 )
-from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import stop_gradient
-from aioflow.kernels.filling import ones_like, zeros_like
-from aioflow.kernels.gathering import scatter_nd
-from aioflow.kernels.joining import concat, stack
-from aioflow.kernels.losses import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits_v2
-from aioflow.kernels.math import log
-from aioflow.kernels.matmul import matmul
-from aioflow.kernels.reduction import reduce_sum
-from aioflow.kernels.shapes import expand_dims, reshape, shape, size
+from aioflow.kernels.nn.losses import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits_v2
 from aioflow.library.control import name_scope
 from aioflow.library.embedding import embedding_lookup
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import int64
 
 Table = TensorLike | Sequence[Any]
 

@@ -3,21 +3,21 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.dtypes import int32
-from aioflow.graph import transactional
-from aioflow.kernels.arithmetic import floordiv, mod
-from aioflow.kernels.blocks import batch_to_space_nd, space_to_batch_nd
-from aioflow.kernels.convolution import conv2d_transpose
-from aioflow.kernels.convolution_nd import conv1d_transpose, conv3d_transpose
-from aioflow.kernels.filling import zeros_like
-from aioflow.kernels.joining import stack
-from aioflow.kernels.pooling import avg_pool, max_pool
-from aioflow.kernels.pooling_nd import avg_pool3d, max_pool3d
-from aioflow.kernels.shapes import shape
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.array.space_to_batch import batch_to_space_nd, space_to_batch_nd
+from aioflow.kernels.math.arithmetic import floordiv, mod
+from aioflow.kernels.nn.convolution import conv2d_transpose
+from aioflow.kernels.nn.convolution_nd import conv1d_transpose, conv3d_transpose
+from aioflow.kernels.nn.pooling import avg_pool, max_pool
+from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
 from aioflow.library.control import name_scope
 from aioflow.library.nn_convolution import avg_pool1d, max_pool1d
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import int32
 
 
 @transactional

@@ -5,16 +5,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, TensorShape, as_dtype, as_shape
-from aioflow.graph import transactional
-from aioflow.kernels import parsing as ops
-from aioflow.kernels.shapes import expand_dims
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array.shapes import expand_dims
+from aioflow.kernels.data import parse_example as ops
 from aioflow.library.control import name_scope
 from aioflow.library.sparse_reduction import sparse_merge
-from aioflow.node import Tensor
-from aioflow.sparse_tensor import SparseTensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType, TensorShape, as_dtype, as_shape
 
 
 class FixedLenFeature(NamedTuple):

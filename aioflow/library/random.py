@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import INTEGER, Spec, as_dtype
-from aioflow.graph import get_default_graph, transactional
-from aioflow.kernels.assertions import assert_less_equal
-from aioflow.kernels.random import (
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.array.slicing import slice
+from aioflow.kernels.control.assertions import assert_less_equal
+from aioflow.kernels.math.random import (
     get_seed,
     multinomial,
     random_normal,
@@ -16,11 +17,10 @@ from aioflow.kernels.random import (
     set_random_seed,
     truncated_normal,
 )
-from aioflow.kernels.random_laws import random_bernoulli, random_gamma, random_poisson
-from aioflow.kernels.shapes import shape
-from aioflow.kernels.slicing import slice
+from aioflow.kernels.math.random_distributions import random_bernoulli, random_gamma, random_poisson
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
-from aioflow.node import Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import INTEGER, Spec, as_dtype
 
 normal, uniform, shuffle = random_normal, random_uniform, random_shuffle
 bernoulli, gamma, poisson = random_bernoulli, random_gamma, random_poisson

@@ -2,16 +2,16 @@
 
 from typing import Any, Final
 
-from aioflow import scopes
-from aioflow.convert import TensorLike
-from aioflow.graph import get_default_graph, transactional
-from aioflow.kernels import readers as ops
+from aioflow.files.tfrecord import TFRecordOptions
+from aioflow.graph import scopes
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.op import Op
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.state import readers as ops
 from aioflow.library.data_flow import QueueBase
 from aioflow.library.live import Handle, R
-from aioflow.node import Operation, Tensor
-from aioflow.op import Op
-from aioflow.records import TFRecordOptions
-from aioflow.recursion import shown
+from aioflow.tensors.recursion import shown
 
 
 class ReaderBase(Handle):

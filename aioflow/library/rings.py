@@ -12,12 +12,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from aioflow import scopes
-from aioflow.compression import Codec
-from aioflow.graph import same_graph
-from aioflow.kernels.compression import lossy, lossy_decode, lossy_encode, lossy_encode_top_k, lossy_residual
-from aioflow.kernels.constants import identity
-from aioflow.node import Operation, Tensor
+from aioflow.graph import scopes
+from aioflow.graph.graph import same_graph
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import identity
+from aioflow.kernels.control.lossy import lossy, lossy_decode, lossy_encode, lossy_encode_top_k, lossy_residual
+from aioflow.tensors.codecs import Codec
 
 Reduction = Callable[[Sequence[Tensor]], Tensor]
 """From tensors of one shape to one of that shape, the first two first."""

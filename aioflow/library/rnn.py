@@ -4,24 +4,24 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow import nest
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, as_dtype, int32
-from aioflow.kernels.arithmetic import maximum, minimum
-from aioflow.kernels.arrays import transpose
-from aioflow.kernels.assertions import assert_equal
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import less
-from aioflow.kernels.reduction import reduce_max
-from aioflow.kernels.select import masked, select
-from aioflow.kernels.shapes import reshape, shape
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import transpose
+from aioflow.kernels.array.select import masked, select
+from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.control.assertions import assert_equal
+from aioflow.kernels.math.arithmetic import maximum, minimum
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import less
+from aioflow.kernels.math.reduction import reduce_max
 from aioflow.library.control import with_dependencies
 from aioflow.library.functional import describing, rows_of
 from aioflow.library.loops import plain_loop
 from aioflow.library.rnn_cell_base import sizes_of
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
-from aioflow.node import Tensor
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import DType, as_dtype, int32
 
 Scope = str | VariableScope | None
 

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow import nest
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.kernels.arrays import reverse
-from aioflow.kernels.joining import concat, stack, unstack
-from aioflow.kernels.sequence import reverse_sequence
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.concat import concat, stack, unstack
+from aioflow.kernels.array.sequence import reverse_sequence
 from aioflow.library.functional import describing
 from aioflow.library.rnn import Scope, batch_size_of, check_cell, checked_lengths, dynamic_rnn, static_rnn
 from aioflow.library.variable_scope import variable_scope
-from aioflow.node import Tensor
+from aioflow.tensors import nest
 
 
 @describing

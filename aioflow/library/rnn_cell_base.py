@@ -5,21 +5,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from aioflow import nest
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import FLOAT, DType, as_dtype, float32
-from aioflow.graph import Graph, get_default_graph
-from aioflow.kernels.activation import bias_add
-from aioflow.kernels.filling import zeros
-from aioflow.kernels.joining import concat
-from aioflow.kernels.math import tanh
-from aioflow.kernels.matmul import matmul
-from aioflow.kernels.shapes import shape
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.fill import zeros
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.math.elementwise import tanh
+from aioflow.kernels.nn.activation import bias_add
 from aioflow.library.control import name_scope
 from aioflow.library.variable_scope import Reuse, VariableScope, get_variable, variable_scope
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
-from aioflow.tensor_shape import TensorShape
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import FLOAT, DType, as_dtype, float32
+from aioflow.tensors.shape import TensorShape
 
 Activation = Callable[[Tensor], Tensor]
 

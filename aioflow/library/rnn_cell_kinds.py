@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from aioflow.kernels.joining import split
-from aioflow.kernels.math import sigmoid
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import split
+from aioflow.kernels.math.elementwise import sigmoid
 from aioflow.library.initializers import constant_initializer, zeros_initializer
 from aioflow.library.rnn_cell_base import (
     Activation,
@@ -14,8 +15,7 @@ from aioflow.library.rnn_cell_base import (
     linear,
 )
 from aioflow.library.variable_scope import Initializer, Reuse
-from aioflow.node import Tensor
-from aioflow.tensor_shape import TensorShape
+from aioflow.tensors.shape import TensorShape
 
 
 class BasicRNNCell(RNNCell):

@@ -2,12 +2,12 @@
 
 from typing import Any, NamedTuple
 
-from aioflow.convert import TensorLike
-from aioflow.dtypes import DType
-from aioflow.kernels.joining import concat, split
-from aioflow.kernels.math import sigmoid
-from aioflow.kernels.matmul import matmul
-from aioflow.kernels.rounding import clip_by_value
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat, split
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.math.elementwise import sigmoid
+from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.library.initializers import zeros_initializer
 from aioflow.library.rnn_cell_base import (
     Activation,
@@ -18,8 +18,8 @@ from aioflow.library.rnn_cell_base import (
     linear,
 )
 from aioflow.library.variable_scope import Initializer, Reuse
-from aioflow.node import Tensor
-from aioflow.tensor_shape import TensorShape
+from aioflow.tensors.dtypes import DType
+from aioflow.tensors.shape import TensorShape
 
 
 class LSTMStateTuple(NamedTuple):

@@ -4,20 +4,20 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow import nest
-from aioflow.convert import TensorLike
-from aioflow.dtypes import as_dtype
-from aioflow.graph import get_default_graph
-from aioflow.kernels.joining import concat, split
-from aioflow.kernels.random import random_uniform
-from aioflow.kernels.rounding import floor
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import get_default_graph
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat, split
+from aioflow.kernels.math.random import random_uniform
+from aioflow.kernels.math.rounding import floor
 from aioflow.library.control import device, name_scope
 from aioflow.library.nn_functions import dropout
 from aioflow.library.rnn_cell_base import RNNCell, sizes_of
 from aioflow.library.rnn_cell_lstm import LSTMStateTuple
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
-from aioflow.node import Tensor
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import as_dtype
 
 
 class MultiRNNCell(RNNCell):

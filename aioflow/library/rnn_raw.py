@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from aioflow import nest
-from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import DType
-from aioflow.kernels.comparison import logical_not, logical_or
-from aioflow.kernels.constants import constant
-from aioflow.kernels.filling import zeros
-from aioflow.kernels.reduction import reduce_all
-from aioflow.kernels.shapes import shape
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.fill import zeros
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.math.comparison import logical_not, logical_or
+from aioflow.kernels.math.reduction import reduce_all
 from aioflow.library.functional import describing
 from aioflow.library.loops import plain_loop
 from aioflow.library.rnn import Scope, batch_size_of, check_cell, kept_where, output_dtype
 from aioflow.library.rnn_cell_base import sizes_of
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import variable_scope
-from aioflow.node import Tensor
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import DType
 
 LoopFunction = Callable[[Tensor, Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
 

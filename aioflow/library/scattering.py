@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import int32
-from aioflow.graph import building_in, transactional
-from aioflow.kernels import scatter as kernels
-from aioflow.kernels.shapes import expand_dims
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import building_in, transactional
+from aioflow.graph.op import Op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array import scatter as kernels
+from aioflow.kernels.array.shapes import expand_dims
 from aioflow.library.arrays import in_batches
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
-from aioflow.op import Op
-from aioflow.recursion import shown
+from aioflow.tensors.dtypes import int32
+from aioflow.tensors.recursion import shown
 
 
 def _scatter(op: Op[Tensor], ref: Any, indices: TensorLike, updates: TensorLike, name: str | None) -> Tensor:

@@ -5,27 +5,27 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import as_dtype, as_shape, int64
-from aioflow.graph import transactional
-from aioflow.kernels import sparse as kernels
-from aioflow.kernels import sparse_parts as parts
-from aioflow.kernels.arrays import reverse
-from aioflow.kernels.broadcasting import Axis
-from aioflow.kernels.comparison import greater_equal, not_equal
-from aioflow.kernels.constants import placeholder
-from aioflow.kernels.gathering import gather, gather_nd
-from aioflow.kernels.joining import concat
-from aioflow.kernels.masking import boolean_mask
-from aioflow.kernels.math import abs as absolute
-from aioflow.kernels.scatter import tensor_scatter_add
-from aioflow.kernels.segments import unsorted_segment_sum
-from aioflow.kernels.select import where
-from aioflow.kernels.shapes import broadcast_to, reshape, shape
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import placeholder
+from aioflow.kernels.array.gather import gather, gather_nd
+from aioflow.kernels.array.mask import boolean_mask
+from aioflow.kernels.array.scatter import tensor_scatter_add
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import broadcast_to, reshape, shape
+from aioflow.kernels.math.broadcasting import Axis
+from aioflow.kernels.math.comparison import greater_equal, not_equal
+from aioflow.kernels.math.elementwise import abs as absolute
+from aioflow.kernels.math.segments import unsorted_segment_sum
+from aioflow.kernels.sparse import sparse_parts as parts
+from aioflow.kernels.sparse import sparse_tensors as kernels
 from aioflow.library.control import name_scope
-from aioflow.node import OPERATORS, Tensor
-from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import as_dtype, as_shape, int64
 
 sparse_to_dense: Final = kernels.sparse_to_dense
 

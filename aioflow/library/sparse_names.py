@@ -1,8 +1,9 @@
 """`af.sparse`: sparse tensors, under the short names TensorFlow has for what is done with them."""
 
-from aioflow.kernels.sparse_segments import sparse_segment_mean as segment_mean
-from aioflow.kernels.sparse_segments import sparse_segment_sqrt_n as segment_sqrt_n
-from aioflow.kernels.sparse_segments import sparse_segment_sum as segment_sum
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.sparse.sparse_segments import sparse_segment_mean as segment_mean
+from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as segment_sqrt_n
+from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as segment_sum
 from aioflow.library.sparse import from_dense
 from aioflow.library.sparse import sparse_add as add
 from aioflow.library.sparse import sparse_concat as concat
@@ -29,7 +30,6 @@ from aioflow.library.sparse_reduction import sparse_reduce_sum_sparse as reduce_
 from aioflow.library.sparse_reduction import sparse_reset_shape as reset_shape
 from aioflow.library.sparse_reduction import sparse_split as split
 from aioflow.library.sparse_reduction import sparse_to_indicator as to_indicator
-from aioflow.sparse_tensor import SparseTensor
 
 sparse_dense_matmul = matmul
 

@@ -4,31 +4,31 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import INTEGER, Spec, float32, int32, int64
-from aioflow.graph import transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import sparse as kernels
-from aioflow.kernels import sparse_parts as parts
-from aioflow.kernels.arithmetic import floordiv, maximum, minimum, mod
-from aioflow.kernels.assertions import assert_less_equal
-from aioflow.kernels.broadcasting import Axis
-from aioflow.kernels.casting import cast
-from aioflow.kernels.counting import range as counting
-from aioflow.kernels.filling import fill, ones_like
-from aioflow.kernels.gathering import ensure_index, gather
-from aioflow.kernels.joining import concat, stack
-from aioflow.kernels.matmul import matmul
-from aioflow.kernels.reduction import reduce_max
-from aioflow.kernels.segments import unsorted_segment_sum
-from aioflow.kernels.sequence import setdiff1d
-from aioflow.kernels.shapes import expand_dims, shape
-from aioflow.kernels.unsorted_segments import unsorted_segment_max
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Tensor
+from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from aioflow.kernels.array.concat import concat, stack
+from aioflow.kernels.array.fill import fill, ones_like
+from aioflow.kernels.array.gather import ensure_index, gather
+from aioflow.kernels.array.ranges import range as counting
+from aioflow.kernels.array.sequence import setdiff1d
+from aioflow.kernels.array.shapes import expand_dims, shape
+from aioflow.kernels.control.assertions import assert_less_equal
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.math.arithmetic import floordiv, maximum, minimum, mod
+from aioflow.kernels.math.broadcasting import Axis
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.reduction import reduce_max
+from aioflow.kernels.math.segments import unsorted_segment_sum
+from aioflow.kernels.math.unsorted_segments import unsorted_segment_max
+from aioflow.kernels.sparse import sparse_parts as parts
+from aioflow.kernels.sparse import sparse_tensors as kernels
 from aioflow.library.control import control_dependencies, name_scope
 from aioflow.library.sparse import _flags, _sparse, sparse_reorder, sparse_slice, sparse_tensor_to_dense
-from aioflow.node import Tensor
-from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import INTEGER, Spec, float32, int32, int64
 
 Collect = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(values, segment ids, number of segments): one value for each segment."""

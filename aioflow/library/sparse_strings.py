@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike
-from aioflow.dtypes import as_dtype
-from aioflow.graph import transactional
-from aioflow.kernels import sparse_strings as kernels
-from aioflow.node import Tensor
-from aioflow.sparse_tensor import SparseTensor, SparseTensorValue
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Tensor
+from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from aioflow.kernels.sparse import sparse_strings as kernels
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import as_dtype
 
 
 @transactional

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aioflow import dtypes as types
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, TensorShape
-from aioflow.graph import transactional
-from aioflow.kernels import staging as ops
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.state import staging as ops
 from aioflow.library.live import Handle, dtypes_of, names_of, outside, shapes_of
-from aioflow.node import Operation, Tensor
+from aioflow.tensors import dtypes as types
+from aioflow.tensors.dtypes import DType, TensorShape
 
 Values = Tensor | Sequence[TensorLike] | dict[str, TensorLike]
 Taken = list[Tensor] | dict[str, Tensor]

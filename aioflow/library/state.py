@@ -4,20 +4,20 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike
-from aioflow.graph import get_default_graph, transactional
-from aioflow.graph_keys import GraphKeys
-from aioflow.kernels import variables as kernels
-from aioflow.kernels.comparison import logical_not
-from aioflow.kernels.constants import constant
-from aioflow.kernels.joining import stack
-from aioflow.kernels.masking import boolean_mask
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.mask import boolean_mask
+from aioflow.kernels.math.comparison import logical_not
+from aioflow.kernels.state import variables as kernels
 from aioflow.library.control import group
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
-from aioflow.recursion import shown
+from aioflow.tensors import dtypes
+from aioflow.tensors.recursion import shown
 
 # Lists
 

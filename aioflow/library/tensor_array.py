@@ -3,18 +3,18 @@
 import functools
 from typing import TYPE_CHECKING, Any
 
-from aioflow.composites import COMPOSITES, Composite
-from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, ListSpec, ShapeLike, TensorShape, as_dtype, int32
-from aioflow.graph import transactional
-from aioflow.kernels import tensor_array as ops
-from aioflow.kernels.constants import identity, no_op
-from aioflow.kernels.counting import range
-from aioflow.kernels.shapes import shape
-from aioflow.node import Operation, Tensor
+from aioflow.graph.composites import COMPOSITES, Composite
+from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import identity, no_op
+from aioflow.kernels.array.ranges import range
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.control import tensor_array as ops
+from aioflow.tensors.dtypes import DType, ListSpec, ShapeLike, TensorShape, as_dtype, int32
 
 if TYPE_CHECKING:
-    from aioflow.graph import Graph
+    from aioflow.graph.graph import Graph
 
 
 class TensorArray:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType, ShapeLike, as_dtype, as_shape
-from aioflow.graph import Graph, get_default_graph, same_graph
-from aioflow.graph_keys import GraphKeys
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import Graph, get_default_graph, same_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import describe_line
 from aioflow.library import initializers
 from aioflow.library.variables import Constraint, Variable, VariableAggregation, VariableSynchronization
-from aioflow.node import describe_line
-from aioflow.recursion import shown
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType, ShapeLike, as_dtype, as_shape
+from aioflow.tensors.recursion import shown
 
 AUTO_REUSE: Final = "AUTO_REUSE"
 """`reuse=af.AUTO_REUSE`: a variable that exists is found, one that does not is made."""

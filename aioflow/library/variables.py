@@ -9,18 +9,18 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from aioflow import scopes
-from aioflow.convert import CONVERTERS, TensorLike, convert_to_tensor
-from aioflow.dtypes import DType
-from aioflow.graph import Graph, building_in, get_default_graph, same_graph
-from aioflow.graph_keys import GraphKeys
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import variables as kernels
-from aioflow.node import OPERATORS, Operation, Tensor
-from aioflow.numpy_functions import Symbolic
-from aioflow.op import Op
-from aioflow.recursion import shown
-from aioflow.tensor_shape import UNKNOWN, ShapeLike, TensorShape, as_shape
+from aioflow.graph import scopes
+from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.graph.graph import Graph, building_in, get_default_graph, same_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.numpy_functions import Symbolic
+from aioflow.graph.op import Op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels.state import variables as kernels
+from aioflow.tensors.dtypes import DType
+from aioflow.tensors.recursion import shown
+from aioflow.tensors.shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
 """(variable) -> the value it is to have after each update by an optimizer."""

@@ -1,8 +1,7 @@
-"""The wire: messages between tasks of a cluster, and the channels that carry them. The text is PROTOCOL.md.
+"""A cluster: the messages between tasks, the channels that carry them, and the worker, master and client.
 
-From below: a `Channel` carries frames; a `Link` sends whole messages over one, and puts together those that arrive; a
-`Peer` is another task, reached over two links, which is asked things and asks things. What the messages are, say
-`master_verbs`, `worker_verbs` and `control_verbs`. Nothing here knows of sessions, graphs or executors.
-
-Import it only when something is to be connected: it brings aiohttp and msgpack with it.
+One remote step: the client sends RunStep to the master, which sends RunGraph to each worker that has a share of the
+plan. Workers ask each other for values by RecvTensor, or get small ones unasked (`worker.remote_rendezvous`). `peer`
+is a connected task, `wire` defines and encodes the messages, `transport` carries frames. The specification is
+PROTOCOL.md. Import this package only to connect: it loads aiohttp and msgpack.
 """

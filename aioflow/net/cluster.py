@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.device_spec import DeviceSpec
-from aioflow.net.addresses import split_address
-from aioflow.plain import brief
-from aioflow.recursion import shown
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.net.transport.addresses import split_address
+from aioflow.tensors.plain_data import brief
+from aioflow.tensors.recursion import shown
 
 _JOB: Final = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
 _MOST: Final = 1 << 20

@@ -11,25 +11,25 @@ from typing import Any, Final, Self
 
 from aioflow import errors
 from aioflow.config import Config, expect
-from aioflow.explain import explain, report_stall
-from aioflow.local import Local
-from aioflow.net import master as masters
-from aioflow.net import meetings
-from aioflow.net import worker as workers
-from aioflow.net.address_book import AddressBook
-from aioflow.net.addresses import join_address
-from aioflow.net.channel import Channel, Listener, Network
 from aioflow.net.cluster import ClusterSpec, Member
-from aioflow.net.control_verbs import Reply
-from aioflow.net.identity import Identity, Settings
-from aioflow.net.kinds import Answer, Message
-from aioflow.net.master import Master
-from aioflow.net.meeting import Acceptor
-from aioflow.net.meetings import Meetings
-from aioflow.net.peers import Itself, Peers
-from aioflow.net.serving import Call, Handler, Hears
-from aioflow.net.worker import Worker
-from aioflow.net.worker_verbs import Stop
+from aioflow.net.master import master as masters
+from aioflow.net.master.master import Master
+from aioflow.net.peer.address_book import AddressBook
+from aioflow.net.peer.handshake import Acceptor
+from aioflow.net.peer.peers import Itself, Peers
+from aioflow.net.peer.serving import Call, Handler, Hears
+from aioflow.net.transport.addresses import join_address
+from aioflow.net.transport.channel import Channel, Listener, Network
+from aioflow.net.wire.control_verbs import Reply
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.schema import Answer, Message
+from aioflow.net.wire.worker_verbs import Stop
+from aioflow.net.worker import step_table
+from aioflow.net.worker import worker as workers
+from aioflow.net.worker.step_table import Meetings
+from aioflow.net.worker.worker import Worker
+from aioflow.runtime.explain import explain, report_stall
+from aioflow.runtime.session_state import Local
 
 _log: Final = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Server:
         self._master = Master(self._book, self._config, self._worker, peers)
         self._handlers = {
             **_bound(workers.HANDLERS, self._worker),
-            **_bound(meetings.HANDLERS, self._worker.meetings),
+            **_bound(step_table.HANDLERS, self._worker.meetings),
             **_bound(masters.HANDLERS, self._master),
         }
         peers.on_loss = self._worker.meetings.lost
@@ -231,7 +231,7 @@ class _Service:
     def __init__(self, server: Server) -> None:
         self._server: Final = server
         self.notes: Mapping[type[Message], Hears] = {
-            **{kind: functools.partial(self._of_meetings, hears) for kind, hears in meetings.NOTES.items()},
+            **{kind: functools.partial(self._of_meetings, hears) for kind, hears in step_table.NOTES.items()},
             **{kind: functools.partial(self._of_master, hears) for kind, hears in masters.NOTES.items()},
         }
 
@@ -268,7 +268,7 @@ def _checked(py_funcs: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[.
 
 
 def _websockets(config: Config) -> Network:
-    from aioflow.net.access import network_of_server
+    from aioflow.net.transport.access import network_of_server
 
     return network_of_server(config)
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import Config
-from aioflow.net.access import network_of_client
-from aioflow.net.channel import Network, NobodyListensError
 from aioflow.net.cluster import ClusterSpec
-from aioflow.net.identity import Identity
-from aioflow.net.meeting import connect
-from aioflow.net.worker_verbs import Stop
+from aioflow.net.peer.handshake import connect
+from aioflow.net.transport.access import network_of_client
+from aioflow.net.transport.channel import Network, NobodyListensError
+from aioflow.net.wire.identity import Identity
+from aioflow.net.wire.worker_verbs import Stop
 
 _log: Final = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from aioflow import errors
 from aioflow.replication.quorum import Decision, Quorum, Ticket
 from aioflow.replication.turns import Turns
-from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
 
 Check = Callable[[], None]
 """Raises an OpError if the waiting step has ended, or is being ended."""

@@ -7,9 +7,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from aioflow import errors
-from aioflow.dtypes import Spec, TensorShape
 from aioflow.replication.quorum import REPEATED, Ticket
-from aioflow.values import AnyArray
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import Spec, TensorShape
 
 G = TypeVar("G")
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.body import Body
-from aioflow.dtypes import DType, Spec, TensorShape
-from aioflow.kernels.summary_wire import NUMBERS
-from aioflow.node import Operation
+from aioflow.graph.operation import Operation
+from aioflow.graph.subgraph import Body
+from aioflow.kernels.data.summary_wire import NUMBERS
+from aioflow.tensors.dtypes import DType, Spec, TensorShape
 from aioflow.tracing import NodeStats, RunMetadata, Transfer
 
 _MISSING: Final = "event files are written by the package tensorboard: pip install aioflow[tensorboard]"

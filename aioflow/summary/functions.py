@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import float32, string
-from aioflow.graph import get_default_graph, transactional
-from aioflow.graph_keys import GraphKeys
-from aioflow.kernels import summary as ops
-from aioflow.kernels import summary_wire
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.data import summary as ops
+from aioflow.kernels.data import summary_wire
 from aioflow.library.control import name_scope
-from aioflow.node import Tensor
+from aioflow.tensors.dtypes import float32, string
 
 _NO_TAG: Final = re.compile(r"[^-/\w.]", re.ASCII)
 Collections = Iterable[str] | None

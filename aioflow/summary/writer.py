@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Final, Literal, Self
 import numpy as np
 
 from aioflow import errors
-from aioflow.files import named
-from aioflow.graph import Graph
+from aioflow.files.filesystem import named
+from aioflow.graph.graph import Graph
 from aioflow.summary import events
 from aioflow.tracing import RunMetadata
 

@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from aioflow.net.codec import ProtocolError, announcement
-from aioflow.net.control_verbs import Cancel, Pong
-from aioflow.net.kinds import Answer, Request
-from aioflow.net.limits import Limits
-from aioflow.net.memory import Path
+from aioflow.net.transport.in_memory import Path
+from aioflow.net.wire.codec import ProtocolError, announcement
+from aioflow.net.wire.control_verbs import Cancel, Pong
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.schema import Answer, Request
 
 T = TypeVar("T")
 _LIMITS: Final = Limits()

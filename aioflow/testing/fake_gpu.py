@@ -23,7 +23,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.devices.completion import Watcher
 from aioflow.devices.driver import Completion, Host
-from aioflow.dtypes import Namespace
+from aioflow.tensors.dtypes import Namespace
 from aioflow.testing.fake_arrays import Block, FakeArray
 from aioflow.testing.fake_namespace import FakeNamespace
 from aioflow.testing.fake_streams import FakeEvent, FakeStream, GpuFailure, Machine, OutOfMemory, Race, Synchronised

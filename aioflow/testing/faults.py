@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from aioflow.op import REGISTRY, Kernel, NodeView, Op
+from aioflow.graph.op import REGISTRY, Kernel, NodeView, Op
 from aioflow.testing.gates import Gate
 
 

@@ -14,15 +14,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.convert import convert_to_tensor
-from aioflow.dtypes import Array
-from aioflow.gradients import gradients
-from aioflow.graph import Graph
-from aioflow.kernels.constants import placeholder
-from aioflow.node import Tensor
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import placeholder
 from aioflow.session import Session
-from aioflow.values import AnyArray
+from aioflow.tensors import dtypes
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import Array
 
 Compute: TypeAlias = Callable[[Sequence[Tensor], Mapping[Tensor, Array]], Any]
 """(fetches, feeds) -> their values, or an awaitable of them."""

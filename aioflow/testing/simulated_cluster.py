@@ -49,13 +49,13 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from aioflow.config import Config
-from aioflow.net.client import Address
+from aioflow.net.client.client import Address
 from aioflow.net.cluster import ClusterSpec, Tasks
-from aioflow.net.identity import Settings
-from aioflow.net.liveness import State
-from aioflow.net.memory import MemoryNetwork, Path
 from aioflow.net.server import Server
-from aioflow.slices import Slice
+from aioflow.net.transport.in_memory import MemoryNetwork, Path
+from aioflow.net.transport.liveness import State
+from aioflow.net.wire.identity import Settings
+from aioflow.runtime.time_slice import Slice
 from aioflow.testing.chaos import QUIET, Chaos, Mishap, afflict, drawn, verb_of
 from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.graph import building_in
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import training
+from aioflow.graph.graph import building_in
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.nn import optimizers
 from aioflow.library.control import group
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.tensors import dtypes
 from aioflow.train.numbers import as_number
 from aioflow.train.optimizer import Optimizer
 
@@ -58,10 +58,10 @@ class AdamOptimizer(Optimizer):
         return [var.handle, self._slot(var, "m"), self._slot(var, "v"), *powers, *numbers]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return training.apply_adam(*self._inputs(var), grad)
+        return optimizers.apply_adam(*self._inputs(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return training.sparse_apply_adam(*self._inputs(var), grad.values, grad.indices)
+        return optimizers.sparse_apply_adam(*self._inputs(var), grad.values, grad.indices)
 
     def _finish(self, update_ops: Sequence[Operation], name_scope: str) -> Operation:
         beta1_power, beta2_power = self._beta_powers()

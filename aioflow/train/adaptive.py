@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import training, training_adaptive
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.nn import optimizers, optimizers_adaptive
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
 from aioflow.train.optimizer import Optimizer
 
 
@@ -35,12 +35,12 @@ class AdagradOptimizer(Optimizer):
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         rate = self._number("learning_rate", var)
-        return training.apply_adagrad(var.handle, self._slot(var, "accumulator"), rate, grad)
+        return optimizers.apply_adagrad(var.handle, self._slot(var, "accumulator"), rate, grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         rate = self._number("learning_rate", var)
         slot = self._slot(var, "accumulator")
-        return training.sparse_apply_adagrad(var.handle, slot, rate, grad.values, grad.indices)
+        return optimizers.sparse_apply_adagrad(var.handle, slot, rate, grad.values, grad.indices)
 
 
 class AdadeltaOptimizer(Optimizer):
@@ -71,10 +71,10 @@ class AdadeltaOptimizer(Optimizer):
         return [var.handle, *slots, *[self._number(name, var) for name in self._numbers]]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return training_adaptive.apply_adadelta(*self._inputs(var), grad)
+        return optimizers_adaptive.apply_adadelta(*self._inputs(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return training_adaptive.sparse_apply_adadelta(*self._inputs(var), grad.values, grad.indices)
+        return optimizers_adaptive.sparse_apply_adadelta(*self._inputs(var), grad.values, grad.indices)
 
 
 class RMSPropOptimizer(Optimizer):
@@ -113,10 +113,10 @@ class RMSPropOptimizer(Optimizer):
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         if self._centered:
-            return training_adaptive.apply_centered_rms_prop(*self._inputs(var), grad)
-        return training_adaptive.apply_rms_prop(*self._inputs(var), grad)
+            return optimizers_adaptive.apply_centered_rms_prop(*self._inputs(var), grad)
+        return optimizers_adaptive.apply_rms_prop(*self._inputs(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         if self._centered:
-            return training_adaptive.sparse_apply_centered_rms_prop(*self._inputs(var), grad.values, grad.indices)
-        return training_adaptive.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)
+            return optimizers_adaptive.sparse_apply_centered_rms_prop(*self._inputs(var), grad.values, grad.indices)
+        return optimizers_adaptive.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)

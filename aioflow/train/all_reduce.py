@@ -14,17 +14,17 @@ makes them equal at the beginning.
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from aioflow.dtypes import DType
-from aioflow.graph import transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.compression import LOSSY
-from aioflow.kernels.joining import concat, split
-from aioflow.kernels.shapes import reshape
+from aioflow.graph.graph import transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.concat import concat, split
+from aioflow.kernels.array.shapes import reshape
+from aioflow.kernels.control.lossy import LOSSY
 from aioflow.library import collectives
 from aioflow.library.control import group, name_scope
 from aioflow.library.rings import Ring
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.tensors.dtypes import DType
 
 Gradient: TypeAlias = Tensor | IndexedSlices | None
 Pairs: TypeAlias = Sequence[tuple[Any, Any]]

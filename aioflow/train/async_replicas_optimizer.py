@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from aioflow.graph import Graph, building_in
-from aioflow.graph_keys import GraphKeys
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import replica_turns as turns
-from aioflow.kernels import replicas as ops
-from aioflow.kernels.constants import identity
+from aioflow.graph.graph import Graph, building_in
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import identity
+from aioflow.kernels.state import replica_turns as turns
+from aioflow.kernels.state import replicas as ops
 from aioflow.library import control
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
 from aioflow.replication.quorum import Dropped
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator

@@ -4,15 +4,15 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.dtypes import DType
-from aioflow.graph import building_in
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.arithmetic import add, divide
-from aioflow.kernels.casting import cast
-from aioflow.kernels.joining import concat
-from aioflow.kernels.training import deduplicate_rows
-from aioflow.node import Tensor
+from aioflow.graph.graph import building_in
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.math.arithmetic import add, divide
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.nn.optimizers import deduplicate_rows
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType
 from aioflow.train.optimizer import Gradient
 
 Pair = tuple[Gradient | None, Any]

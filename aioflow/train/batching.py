@@ -8,20 +8,20 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from aioflow.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.dtypes import BOOL
-from aioflow.graph import transactional
-from aioflow.kernels.constants import no_op
-from aioflow.kernels.masking import boolean_mask
-from aioflow.kernels.sparse_strings import PARTS
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array.constants import no_op
+from aioflow.kernels.array.mask import boolean_mask
+from aioflow.kernels.sparse.sparse_strings import PARTS
 from aioflow.library.branches import cond
 from aioflow.library.control import group, name_scope
 from aioflow.library.data_flow import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 from aioflow.library.sparse import convert_to_tensor_or_sparse_tensor
 from aioflow.library.sparse_strings import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
-from aioflow.node import Operation, Tensor
-from aioflow.sparse_tensor import SparseTensor
-from aioflow.tensor_shape import ShapeLike, TensorShape, as_shape
+from aioflow.tensors.dtypes import BOOL
+from aioflow.tensors.shape import ShapeLike, TensorShape, as_shape
 from aioflow.train.queue_runner import QueueRunner, add_queue_runner
 
 Restore = Callable[[Tensor], SparseTensor]

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Sequence
 from typing import Final, Literal
 
 from aioflow import errors
-from aioflow.files import Path, as_name
-from aioflow.recursion import shown
+from aioflow.files.filesystem import Path, as_name
 from aioflow.session import Session
+from aioflow.tensors.recursion import shown
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import LOSSES, step_of_checkpoint

@@ -5,9 +5,9 @@ from typing import Final
 from aioflow import errors
 from aioflow.checkpoint import Checkpoint
 from aioflow.checkpoint import latest_checkpoint as newest
-from aioflow.dtypes import DType
-from aioflow.files import Path, as_name
-from aioflow.values import AnyArray
+from aioflow.files.filesystem import Path, as_name
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import DType
 
 
 class CheckpointReader:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from aioflow import errors
-from aioflow.waiting import Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
 
 _GRACE: Final = 120
 T = TypeVar("T")

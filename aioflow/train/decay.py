@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from aioflow.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.graph import Graph, building_in, get_default_graph
-from aioflow.kernels.arithmetic import minimum, pow
-from aioflow.kernels.casting import cast
-from aioflow.kernels.comparison import equal, greater
-from aioflow.kernels.gathering import gather
-from aioflow.kernels.joining import stack
-from aioflow.kernels.math import cos, exp, log, sqrt
-from aioflow.kernels.random import random_normal
-from aioflow.kernels.reduction import reduce_sum
-from aioflow.kernels.rounding import ceil, floor
-from aioflow.kernels.select import where
-from aioflow.node import Tensor
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.gather import gather
+from aioflow.kernels.array.select import where
+from aioflow.kernels.math.arithmetic import minimum, pow
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal, greater
+from aioflow.kernels.math.elementwise import cos, exp, log, sqrt
+from aioflow.kernels.math.random import random_normal
+from aioflow.kernels.math.reduction import reduce_sum
+from aioflow.kernels.math.rounding import ceil, floor
 from aioflow.train.numbers import as_number
 
 

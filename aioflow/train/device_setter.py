@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from aioflow.device_spec import DeviceSpec
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.operation import Operation
 from aioflow.net.cluster import ClusterSpec
-from aioflow.node import Operation
 
 PsStrategy = Callable[[Operation], int]
 """(operation) -> the number of the parameter server that it goes to."""

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import training_ftrl
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.nn import optimizers_ftrl
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
 from aioflow.train.optimizer import Optimizer
 
 
@@ -65,11 +65,11 @@ class FtrlOptimizer(Optimizer):
             self._zeros_slot(var, "linear", linear)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        apply = training_ftrl.apply_ftrl_v2 if self._shrinks else training_ftrl.apply_ftrl
+        apply = optimizers_ftrl.apply_ftrl_v2 if self._shrinks else optimizers_ftrl.apply_ftrl
         return apply(var.handle, self._slot(var, "accum"), self._slot(var, "linear"), grad, *self._all_numbers(var))
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        apply = training_ftrl.sparse_apply_ftrl_v2 if self._shrinks else training_ftrl.sparse_apply_ftrl
+        apply = optimizers_ftrl.sparse_apply_ftrl_v2 if self._shrinks else optimizers_ftrl.sparse_apply_ftrl
         slots = self._slot(var, "accum"), self._slot(var, "linear")
         return apply(var.handle, *slots, grad.values, grad.indices, *self._all_numbers(var))
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.graph import Graph, get_default_graph
-from aioflow.graph_keys import GraphKeys
+from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Tensor
+from aioflow.graph.scopes import Runner
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
-from aioflow.recursion import shown
-from aioflow.scopes import Runner
+from aioflow.tensors import dtypes
+from aioflow.tensors.recursion import shown
 
 
 def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:

@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.dtypes import DType
-from aioflow.graph import Graph, building_in
-from aioflow.graph_keys import GraphKeys
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.arithmetic import add, divide
-from aioflow.kernels.casting import cast
-from aioflow.kernels.filling import zeros_like
-from aioflow.kernels.scatter import tensor_scatter_add
-from aioflow.kernels.shapes import expand_dims
+from aioflow.graph.graph import Graph, building_in
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.scatter import tensor_scatter_add
+from aioflow.kernels.array.shapes import expand_dims
+from aioflow.kernels.math.arithmetic import add, divide
+from aioflow.kernels.math.casting import cast
 from aioflow.library import control
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType
 from aioflow.train.optimizer import Gradient, Optimizer
 from aioflow.train.slots import filled
 from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from aioflow.compression import Codec
-from aioflow.graph import transactional
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.compression import LOSSY, lossy, lossy_keep
-from aioflow.node import Operation, Tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.control.lossy import LOSSY, lossy, lossy_keep
+from aioflow.tensors.codecs import Codec
 
 SMALLEST: Final = 64
 """So many elements are worth an encoding."""

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import training
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.nn import optimizers
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
 from aioflow.train.optimizer import Optimizer
 
 
@@ -17,11 +17,11 @@ class GradientDescentOptimizer(Optimizer):
         self._numbers = {"learning_rate": learning_rate}
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return training.apply_gradient_descent(var.handle, self._number("learning_rate", var), grad)
+        return optimizers.apply_gradient_descent(var.handle, self._number("learning_rate", var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         rate = self._number("learning_rate", var)
-        return training.sparse_apply_gradient_descent(var.handle, rate, grad.values, grad.indices)
+        return optimizers.sparse_apply_gradient_descent(var.handle, rate, grad.values, grad.indices)
 
 
 class MomentumOptimizer(Optimizer):
@@ -48,7 +48,7 @@ class MomentumOptimizer(Optimizer):
             self._zeros_slot(var, "momentum", self._name)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return training.apply_momentum(
+        return optimizers.apply_momentum(
             var.handle,
             self._slot(var, "momentum"),
             self._number("learning_rate", var),
@@ -58,7 +58,7 @@ class MomentumOptimizer(Optimizer):
         )
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return training.sparse_apply_momentum(
+        return optimizers.sparse_apply_momentum(
             var.handle,
             self._slot(var, "momentum"),
             self._number("learning_rate", var),

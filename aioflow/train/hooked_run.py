@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from aioflow.config import RunOptions
-from aioflow.feeds import parse_feeds
-from aioflow.graph import Graph
-from aioflow.node import Operation, Tensor
-from aioflow.structure import Fetches, parse_fetches
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.runtime.feeds import parse_feeds
+from aioflow.runtime.fetches import Fetches, parse_fetches
 from aioflow.train.session_run_hook import SessionRunArgs
 
 T = TypeVar("T")

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import transactional
-from aioflow.graph_keys import GraphKeys
-from aioflow.kernels.assertions import Assert
-from aioflow.kernels.constants import constant, identity
-from aioflow.kernels.counting import range as range_of
-from aioflow.kernels.gathering import gather
-from aioflow.kernels.random import random_shuffle
-from aioflow.kernels.readers import matching_files
-from aioflow.kernels.shapes import shape, size
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import constant, identity
+from aioflow.kernels.array.gather import gather
+from aioflow.kernels.array.ranges import range as range_of
+from aioflow.kernels.array.shapes import shape, size
+from aioflow.kernels.control.assertions import Assert
+from aioflow.kernels.math.random import random_shuffle
+from aioflow.kernels.state.readers import matching_files
 from aioflow.library.control import control_dependencies, name_scope
 from aioflow.library.data_flow import FIFOQueue, QueueBase
 from aioflow.library.scattering import count_up_to
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
-from aioflow.tensor_shape import ShapeLike, as_shape
+from aioflow.tensors import dtypes
+from aioflow.tensors.shape import ShapeLike, as_shape
 from aioflow.train.queue_runner import QueueRunner, add_queue_runner
 
 

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from aioflow import errors
-from aioflow.attempts import Attempt, Attempts
 from aioflow.config import Config, RunOptions
-from aioflow.files import Path
-from aioflow.graph import Graph, get_default_graph
-from aioflow.node import items_of
-from aioflow.recursion import shown
+from aioflow.files.filesystem import Path
+from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.operation import items_of
+from aioflow.runtime.attempts import Attempt, Attempts
 from aioflow.session import Session
+from aioflow.tensors.recursion import shown
 from aioflow.tracing import RunMetadata
 from aioflow.train.hooked_run import Merged, finished
 from aioflow.train.recovery import LOSSES, Patience, Recovery, patiently, step_of_checkpoint
@@ -32,7 +32,7 @@ from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, Se
 from aioflow.train.step_read import StepReadHook
 
 if TYPE_CHECKING:
-    from aioflow.net.client import Address
+    from aioflow.net.client.client import Address
 
 T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioflow.config import Config
-from aioflow.files import Path
-from aioflow.graph import get_default_graph
-from aioflow.graph_keys import GraphKeys
-from aioflow.node import items_of
+from aioflow.files.filesystem import Path
+from aioflow.graph.graph import get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import items_of
 from aioflow.train.checkpoint_saver_hook import CheckpointSaverHook
 from aioflow.train.monitored_session import MonitoredSession
 from aioflow.train.scaffold import Scaffold
@@ -17,7 +17,7 @@ from aioflow.train.session_run_hook import SessionRunHook
 from aioflow.train.summary_hooks import StepCounterHook, SummarySaverHook
 
 if TYPE_CHECKING:
-    from aioflow.net.client import Address
+    from aioflow.net.client.client import Address
 
 
 class _Usual:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from aioflow.graph import Graph, building_in, get_default_graph
-from aioflow.graph_keys import GraphKeys
-from aioflow.kernels.arithmetic import minimum
+from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.math.arithmetic import minimum
 from aioflow.library.control import group
 from aioflow.library.state import moving_average_variables, trainable_variables
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
 from aioflow.train.numbers import as_number
 from aioflow.train.slots import create_slot
 

@@ -1,9 +1,9 @@
 """Numbers that users give as Python's own, as arrays, tensors or variables, made tensors of one dtype."""
 
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import DType
-from aioflow.kernels.casting import cast
-from aioflow.node import Tensor
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.math.casting import cast
+from aioflow.tensors.dtypes import DType
 
 
 def as_number(value: TensorLike, dtype: DType, name: str | None = None) -> Tensor:

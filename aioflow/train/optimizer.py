@@ -7,17 +7,17 @@ A subclass says what slots a variable has (`_create_slots`) and how a gradient c
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
-from aioflow import scopes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.dtypes import FLOAT, DType
-from aioflow.gradients import gradients
-from aioflow.graph import Graph, building_in, get_default_graph
-from aioflow.graph_keys import GraphKeys
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels.training import deduplicate_rows
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph import scopes
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor, items_of
+from aioflow.kernels.nn.optimizers import deduplicate_rows
 from aioflow.library import control
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor, items_of
+from aioflow.tensors.dtypes import FLOAT, DType
 from aioflow.train import slots
 from aioflow.train.numbers import as_number
 

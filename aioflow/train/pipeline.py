@@ -11,24 +11,24 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from aioflow import dtypes
-from aioflow.aggregation import AggregationMethod, aggregate
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.device_spec import DeviceSpec
-from aioflow.gradients import gradients
-from aioflow.graph import get_default_graph, transactional
-from aioflow.graph_keys import GraphKeys
-from aioflow.indexed_slices import IndexedSlices, dense
-from aioflow.kernels.arithmetic import add_n
-from aioflow.kernels.assertions import assert_equal, assert_greater_equal
-from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import constant, identity
-from aioflow.kernels.joining import concat, split, unstack
-from aioflow.kernels.reduction import reduce_sum
-from aioflow.kernels.shapes import shape
+from aioflow.autodiff.aggregate import AggregationMethod, aggregate
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.indexed_slices import IndexedSlices, dense
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.concat import concat, split, unstack
+from aioflow.kernels.array.constants import constant, identity
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.control.assertions import assert_equal, assert_greater_equal
+from aioflow.kernels.math.arithmetic import add_n
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.library.control import control_dependencies, device, group, name_scope
 from aioflow.library.state import make_template
-from aioflow.node import Operation, Tensor
+from aioflow.tensors import dtypes
 from aioflow.train.pipeline_schedule import SCHEDULES, Turn, in_order
 
 Gradient: TypeAlias = Tensor | IndexedSlices | None

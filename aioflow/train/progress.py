@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TextIO
 
 import numpy as np
 
-from aioflow.node import Tensor
+from aioflow.graph.operation import Tensor
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.recovery import Recovery

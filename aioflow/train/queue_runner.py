@@ -6,14 +6,15 @@ import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from aioflow import errors, scopes
-from aioflow.graph import get_default_graph
-from aioflow.graph_keys import GraphKeys
+from aioflow import errors
+from aioflow.graph import scopes
+from aioflow.graph.graph import get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation
 from aioflow.library.data_flow import QueueBase
-from aioflow.node import Operation
-from aioflow.recursion import shown
+from aioflow.runtime.time_slice import slice_of
 from aioflow.session import Session
-from aioflow.slices import slice_of
+from aioflow.tensors.recursion import shown
 from aioflow.train.coordinator import Coordinator
 
 Step = Callable[[], Awaitable[Any]]

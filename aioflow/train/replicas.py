@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from aioflow import errors
-from aioflow.device_spec import DeviceSpec
-from aioflow.graph import Graph
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from aioflow.node import Tensor
+from aioflow.graph.operation import Tensor
 from aioflow.replication.quorum import Dropped
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator

@@ -5,20 +5,20 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from aioflow import dtypes
-from aioflow.dtypes import DType, TensorShape
-from aioflow.graph import Graph
-from aioflow.kernels import run_state
-from aioflow.kernels.accumulators import AccumulatorSpec
-from aioflow.kernels.barrier import BarrierSpec
-from aioflow.kernels.checkpoint import STATE, Slice, adopt_variable
-from aioflow.kernels.constants import no_op
-from aioflow.kernels.cuts import cut_variable, mark_variable
-from aioflow.kernels.queue_handles import QueueSpec
-from aioflow.kernels.readers import ReaderSpec, reader_restore_state
-from aioflow.kernels.staging import AreaSpec, MapSpec
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import no_op
+from aioflow.kernels.state import run_state
+from aioflow.kernels.state.accumulators import AccumulatorSpec
+from aioflow.kernels.state.barrier import BarrierSpec
+from aioflow.kernels.state.checkpoint import STATE, Slice, adopt_variable
+from aioflow.kernels.state.queue_handles import QueueSpec
+from aioflow.kernels.state.readers import ReaderSpec, reader_restore_state
+from aioflow.kernels.state.snapshots import cut_variable, mark_variable
+from aioflow.kernels.state.staging import AreaSpec, MapSpec
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType, TensorShape
 
 _log: Final = logging.getLogger("aioflow.train")
 _NOT_SAVED: Final = (AccumulatorSpec, AreaSpec, BarrierSpec, MapSpec)

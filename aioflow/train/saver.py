@@ -14,17 +14,18 @@ from typing import Any, Final, Literal, Self
 
 import numpy as np
 
-from aioflow import dtypes, errors
+from aioflow import errors
 from aioflow.checkpoint import Retention
 from aioflow.config import RunOptions, expect
-from aioflow.files import as_name
-from aioflow.graph import Graph
-from aioflow.graph_keys import GraphKeys
+from aioflow.files.filesystem import as_name
+from aioflow.graph.graph import Graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation, Tensor, items_of
 from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor, items_of
-from aioflow.recursion import shown
 from aioflow.session import Session
+from aioflow.tensors import dtypes
+from aioflow.tensors.recursion import shown
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
 from aioflow.train.saving import Feeds, Giving, build, file_device
 from aioflow.train.step_boundary import StepBoundary

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from aioflow import dtypes
-from aioflow.device_spec import DeviceSpec
-from aioflow.dtypes import TensorShape
-from aioflow.graph import Graph
-from aioflow.kernels import checkpoint as files
-from aioflow.kernels.constants import identity, no_op, placeholder
-from aioflow.node import Operation, Tensor
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import identity, no_op, placeholder
+from aioflow.kernels.state import checkpoint as files
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import TensorShape
 from aioflow.train.savable import Entry, Savable, SavedVariable
 
 

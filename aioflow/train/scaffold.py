@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from aioflow.graph import get_default_graph
-from aioflow.graph_keys import GraphKeys
+from aioflow.graph.graph import get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
 from aioflow.library.control import group
 from aioflow.library.state import (
     global_variables,
@@ -12,8 +12,8 @@ from aioflow.library.state import (
     local_variables_initializer,
     report_uninitialized_variables,
 )
-from aioflow.recursion import shown
 from aioflow.session import Session
+from aioflow.tensors.recursion import shown
 
 InitFn = Callable[["Scaffold", Session], Awaitable[None] | None]
 

@@ -9,19 +9,19 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
-from aioflow.attempts import Attempt
 from aioflow.config import Config
-from aioflow.files import Path
-from aioflow.graph import get_default_graph
-from aioflow.recursion import shown
+from aioflow.files.filesystem import Path
+from aioflow.graph.graph import get_default_graph
+from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
+from aioflow.tensors.recursion import shown
 from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import LOSSES, patiently
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_manager import LONGEST, Preparation, Scope, SessionManager, Source, opened
 
 if TYPE_CHECKING:
-    from aioflow.net.client import Address
+    from aioflow.net.client.client import Address
 
 
 @dataclasses.dataclass(slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from aioflow import errors
-from aioflow.attempts import Attempt
-from aioflow.graph_keys import GraphKeys
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.queue_runner import QueueRunner

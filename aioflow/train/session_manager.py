@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from aioflow import errors
 from aioflow.checkpoint import last_checkpoints
 from aioflow.config import Config, RunOptions
-from aioflow.files import Path, as_name
-from aioflow.graph import Graph, get_default_graph
-from aioflow.graph_keys import GraphKeys
+from aioflow.files.filesystem import Path, as_name
+from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
 from aioflow.session import Session
 from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import patiently
 from aioflow.train.saver import Saver
 
 if TYPE_CHECKING:
-    from aioflow.net.client import Address
+    from aioflow.net.client.client import Address
 
 _log: Final = logging.getLogger("aioflow.train")
 Scope = Literal["all", "lost"]

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from aioflow import scopes
-from aioflow.convert import TensorLike
-from aioflow.kernels.constants import constant
-from aioflow.kernels.filling import fill, zeros_like
+from aioflow.graph import scopes
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.fill import fill, zeros_like
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
 
 
 def create_slot(primary: Variable, val: TensorLike, name: str, colocate_with_primary: bool = True) -> Variable:

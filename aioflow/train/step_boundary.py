@@ -6,7 +6,7 @@ import dataclasses
 import secrets
 from collections.abc import AsyncIterator
 
-from aioflow.node import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.session import Session
 
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from aioflow.graph import get_default_graph
+from aioflow.graph.graph import get_default_graph
+from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
 from aioflow.session import Session
 from aioflow.train.global_step import get_global_step
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues

@@ -6,8 +6,8 @@ import os
 from typing import Any, Final
 
 from aioflow.config import RunOptions
-from aioflow.graph import Graph
-from aioflow.kernels import summary_wire
+from aioflow.graph.graph import Graph
+from aioflow.kernels.data import summary_wire
 from aioflow.session import Session
 from aioflow.summary import FileWriter
 from aioflow.train.coordinator import Coordinator

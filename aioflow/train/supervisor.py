@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioflow import errors
 from aioflow.config import Config, RunOptions
-from aioflow.files import Path, as_name
-from aioflow.graph import Graph, get_default_graph
+from aioflow.files.filesystem import Path, as_name
+from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
-from aioflow.node import Tensor
 from aioflow.session import Session
 from aioflow.summary import FileWriter
 from aioflow.train.coordinator import Coordinator
@@ -31,7 +31,7 @@ from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_manager import LONGEST, SessionManager
 
 if TYPE_CHECKING:
-    from aioflow.net.client import Address
+    from aioflow.net.client.client import Address
 
 _log: Final = logging.getLogger("aioflow.train")
 

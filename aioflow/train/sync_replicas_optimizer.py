@@ -11,22 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from aioflow import dtypes
-from aioflow.convert import TensorLike, convert_to_tensor
-from aioflow.graph import Graph, building_in
-from aioflow.graph_keys import GraphKeys
-from aioflow.indexed_slices import IndexedSlices
-from aioflow.kernels import replica_gradients as gradients
-from aioflow.kernels import replicas as ops
-from aioflow.kernels.casting import cast
-from aioflow.kernels.constants import constant
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import Graph, building_in
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.state import replica_gradients as gradients
+from aioflow.kernels.state import replicas as ops
 from aioflow.library import control
 from aioflow.library.branches import cond
 from aioflow.library.state import report_uninitialized_variables
 from aioflow.library.variables import Variable
-from aioflow.node import Operation, Tensor
 from aioflow.replication.quorum import Dropped, Reason
 from aioflow.session import Session
+from aioflow.tensors import dtypes
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.gradient_compression import kept_if
 from aioflow.train.moving_averages import ExponentialMovingAverage

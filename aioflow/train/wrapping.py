@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from aioflow.graph_keys import GraphKeys
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation
 from aioflow.library.variables import Variable
-from aioflow.node import Operation
 from aioflow.train.optimizer import Gradient, Optimizer
 
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final
 
-from aioflow.recursion import shown
+from aioflow.tensors.recursion import shown
 
 _log: Final = logging.getLogger("aioflow.train")
 

@@ -32,9 +32,9 @@ def theirs(name: str) -> Any:
 
 
 def mine(name: str) -> Any:
-    from aioflow.kernels import image
+    from aioflow.kernels.image import resize
 
-    return lambda lib, x, size, how: getattr(image, f"resize_{name}")(x, size, **how)
+    return lambda lib, x, size, how: getattr(resize, f"resize_{name}")(x, size, **how)
 
 
 for name in RAW:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from aioflow.kernels import arithmetic
+from aioflow.kernels.math import arithmetic
 from samples import sample
 
 x = np.array([[1.3, -0.7, 2.1], [0.4, 1.9, -1.2]])

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from aioflow.dtypes import int64
-from aioflow.kernels.arrays import diag, diag_part, matrix_transpose, meshgrid, reverse, tile, transpose
-from aioflow.kernels.constants import constant
-from aioflow.kernels.filling import eye, fill, ones_like, zeros_like
-from aioflow.kernels.padding import pad
-from aioflow.kernels.shapes import broadcast_to, expand_dims, rank, reshape, shape, shape_n, size, squeeze
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.array.arrays import diag, diag_part, matrix_transpose, meshgrid, reverse, tile, transpose
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.fill import eye, fill, ones_like, zeros_like
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.shapes import broadcast_to, expand_dims, rank, reshape, shape, shape_n, size, squeeze
+from aioflow.tensors.dtypes import int64
 
 from . import sample
 

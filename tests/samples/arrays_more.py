@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from aioflow.dtypes import int64
-from aioflow.kernels import partition, sequence
-from aioflow.kernels.constants import constant
-from aioflow.kernels.scatter import tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
-from aioflow.kernels.sets import all_positions, set_difference, set_intersection, set_size, set_union
-from aioflow.sparse_tensor import SparseTensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.array import partition, sequence
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.scatter import tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
+from aioflow.kernels.sparse.sets import all_positions, set_difference, set_intersection, set_size, set_union
+from aioflow.tensors.dtypes import int64
 
 from . import sample
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from aioflow.convert import convert_to_tensor
-from aioflow.kernels.joining import concat, split, stack, unstack
-from aioflow.kernels.shapes import shape
-from aioflow.kernels.slicing import slice as slice_
-from aioflow.kernels.slicing import strided_slice
-from aioflow.op import REGISTRY
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.array.concat import concat, split, stack, unstack
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.array.slicing import slice as slice_
+from aioflow.kernels.array.slicing import strided_slice
 
 from . import sample
 

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from aioflow.dtypes import int64
-from aioflow.kernels.constants import constant
-from aioflow.kernels.counting import linspace, one_hot
-from aioflow.kernels.counting import range as range_
-from aioflow.kernels.gathering import ensure_index, gather, gather_grad, gather_nd, scatter_nd
-from aioflow.kernels.masking import boolean_mask, sequence_mask
-from aioflow.kernels.segments import gather_segments, segment_sum, unsorted_segment_sum
-from aioflow.kernels.shapes import shape, size
-from aioflow.kernels.sorting import in_top_k, invert_permutation, top_k, unique
-from aioflow.op import REGISTRY
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.gather import ensure_index, gather, gather_grad, gather_nd, scatter_nd
+from aioflow.kernels.array.mask import boolean_mask, sequence_mask
+from aioflow.kernels.array.ranges import linspace, one_hot
+from aioflow.kernels.array.ranges import range as range_
+from aioflow.kernels.array.shapes import shape, size
+from aioflow.kernels.array.sorting import in_top_k, invert_permutation, top_k, unique
+from aioflow.kernels.math.segments import gather_segments, segment_sum, unsorted_segment_sum
+from aioflow.tensors.dtypes import int64
 
 from . import sample
 

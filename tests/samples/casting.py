@@ -1,6 +1,6 @@
 import numpy as np
 
-from aioflow.kernels import casting
+from aioflow.kernels.math import casting
 from samples import sample
 
 values = np.array([[-2.7, -0.2, 0.0], [0.9, 1.5, 99.5]])

@@ -1,6 +1,7 @@
 import numpy as np
 
-from aioflow.kernels import comparison, select
+from aioflow.kernels.array import select
+from aioflow.kernels.math import comparison
 from samples import sample
 
 x, y = np.array([[1.0, 2.0, np.nan], [0.0, -1.0, np.inf]]), np.array([1.0, 3.0, np.nan])

@@ -1,6 +1,6 @@
 import numpy as np
 
-from aioflow.kernels import complex
+from aioflow.kernels.math import complex
 from samples import sample
 
 z = np.array([[0.4 + 0.7j, -1.2 + 0.3j], [0.8 - 1.1j, 2.1 + 0.2j]])

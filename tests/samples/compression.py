@@ -1,9 +1,9 @@
 import ml_dtypes
 import numpy as np
 
-from aioflow import compression, dtypes
-from aioflow.dtypes import TensorShape
-from aioflow.kernels.compression import lossy, lossy_decode, lossy_encode
+from aioflow.kernels.control.lossy import lossy, lossy_decode, lossy_encode
+from aioflow.tensors import codecs, dtypes
+from aioflow.tensors.dtypes import TensorShape
 from samples import sample
 
 x = np.array([[-2.75, 0.3, 1e-3], [np.pi, 100.125, -7.0]])
@@ -30,12 +30,12 @@ sample("lossy_encode", lambda x: lossy_encode(x, "bfloat16"), wild, reference=ha
 for array in (x.astype(np.float32), wild, np.float32(0.3), np.zeros((0, 2), np.float32)):
     for name in ("int8", "int8_rows"):
         rows = name == "int8_rows"
-        codes = compression.to_int8(np, array, rows)
+        codes = codecs.to_int8(np, array, rows)
         sample("lossy_encode", lambda x, n=name: lossy_encode(x, n), array, reference=lambda x, c=codes: c)
         sample(
             "lossy_decode",
             lambda c, n=name, s=array.shape: lossy_decode(c, n, dtypes.float32, TensorShape(s), "edge"), codes,
-            reference=lambda c, r=rows: compression.from_int8(np, c, np.dtype(np.float32), TensorShape(None), r),
+            reference=lambda c, r=rows: codecs.from_int8(np, c, np.dtype(np.float32), TensorShape(None), r),
         )  # fmt: skip
 
 sample(
@@ -48,5 +48,5 @@ sample(
 )  # fmt: skip
 sample(
     "lossy_decode", lambda c: lossy_decode(c, "top_k:0.5", dtypes.float64, TensorShape([2, 3]), "edge"),
-    compression.to_top_k(np, x, 0.5, None)[0], reference=lambda c: np.array([[0, 0, 0], [np.pi, 100.125, -7.0]]),
+    codecs.to_top_k(np, x, 0.5, None)[0], reference=lambda c: np.array([[0, 0, 0], [np.pi, 100.125, -7.0]]),
 )  # fmt: skip

@@ -3,8 +3,8 @@
 import numpy as np
 
 import aioflow as af
-from aioflow.kernels.structured import completed
-from aioflow.kernels.tensor_lists import tensor_list_put, tensor_list_read
+from aioflow.kernels.control.structured import completed
+from aioflow.kernels.control.tensor_lists import tensor_list_put, tensor_list_read
 from samples import sample
 
 X = np.array([[0.5, -1.0, 2.0]])

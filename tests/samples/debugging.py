@@ -1,6 +1,6 @@
 import numpy as np
 
-from aioflow.kernels import assertions, debugging
+from aioflow.kernels.control import assertions, debugging
 from samples import sample
 
 numbers = np.array([[-1.5, 0.5], [2.0, 3.0]])

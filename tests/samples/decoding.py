@@ -5,11 +5,14 @@ import json
 
 import numpy as np
 
-from aioflow.dtypes import float32, int64, uint16
-from aioflow.dtypes import string as string_
-from aioflow.kernels import decoding, decoding_images, decoding_json, decoding_npy, parsing
-from aioflow.kernels.example_wire import make_example, make_sequence_example
-from aioflow.tensor_shape import TensorShape
+from aioflow.kernels.data import csv as decoding
+from aioflow.kernels.data import json_examples, parse_example
+from aioflow.kernels.data import npy as decoding_npy
+from aioflow.kernels.data.example_wire import make_example, make_sequence_example
+from aioflow.kernels.image import decode_image
+from aioflow.tensors.dtypes import float32, int64, uint16
+from aioflow.tensors.dtypes import string as string_
+from aioflow.tensors.shape import TensorShape
 
 from . import sample
 
@@ -58,7 +61,7 @@ sample("decode_npy", lambda x: decoding_npy.decode_npy(x, float32, [3, 2]), one(
 sample("decode_compressed", lambda x: decoding_npy.decode_compressed(x), text(b"a", b""), reference=lambda x: x)
 
 WORDS = {"features": {"feature": {"n": {"int64List": {"value": ["3", -4]}}}}}
-sample("decode_json_example", decoding_json.decode_json_example, text(json.dumps(WORDS).encode(), b"{}"),
+sample("decode_json_example", json_examples.decode_json_example, text(json.dumps(WORDS).encode(), b"{}"),
        reference=lambda x: text(make_example({"n": [3, -4]}), make_example({})))  # fmt: skip
 
 EXAMPLES = text(make_example({"n": 1, "w": [b"a", b"b"]}), make_example({"n": 2}))
@@ -67,7 +70,7 @@ NONE = np.zeros(0, object)
 
 def parsed(serialized, names, default):
     shapes = (TensorShape(()),)
-    return parsing.parse_example(serialized, names, [default], ("w",), (string_,), ("n",), shapes)
+    return parse_example.parse_example(serialized, names, [default], ("w",), (string_,), ("n",), shapes)
 
 
 sample("parse_example", parsed, EXAMPLES, NONE, np.zeros(0, np.int64),
@@ -79,7 +82,7 @@ SEQUENCE = make_sequence_example({"n": 5}, {"t": [[1.0, 2.0], [3.0, 4.0]], "w": 
 
 
 def sequence(serialized, names, default):
-    return parsing.parse_sequence_example(
+    return parse_example.parse_sequence_example(
         serialized, names, [default], (), (), ("n",), (TensorShape(()),), ("w",), (string_,), ("t",), (float32,),
         (TensorShape([2]),), (),
     )  # fmt: skip
@@ -124,18 +127,18 @@ def opened(contents):
 
 
 PNG, JPEG, BMP, GIF = (one(saved(kind, PIXELS)) for kind in ("PNG", "JPEG", "BMP", "GIF"))
-sample("decode_png", decoding_images.decode_png, PNG, reference=opened)
-sample("decode_png", lambda x: decoding_images.decode_png(x, 1, uint16), one(saved("PNG", PIXELS[..., 0])),
+sample("decode_png", decode_image.decode_png, PNG, reference=opened)
+sample("decode_png", lambda x: decode_image.decode_png(x, 1, uint16), one(saved("PNG", PIXELS[..., 0])),
        reference=lambda x: PIXELS[..., :1].astype(np.uint16) * 257)  # fmt: skip
-sample("decode_jpeg", decoding_images.decode_jpeg, JPEG, reference=opened)
-sample("decode_and_crop_jpeg", decoding_images.decode_and_crop_jpeg, JPEG, np.array([1, 0, 2, 3], np.int32),
+sample("decode_jpeg", decode_image.decode_jpeg, JPEG, reference=opened)
+sample("decode_and_crop_jpeg", decode_image.decode_and_crop_jpeg, JPEG, np.array([1, 0, 2, 3], np.int32),
        reference=lambda x, window: opened(x)[1:3, :3])  # fmt: skip
-sample("decode_bmp", decoding_images.decode_bmp, BMP, reference=opened)
-sample("decode_gif", decoding_images.decode_gif, GIF)
-sample("decode_image", lambda x: decoding_images.decode_any_image(x, 0, False), PNG, reference=opened)
-sample("is_jpeg", decoding_images.is_jpeg, text(JPEG[()], PNG[()], b""),
+sample("decode_bmp", decode_image.decode_bmp, BMP, reference=opened)
+sample("decode_gif", decode_image.decode_gif, GIF)
+sample("decode_image", lambda x: decode_image.decode_any_image(x, 0, False), PNG, reference=opened)
+sample("is_jpeg", decode_image.is_jpeg, text(JPEG[()], PNG[()], b""),
        reference=lambda x: np.array([True, False, False]))  # fmt: skip
-sample("extract_jpeg_shape", lambda x: decoding_images.extract_jpeg_shape(x, int64), JPEG,
+sample("extract_jpeg_shape", lambda x: decode_image.extract_jpeg_shape(x, int64), JPEG,
        reference=lambda x: np.array([4, 5, 3]))  # fmt: skip
-sample("encode_png", decoding_images.encode_png, PIXELS)
-sample("encode_jpeg", decoding_images.encode_jpeg, PIXELS)
+sample("encode_png", decode_image.encode_png, PIXELS)
+sample("encode_jpeg", decode_image.encode_jpeg, PIXELS)

@@ -1,7 +1,7 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels import erf, math, rounding
+from aioflow.kernels.math import elementwise, erf, rounding
 from samples import sample
 
 anywhere = np.array([[-1.7, -0.6, 0.3], [0.9, 1.4, 2.2]])
@@ -12,33 +12,33 @@ complexes = np.array([0.4 + 0.7j, -1.2 + 0.3j, 0.8 - 1.1j])
 nothing = np.zeros((0, 3))
 
 for op, inputs, reference in [
-    (math.negative, anywhere, np.negative),
-    (math.abs, anywhere, np.abs),
-    (math.sign, anywhere, np.sign),
-    (math.square, anywhere, np.square),
-    (math.sqrt, positive, np.sqrt),
-    (math.rsqrt, positive, lambda x: x**-0.5),
-    (math.reciprocal, anywhere, np.reciprocal),
-    (math.exp, anywhere, np.exp),
-    (math.expm1, anywhere, np.expm1),
-    (math.log, positive, np.log),
-    (math.log1p, positive, np.log1p),
-    (math.sin, anywhere, np.sin),
-    (math.cos, anywhere, np.cos),
-    (math.tan, inside, np.tan),
-    (math.asin, inside, np.arcsin),
-    (math.acos, inside, np.arccos),
-    (math.atan, anywhere, np.arctan),
-    (math.sinh, anywhere, np.sinh),
-    (math.cosh, anywhere, np.cosh),
-    (math.tanh, anywhere, np.tanh),
-    (math.asinh, anywhere, np.arcsinh),
-    (math.acosh, above_1, np.arccosh),
-    (math.atanh, inside, np.arctanh),
-    (math.sigmoid, anywhere, scipy.special.expit),
+    (elementwise.negative, anywhere, np.negative),
+    (elementwise.abs, anywhere, np.abs),
+    (elementwise.sign, anywhere, np.sign),
+    (elementwise.square, anywhere, np.square),
+    (elementwise.sqrt, positive, np.sqrt),
+    (elementwise.rsqrt, positive, lambda x: x**-0.5),
+    (elementwise.reciprocal, anywhere, np.reciprocal),
+    (elementwise.exp, anywhere, np.exp),
+    (elementwise.expm1, anywhere, np.expm1),
+    (elementwise.log, positive, np.log),
+    (elementwise.log1p, positive, np.log1p),
+    (elementwise.sin, anywhere, np.sin),
+    (elementwise.cos, anywhere, np.cos),
+    (elementwise.tan, inside, np.tan),
+    (elementwise.asin, inside, np.arcsin),
+    (elementwise.acos, inside, np.arccos),
+    (elementwise.atan, anywhere, np.arctan),
+    (elementwise.sinh, anywhere, np.sinh),
+    (elementwise.cosh, anywhere, np.cosh),
+    (elementwise.tanh, anywhere, np.tanh),
+    (elementwise.asinh, anywhere, np.arcsinh),
+    (elementwise.acosh, above_1, np.arccosh),
+    (elementwise.atanh, inside, np.arctanh),
+    (elementwise.sigmoid, anywhere, scipy.special.expit),
 ]:
     sample(op.name, op, inputs, reference=reference)
-    sample(op.name, op, complexes, reference=None if op is math.sigmoid else reference)
+    sample(op.name, op, complexes, reference=None if op is elementwise.sigmoid else reference)
     sample(op.name, op, nothing, reference=reference)
 
 for op, reference in [(erf.erf, scipy.special.erf), (erf.erfc, scipy.special.erfc)]:
@@ -46,8 +46,8 @@ for op, reference in [(erf.erf, scipy.special.erf), (erf.erfc, scipy.special.erf
     sample(op.name, op, np.array([-5.5, -0.2, 0.0, 0.47, 3.9, 4.1, 7.0]), reference=reference)
 
 angles = np.array([[0.5], [-1.2]]), np.array([0.7, -0.4, 1.9])
-sample("atan2", math.atan2, *angles, reference=np.arctan2)
-sample("atan2", math.atan2, angles[1], angles[1][::-1].copy(), reference=np.arctan2)
+sample("atan2", elementwise.atan2, *angles, reference=np.arctan2)
+sample("atan2", elementwise.atan2, angles[1], angles[1][::-1].copy(), reference=np.arctan2)
 
 halves = np.array([-2.5, -1.5, -0.5, 0.4, 0.5, 1.5, 2.6])
 sample("floor", rounding.floor, halves, reference=np.floor)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from aioflow.kernels import determinants, least_squares, products, solvers
-from aioflow.kernels.einsum import einsum
-from aioflow.kernels.matrices import product
+from aioflow.kernels.linalg import determinants, least_squares, products, solvers
+from aioflow.kernels.linalg.einsum import einsum
+from aioflow.kernels.linalg.matrices import product
 from samples import sample
 
 random = np.random.default_rng(23)

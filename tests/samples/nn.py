@@ -1,7 +1,7 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels import activation, losses, softmax
+from aioflow.kernels.nn import activation, losses, softmax
 from samples import sample
 
 x = np.array([[-7.5, -1.3, -0.4, 0.3], [0.8, 1.9, 5.2, 8.1]])

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 
-from aioflow.kernels import convolution_nd, depthwise, pooling_argmax, pooling_nd
+from aioflow.kernels.nn import convolution_nd, depthwise, pooling_argmax, pooling_nd
 from samples import sample
 from samples.nn_windows import around, first, images, last, levels
 

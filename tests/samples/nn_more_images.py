@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from aioflow.kernels import blocks, image, patches
+from aioflow.kernels.array import space_to_batch
+from aioflow.kernels.image import resize as image
+from aioflow.kernels.nn import patches
 from samples import sample
 from samples.nn_more import places
 from samples.nn_windows import first, images, last
@@ -33,7 +35,7 @@ def spread(x, block):
 
 even = normal(2, 4, 6, 3)
 for name, x, function in [("space_to_depth", even, gathered), ("depth_to_space", gathered(even, 2), spread)]:
-    op = getattr(blocks, name)
+    op = getattr(space_to_batch, name)
     sample(name, lambda x, op=op: op(x, 2), x, reference=lambda x, f=function: f(x, 2))
     sample(
         name, lambda x, op=op: op(x, 2, data_format="NCHW"), first(x),
@@ -49,20 +51,20 @@ def parted(x, block, paddings):
 
 for block, paddings in [((2, 3), ((1, 0), (0, 2))), ((1, 2), ((0, 0), (0, 0))), ((5,), ((2, 3),))]:
     sample(
-        "space_to_batch_nd", lambda x, b=block, p=paddings: blocks.space_to_batch_nd(x, b, p), images,
+        "space_to_batch_nd", lambda x, b=block, p=paddings: space_to_batch.space_to_batch_nd(x, b, p), images,
         reference=lambda x, b=block, p=paddings: parted(x, b, p),
     )  # fmt: skip
     sample(
-        "batch_to_space_nd", lambda x, b=block, p=paddings: blocks.batch_to_space_nd(x, b, p),
+        "batch_to_space_nd", lambda x, b=block, p=paddings: space_to_batch.batch_to_space_nd(x, b, p),
         parted(images, block, paddings), reference=lambda x: images,
     )  # fmt: skip
 sample(
-    "space_to_batch_nd", blocks.space_to_batch_nd, images, np.array([2, 2], np.int32),
+    "space_to_batch_nd", space_to_batch.space_to_batch_nd, images, np.array([2, 2], np.int32),
     np.array([[0, 1], [1, 1]], np.int32), reference=parted,
 )  # fmt: skip
 sample(
-    "batch_to_space_nd", blocks.batch_to_space_nd, parted(images, (2, 2), ((0, 1), (1, 1))), np.array([2, 2], np.int32),
-    np.array([[0, 1], [1, 1]], np.int32), reference=lambda *_: images,
+    "batch_to_space_nd", space_to_batch.batch_to_space_nd, parted(images, (2, 2), ((0, 1), (1, 1))),
+    np.array([2, 2], np.int32), np.array([[0, 1], [1, 1]], np.int32), reference=lambda *_: images,
 )  # fmt: skip
 
 # In patches

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from aioflow.kernels import candidates, convolution_nd
+from aioflow.kernels.nn import candidate_sampling, convolution_nd
 from aioflow.library import crops, image, nn_activation, nn_convolution, nn_normalisation
 from samples import sample
 from samples.nn_more import by_channel, convolved, normal, pooled, spread
@@ -182,11 +182,12 @@ sample("resize_images", lambda x: image.resize_images(x, [3, 3]), images[0])
 
 true = np.array([[0, 3], [2, 2], [5, 1]])
 for name in ("uniform", "log_uniform"):
-    sampler = getattr(candidates, f"{name}_candidate_sampler")
+    sampler = getattr(candidate_sampling, f"{name}_candidate_sampler")
     for unique in (True, False):
         sample(sampler.__name__, lambda x, op=sampler, u=unique: op(x, 2, 5, u, 8, seed=3), true, gradient=False)
 sample(
-    "compute_accidental_hits", lambda x, y: candidates.compute_accidental_hits(x, y, 2), true, np.array([2, 7, 0, 2]),
+    "compute_accidental_hits", lambda x, y: candidate_sampling.compute_accidental_hits(x, y, 2),
+    true, np.array([2, 7, 0, 2]),
     reference=lambda x, y: [
         np.array([0, 1, 1, 1, 1], np.int32), np.array([2, 0, 3, 0, 3]), np.full(5, np.finfo(np.float32).min),
     ],

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from aioflow.kernels import local_response, normalisation
+from aioflow.kernels.nn import local_response, normalisation
 from samples import sample
 from samples.nn_windows import first, images, last
 

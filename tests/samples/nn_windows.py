@@ -2,8 +2,8 @@ import itertools
 
 import numpy as np
 
-from aioflow.kernels import convolution, pooling
-from aioflow.kernels.convolution_bias import conv2d_with_bias
+from aioflow.kernels.nn import convolution, pooling
+from aioflow.kernels.nn.convolution_bias import conv2d_with_bias
 from samples import sample
 
 rng = np.random.default_rng(5)

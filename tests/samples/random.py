@@ -1,7 +1,7 @@
 import numpy as np
 
-from aioflow.dtypes import float64
-from aioflow.kernels import random, random_laws
+from aioflow.kernels.math import random, random_distributions
+from aioflow.tensors.dtypes import float64
 from samples import sample
 
 rows = np.log([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]])
@@ -21,15 +21,21 @@ sample("random_shuffle", lambda x: random.random_shuffle(x, seed=1), np.arange(6
 sample("multinomial", lambda x: random.multinomial(x, 4, seed=1), rows, gradient=False)
 
 rates = np.array([[0.5, 3.0], [20.0, 400.0]])
-sample("random_gamma", lambda a: random_laws.random_gamma([3], a, dtype=a.dtype, seed=1), rates, gradient=False)
 sample(
-    "random_gamma", lambda n, a: random_laws._gamma(n, a, 1, 2), np.array([0, 2], np.int32), rates[0], gradient=False
+    "random_gamma", lambda a: random_distributions.random_gamma([3], a, dtype=a.dtype, seed=1), rates, gradient=False
 )
-sample("random_gamma", lambda a: random_laws._gamma([], a, 1, 2), np.array(0.1), gradient=False)
-sample("random_poisson", lambda rate: random_laws.random_poisson(rate, [3], rate.dtype, seed=1), rates)
+sample(
+    "random_gamma",
+    lambda n, a: random_distributions._gamma(n, a, 1, 2),
+    np.array([0, 2], np.int32),
+    rates[0],
+    gradient=False,
+)
+sample("random_gamma", lambda a: random_distributions._gamma([], a, 1, 2), np.array(0.1), gradient=False)
+sample("random_poisson", lambda rate: random_distributions.random_poisson(rate, [3], rate.dtype, seed=1), rates)
 sample(
     "random_poisson",
-    lambda n, rate: random_laws.random_poisson(rate, n, "int64", seed=1),
+    lambda n, rate: random_distributions.random_poisson(rate, n, "int64", seed=1),
     np.array([2, 0], np.int32),
     np.array([1, 100]),
 )

@@ -1,7 +1,7 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels import argmax, broadcasting, cumulative, reduction
+from aioflow.kernels.math import argmax, broadcasting, cumulative, reduction
 from samples import sample
 
 x = np.array([[[1.3, -0.7], [2.1, 0.4], [1.9, -1.2]], [[0.8, 1.1], [-0.6, 1.7], [-2.2, 0.9]]])

@@ -1,9 +1,10 @@
 import numpy as np
 
-from aioflow.kernels import accumulation, histograms, ordering, statistics
-from aioflow.kernels import segment_families as families
-from aioflow.kernels import sparse_segments as sparse
-from aioflow.kernels import unsorted_segments as unsorted
+from aioflow.kernels.array import ordering
+from aioflow.kernels.math import accumulation, histograms, statistics
+from aioflow.kernels.math import segment_families as families
+from aioflow.kernels.math import unsorted_segments as unsorted
+from aioflow.kernels.sparse import sparse_segments as sparse
 from samples import sample
 
 rows = np.array([[1.5, -0.5], [0.0, 2.5], [3.0, 0.7], [-1.2, 0.0], [0.4, 1.1]])

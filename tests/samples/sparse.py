@@ -3,10 +3,10 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels import sparse as kernels
-from aioflow.kernels import sparse_parts
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.kernels.sparse import sparse_parts
+from aioflow.kernels.sparse import sparse_tensors as kernels
 from aioflow.library import sparse, sparse_reduction
-from aioflow.sparse_tensor import SparseTensor
 
 from . import sample
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from aioflow.dtypes import float64
-from aioflow.kernels import sparse_strings as kernels
+from aioflow.kernels.sparse import sparse_strings as kernels
+from aioflow.tensors.dtypes import float64
 
 from . import sample
 

@@ -1,7 +1,17 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels import bessel, bits, division, gamma, incomplete_beta, incomplete_gamma, logistic, quantiles, zeta
+from aioflow.kernels.math import (
+    bessel,
+    bits,
+    division,
+    gamma,
+    incomplete_beta,
+    incomplete_gamma,
+    logistic,
+    quantiles,
+    zeta,
+)
 from samples import sample
 
 positive = np.array([[0.2, 0.7, 1.0], [1.6, 4.3, 12.5]])

@@ -6,8 +6,9 @@ import re
 
 import numpy as np
 
-from aioflow.dtypes import float64, int32, int64
-from aioflow.kernels import raw, string_hash, string_split, strings
+from aioflow.kernels.data import raw
+from aioflow.kernels.text import string_hash, string_split, strings
+from aioflow.tensors.dtypes import float64, int32, int64
 
 from . import sample
 

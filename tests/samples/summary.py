@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-from aioflow.kernels import summary
+from aioflow.kernels.data import summary
 
 from . import sample
 

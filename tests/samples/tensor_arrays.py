@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from aioflow.dtypes import TensorShape, float64
-from aioflow.kernels import tensor_array as ta
-from aioflow.kernels import tensor_lists as tl
+from aioflow.kernels.control import tensor_array as ta
+from aioflow.kernels.control import tensor_lists as tl
+from aioflow.tensors.dtypes import TensorShape, float64
 from samples import sample
 
 R = np.random.default_rng(31)

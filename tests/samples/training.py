@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from aioflow.kernels.training import deduplicate_rows
+from aioflow.kernels.nn.optimizers import deduplicate_rows
 from samples import sample
 
 

@@ -8,7 +8,7 @@ import pytest
 from cluster_processes import FIRST, PS, Processes, addresses
 
 import aioflow as af
-from aioflow.net.worker_verbs import GetStatus
+from aioflow.net.wire.worker_verbs import GetStatus
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 GIB = 1 << 30

@@ -7,8 +7,8 @@ import numpy as np
 from witness import FIRST, LATENCY, PS, SECOND, WORKERS, World, elapsed, marked, settled
 
 import aioflow as af
-from aioflow.costs import Rates
-from aioflow.dtypes import DeviceKind
+from aioflow.plan.op_cost import Rates
+from aioflow.tensors.dtypes import DeviceKind
 
 SIZE = 1000
 BYTES = SIZE * 4

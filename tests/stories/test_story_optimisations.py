@@ -8,8 +8,8 @@ import pytest
 from witness import FIRST, PS, SECOND, WORKERS, World, settled
 
 import aioflow as af
-from aioflow.costs import Rates
-from aioflow.dtypes import DeviceKind
+from aioflow.plan.op_cost import Rates
+from aioflow.tensors.dtypes import DeviceKind
 
 SIZE = 1000
 BYTES = SIZE * 4

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import aioflow as af
-from aioflow.net.codec import announcement
-from aioflow.net.framing import Frame
-from aioflow.net.limits import Limits
-from aioflow.net.memory import MemoryNetwork
+from aioflow.net.transport.in_memory import MemoryNetwork
+from aioflow.net.wire.codec import announcement
+from aioflow.net.wire.framing import Frame
+from aioflow.net.wire.limits import Limits
 from aioflow.testing.hosts import current_host
 from aioflow.testing.simulated_cluster import SimulatedCluster
 

@@ -1,0 +1,249 @@
+"""Gradients: operations added to the graph that compute the derivatives of ys with respect to xs [P15 section 4.1].
+
+Here is what users call, and what becomes of their arguments; the walk from ys back to xs is in `backward.py`.
+"""
+
+import enum
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from aioflow.autodiff import backward
+from aioflow.autodiff.aggregate import Gradient, check_method
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.indexed_slices import IndexedSlices, dense
+from aioflow.graph.operation import Tensor
+from aioflow.graph.subgraph import BodyGraph
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.fill import ones_like, zeros_like
+from aioflow.kernels.array.shapes import reshape
+from aioflow.tensors.recursion import without_recursion_error
+
+
+class UnconnectedGradients(enum.Enum):
+    """What `gradients` gives for an x that ys do not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+@without_recursion_error
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The derivatives of the sum of all elements of `ys` with respect to each of `xs`, in their order.
+
+    Each is a Tensor of the shape and dtype of its x, an IndexedSlices where only some rows of x were used, or None
+    where ys do not depend on x. They are operations like any other, so gradients of gradients are taken the same way.
+    For complex x the derivative of a real L is dL/dRe(x) + i dL/dIm(x).
+
+    Args:
+        ys: a tensor or several.
+        xs: a tensor or variable or several. With respect to a variable, every read of it counts.
+        grad_ys: gradients that arrive at each of ys, None for ones.
+        name: the name scope of the operations added.
+        colocate_gradients_with_ops: whether the gradient of an operation is on the operation's device.
+        gate_gradients: whether the gradients of an operation's inputs become available only together.
+        aggregation_method: how the gradients of several uses are added: one of AggregationMethod's.
+        stop_gradients: tensors that are constants to the derivative, so that it is a partial one.
+        unconnected_gradients: what stands for the gradient of an x that ys do not depend on.
+
+    Raises:
+        LookupError: an operation in between has no gradient, and no statement that it has none.
+        TypeError: a complex y without its grad_y, a grad_y of another dtype, or what has no derivative at all.
+        ValueError: grad_ys of another number or shape than ys, or an operation's gradient of a wrong form.
+    """
+    targets, sources = _as_list(ys), _as_list(xs)
+    fixed = [] if stop_gradients is None else _as_list(stop_gradients)
+    missing = _unconnected(unconnected_gradients)
+    method = check_method(aggregation_method)
+    graph = _graph_of([*targets, *sources])
+    with graph.transaction(), graph.as_default(), graph.name_scope(name or "gradients"):
+        levels = _levels(graph)
+        ends = [_within(levels, _end(y)) for y in targets]
+        starts = [_within(levels, _differentiated(x)) for x in sources]
+        stopped = frozenset(_differentiated(x) for x in fixed)
+        seeds = _seeds(ends, grad_ys)
+        options = method, colocate_gradients_with_ops, gate_gradients
+        found = _through_bodies(levels, ends, seeds, starts, stopped, options)
+        return [zeros_like(x) if g is None and missing is UnconnectedGradients.ZERO else g
+                for g, x in zip(found, sources, strict=True)]  # fmt: skip
+
+
+def _levels(graph: Graph) -> list[Graph]:
+    """The graph, and if it is a body those around it, innermost first."""
+    return [graph, *(_levels(graph.outer) if isinstance(graph, BodyGraph) else [])]
+
+
+def _within(levels: Sequence[Graph], tensor: Tensor) -> Tensor:
+    """What stands for the tensor at one of the levels. ValueError if it belongs to another graph."""
+    return tensor if tensor.graph in levels else levels[0].adopt(tensor)
+
+
+def _captures(graph: Graph) -> dict[Tensor, Tensor]:
+    return graph.captures if isinstance(graph, BodyGraph) else {}
+
+
+def _through_bodies(
+    levels: Sequence[Graph], ys: Sequence[Tensor], seeds: Sequence[Gradient], xs: Sequence[Tensor], stopped: Any,
+    options: Sequence[Any],
+) -> list[Gradient | None]:  # fmt: skip
+    """The gradients of `xs`, built in the first of `levels`, which may be a body: what it captures is made outside."""
+    starts = _starts(levels, ys, xs, stopped)
+    arrived = list(zip(ys, seeds, strict=True))
+    found: dict[Tensor, Gradient | None] = {}
+    for level in levels:
+        mine = [(y, seed) for y, seed in arrived if y.graph is level]
+        ends, given = [y for y, _ in mine], [seed for _, seed in mine]
+        made = backward.differentiate(levels[0], ends, list(starts[level]), given, stopped, *options)
+        for (start, outside), dx in zip(starts[level].items(), made, strict=True):
+            if outside is None:
+                found[start] = dx
+            elif dx is not None:
+                arrived.append((outside, dx))
+    return [found.get(x) for x in xs]
+
+
+def _starts(
+    levels: Sequence[Graph], ys: Sequence[Tensor], xs: Sequence[Tensor], stopped: Any
+) -> dict[Graph, dict[Tensor, Tensor | None]]:
+    """At each level what to differentiate with respect to: the xs there, and captures, each with what it captures."""
+    ends = [*ys, *[tensor for level in levels for tensor in (*_captures(level), *_first_values(level).values())]]
+    reached: set[Tensor] = set()
+    found: dict[Graph, dict[Tensor, Tensor | None]] = {}
+    for level in reversed(levels):
+        inside = {made: outside for outside, made in _captures(level).items() if outside in reached}
+        found[level] = {**inside, **dict.fromkeys(x for x in xs if x.graph is level)}
+        here = [end for end in ends if end.graph is level]
+        _check_variables(level, here, reached, stopped)
+        reached |= backward.reached_from(list(found[level]), here, stopped)
+    return found
+
+
+def _check_variables(
+    level: Graph, ys: Sequence[Tensor], reached: Collection[Tensor], stopped: Collection[Tensor]
+) -> None:
+    """ValueError if, inside a loop, a gradient would have to flow through the iterations before."""
+    carried = [made for made, first in _first_values(level).items() if first in reached and made not in stopped]
+    through = backward.reached_from(carried, ys, stopped)
+    for y in ys:
+        if carried and y in through:
+            raise ValueError(
+                f"inside a loop {y.name!r} depends by a loop variable, and so by the iterations before, on what it is "
+                "differentiated by: take the gradient outside of the loop, or put the variable in stop_gradients"
+            )
+
+
+def _first_values(graph: Graph) -> dict[Tensor, Tensor]:
+    return graph.starts if isinstance(graph, BodyGraph) else {}
+
+
+@without_recursion_error
+def hessians(
+    ys: Any,
+    xs: Any,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+) -> list[Tensor]:
+    """The second derivatives of the sum of `ys` with respect to each of `xs`: of shape [*x.shape, *x.shape].
+
+    Adds one gradient of the gradient for each element of x.
+
+    Raises:
+        ValueError: the shape of an x is not fully known.
+    """
+    sources = _as_list(xs)
+    options = (colocate_gradients_with_ops, gate_gradients, aggregation_method)
+    graph = _graph_of([*_as_list(ys), *sources])
+    with graph.transaction(), graph.as_default(), graph.name_scope(name or "hessians"):
+        first = gradients(ys, sources, None, "gradients", *options, unconnected_gradients=UnconnectedGradients.ZERO)
+        return [_hessian(g, x, options) for g, x in zip(first, sources, strict=True)]
+
+
+def _hessian(gradient: Gradient, x: Any, options: tuple[bool, bool, int | None]) -> Tensor:
+    count = x.shape.num_elements()
+    if count is None:
+        raise ValueError(f"a Hessian needs an x of fully known shape, not {x!r}")
+    flat = reshape(dense(gradient), [-1])
+    sizes = [*x.shape.as_list(), *x.shape.as_list()]
+    rows = []
+    for index in range(count):
+        (row,) = gradients(flat[index], x, None, "row", *options, unconnected_gradients=UnconnectedGradients.ZERO)
+        rows.append(dense(row))
+    return reshape(stack(rows) if rows else flat, sizes)
+
+
+# Arguments
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _unconnected(value: UnconnectedGradients | str) -> UnconnectedGradients:
+    try:
+        return UnconnectedGradients(value)
+    except ValueError:
+        raise ValueError(f"unconnected_gradients is 'none' or 'zero', not {value!r}") from None
+
+
+def _graph_of(values: Iterable[Any]) -> Graph:
+    graphs = (getattr(value, "graph", None) for value in values)
+    found = next((graph for graph in graphs if isinstance(graph, Graph)), None)
+    return get_default_graph() if found is None else building_in(found)
+
+
+def _end(y: Any) -> Tensor:
+    if isinstance(y, (str, bytes)):
+        raise TypeError(f"gradients are taken of tensors and variables, not {y!r}")
+    return convert_to_tensor(y)
+
+
+def _differentiated(x: Any) -> Tensor:
+    """The tensor that stands for `x` in the walk: of a variable its handle."""
+    tensor = getattr(x, "handle", x)
+    tensor = tensor.values if isinstance(tensor, IndexedSlices) else tensor
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"gradients are taken with respect to tensors and variables, not {x!r}")
+    return tensor
+
+
+def _seeds(ys: Sequence[Tensor], given: Any) -> list[Gradient]:
+    grad_ys = [None] * len(ys) if given is None else _as_list(given)
+    if len(grad_ys) != len(ys):
+        raise ValueError(f"{len(grad_ys)} grad_ys were given for {len(ys)} ys")
+    return [_ones(index, y) if g is None else _seed(index, y, g)
+            for index, (y, g) in enumerate(zip(ys, grad_ys, strict=True))]  # fmt: skip
+
+
+def _ones(index: int, y: Tensor) -> Tensor:
+    if y.dtype.is_complex:
+        raise TypeError(f"the gradient of a complex tensor needs grad_ys: {y!r}")
+    if not y.dtype.is_numeric:
+        raise TypeError(f"{y!r} of dtype {y.dtype.name} has no gradient")
+    return ones_like(y, name=f"grad_ys_{index}")
+
+
+def _seed(index: int, y: Tensor, given: TensorLike | IndexedSlices) -> Gradient:
+    expected = backward.expected_of(y)
+    label = f"grad_ys[{index}]"
+    if not isinstance(given, (Tensor, IndexedSlices)):
+        try:
+            given = convert_to_tensor(given, expected and expected.dtype, name=f"grad_ys_{index}")
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{label}: {error}") from error
+    if expected is not None and given.dtype is not expected.dtype:
+        raise TypeError(f"{label} has dtype {given.dtype.name}, and {y!r} has {expected.dtype.name}")
+    if expected is not None and not given.shape.is_compatible_with(expected.shape):
+        raise ValueError(f"{label} has shape {given.shape}, and {y!r} has {expected.shape}")
+    return given

@@ -1,0 +1,99 @@
+"""What differentiates an operation: the op's own gradient, one registered by name, or one chosen where it was built."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aioflow.graph.op import REGISTRY
+from aioflow.graph.operation import Operation, describe_line
+from aioflow.tensors.recursion import shown
+
+Rule = Callable[..., Any]
+"""(operation, one gradient or None per output) -> one gradient or None per input."""
+F = TypeVar("F", bound=Rule)
+
+_registered: Final[dict[str, Rule | None]] = {}
+
+
+class RegisterGradient:
+    """Decorator: the function is the gradient of this name, for `Graph.gradient_override_map` or an op that has none.
+
+        @af.RegisterGradient("straight_through")
+        def _(op, dy):
+            return dy
+
+        with graph.gradient_override_map({"round": "straight_through"}):
+            y = af.round(x)
+
+    The function takes the operation and a gradient per output, and returns one gradient or None per input.
+
+    Raises:
+        KeyError: there is a gradient of that name already.
+    """
+
+    def __init__(self, op_type: str) -> None:
+        if not isinstance(op_type, str):
+            raise TypeError(f"a gradient is registered by a name, not by {shown(op_type)}")
+        self._name = op_type
+
+    def __call__(self, function: F) -> F:
+        """Register `function`, and return it."""
+        _register(self._name, function)
+        return function
+
+
+def no_gradient(op_type: str) -> None:
+    """Gradients stop at operations of that type, or at those whose gradient is overridden by that name.
+
+    Raises:
+        KeyError: there is a gradient of that name already.
+    """
+    _register(op_type, None)
+
+
+NoGradient = NotDifferentiable = no_gradient
+
+
+def _register(name: str, rule: Rule | None) -> None:
+    if name in _registered or _declares(name):
+        raise KeyError(f"a gradient named {name!r} is registered already")
+    _registered[name] = rule
+
+
+def _declares(op_type: str) -> bool:
+    definition = REGISTRY.get(op_type)
+    return definition is not None and bool(definition.gradient_rule or definition.gradient_reason)
+
+
+def get_gradient_function(op: Operation) -> Rule | None:
+    """What differentiates `op`; None if gradients stop there.
+
+    Raises:
+        LookupError: there is no such function, nor a statement that there is none.
+    """
+    override = op.gradient_override
+    if override is None:
+        definition = op.definition
+        if definition.gradient_rule is not None or definition.gradient_reason is not None:
+            rule: Rule | None = definition.gradient_rule
+            return rule
+        return _named(op.type, op)
+    return override if callable(override) else _named(override, op)
+
+
+def _named(name: str, op: Operation) -> Rule | None:
+    if name in _registered:
+        return _registered[name]
+    if _declares(name):
+        return REGISTRY[name].gradient_rule
+    wanted = "no gradient" if name == op.type else f"no gradient named {name!r}"
+    raise LookupError(f"{wanted} is known for {op.name!r} ({op.type})\n  built at: {describe_line(op)}")
+
+
+def stops(op: Operation) -> bool:
+    """Whether gradients stop at `op`."""
+    if op.gradient_override is None and op.definition.gradient_rule is not None:
+        return False
+    try:
+        return get_gradient_function(op) is None
+    except LookupError:
+        return False

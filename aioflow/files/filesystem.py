@@ -1,0 +1,225 @@
+"""All reading and writing of files, behind one class: paths of this machine, and URLs through fsspec.
+
+Its methods block, so they are called on threads; what cannot be done is raised as the error a run can end with.
+"""
+
+import contextlib
+import errno
+import glob
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, Final
+
+from aioflow import errors
+from aioflow.tensors.recursion import shown
+
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+"""A path of this machine, or a URL such as `s3://bucket/name`."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+(?=://)")  # a single letter is a drive
+_MAGIC: Final = re.compile(r"[*?[]")
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
+
+
+class Files:
+    """Files by name. Safe to use from any thread.
+
+    A name with a scheme, as `s3://` or `memory://`, is a URL: it needs fsspec, which `pip install aioflow[storage]`
+    installs, and the package that fsspec wants for the scheme. `file://` needs neither.
+
+    Args:
+        roots: the folders, or URLs, below which files may be used; PermissionDeniedError for all others, wherever `..`
+            or a link leads to. None for everywhere.
+    """
+
+    def __init__(self, roots: Iterable[Path] | None = None) -> None:
+        self._roots: Final = None if roots is None else [_root(as_name(root)) for root in roots]
+
+    def open(self, path: Path, mode: str = "rb") -> BinaryIO:
+        """The file, open for reading (`rb`) or for writing anew (`wb`), as bytes."""
+        name = as_name(path)
+        with named(name):
+            system, place = _located(self._allowed(name))
+            if system is not None:
+                opened: BinaryIO = system.open(place, mode)
+                return opened
+            return open(place, mode)  # type: ignore[return-value]
+
+    def size(self, path: Path) -> int | None:
+        """How many bytes the file has; None if its system does not say."""
+        name = as_name(path)
+        with named(name):
+            system, place = _located(self._allowed(name))
+            if system is None:
+                status = os.stat(place)
+                return status.st_size if os.path.isfile(place) else None
+            size = system.size(place)
+            return None if size is None else int(size)
+
+    def read(self, path: Path) -> bytes:
+        """All that the file holds."""
+        with self.open(path) as file, named(as_name(path)):
+            return file.read()
+
+    def write(self, path: Path, contents: bytes) -> None:
+        """The file holds just that, and is never seen with half of it. Folders above it are made."""
+        name = as_name(path)
+        with named(name):
+            system, place = _located(self._allowed(name))
+            if system is None:
+                _replace(place, contents)
+                return
+            system.makedirs(system._parent(place), exist_ok=True)
+            with system.open(place, "wb") as file:
+                file.write(contents)
+
+    def matching(self, pattern: Path) -> list[str]:
+        """The names that match a pattern of `*`, `?` and `[...]`, sorted; a name without these, if it exists.
+
+        What a link leads to outside the roots does not match.
+        """
+        name = as_name(pattern)
+        with named(name):
+            if self._roots is not None:
+                self._allowed(_folder(name))
+            system, place = _located(name)
+            if system is None:
+                return sorted(filter(self._allows, glob.glob(place, include_hidden=True)))
+            return sorted(system.unstrip_protocol(found) for found in system.glob(place))
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is something of that name."""
+        name = as_name(path)
+        with named(name):
+            system, place = _located(self._allowed(name))
+            return os.path.lexists(place) if system is None else bool(system.exists(place))
+
+    def _allowed(self, name: str) -> str:
+        """The name under which to open a file: if there are roots, and it is of this machine, one without links."""
+        if self._roots is None:
+            return name
+        place = _place(name)
+        if not any(f"{place}{os.sep}".startswith(root) for root in self._roots):
+            raise errors.PermissionDeniedError(
+                f"{name!r} may not be used: it is not below a root that Config(file_roots=) or --file-root allows"
+            )
+        return place
+
+    def _allows(self, name: str) -> bool:
+        try:
+            return bool(self._allowed(name))
+        except errors.PermissionDeniedError:
+            return False
+
+
+def _root(name: str) -> str:
+    """What the names of all begin with that lies below a root."""
+    place = _place(name)
+    separator = "/" if _is_url(place) else os.sep
+    return place.rstrip(separator) + separator
+
+
+def _place(name: str) -> str:
+    """Where a name leads to: of this machine's files without links and `..`, of a URL as it is.
+
+    PermissionDeniedError for a URL that goes up, or stands for several.
+    """
+    if not _is_url(name):
+        return os.path.realpath(_located(name)[1])
+    if ".." in re.split(r"[/\\]", name) or "::" in name or "%" in name:
+        raise errors.PermissionDeniedError(
+            f"{name!r} may not be used: below file roots a URL has no '..', '::' nor '%'"
+        )
+    return name
+
+
+def _is_url(name: str) -> bool:
+    scheme = _SCHEME.match(name)
+    return scheme is not None and scheme.group() != "file"
+
+
+def _folder(pattern: str) -> str:
+    """Below what all lies that a pattern matches. PermissionDeniedError if that cannot be told: it goes up again."""
+    magic = _MAGIC.search(pattern)
+    if magic is None:
+        return pattern
+    folder, separator, _ = pattern[: magic.start()].rpartition("/")
+    if ".." in pattern[magic.start() :].split("/"):
+        raise errors.PermissionDeniedError(f"{pattern!r} may not be used: there is a '..' after what is to be matched")
+    return folder + separator or "."
+
+
+def as_name(path: Path) -> str:
+    """The name as text. TypeError if it is none."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"a path must be text or a Path, not {shown(path)}")
+    return os.fsdecode(path)
+
+
+def _located(name: str) -> tuple[Any, str]:
+    """The system of files that fsspec has for it, None for this machine's, and the name in it."""
+    scheme = _SCHEME.match(name)
+    if scheme is None:
+        return None, name
+    if scheme.group() == "file":
+        return None, name.removeprefix("file://")
+    try:
+        import fsspec
+    except ImportError:
+        raise errors.UnimplementedError(
+            f"{name!r} is a URL, which needs fsspec: pip install aioflow[storage]"
+        ) from None
+    try:
+        found: tuple[Any, str] = fsspec.core.url_to_fs(name)
+    except ImportError as error:
+        raise errors.UnimplementedError(f"{name!r} needs a package more: {error}") from error
+    return found
+
+
+def _replace(place: str, contents: bytes) -> None:
+    """Write a new file and give it the name; what is no file, as a pipe, is written to."""
+    place = os.path.realpath(place)
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    if os.path.exists(place) and not os.path.isfile(place):
+        with open(place, "wb") as special:
+            special.write(contents)
+        return
+    temporary = os.path.join(os.path.dirname(place), f".{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(contents)
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(temporary, os.stat(place).st_mode & 0o7777)
+        os.replace(temporary, place)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    """What goes wrong with the file of that name inside is raised as an OpError that names it."""
+    try:
+        yield
+    except IsADirectoryError as error:
+        raise errors.FailedPreconditionError(f"{name!r} is a folder, not a file") from error
+    except NotADirectoryError as error:
+        raise errors.FailedPreconditionError(f"{name!r}: what is above it is a file, not a folder") from error
+    except FileNotFoundError as error:
+        raise errors.NotFoundError(f"there is no file {name!r}") from error
+    except PermissionError as error:
+        raise errors.PermissionDeniedError(f"{name!r} may not be used: {error.strerror or error}") from error
+    except ValueError as error:
+        raise errors.InvalidArgumentError(f"{name!r} is no name of a file: {error}") from error
+    except OSError as error:
+        kind = errors.ResourceExhaustedError if error.errno in _FULL else type(errors.from_exception(error))
+        raise kind(f"{name!r}: {error.strerror or error}") from error
+
+
+FILES: Final = Files()
+"""The files that sessions use unless they are told otherwise."""
+
+__all__ = ["FILES", "Files", "Path", "as_name", "named"]

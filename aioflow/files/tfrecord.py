@@ -1,0 +1,472 @@
+"""TFRecord files: payloads, each between its length and a checksum, read and written.
+
+    u64 length | masked crc32c of the length | payload | masked crc32c of the payload        all little-endian
+
+A length is believed only if its checksum agrees and the file can hold so much; of a compressed file, if what is left
+could inflate to it at all. Payloads are checked many at a time. Whoever asks to skip what is corrupt goes on with the
+next record, or, if a length cannot be believed, where the next bytes are that agree with their checksum; of a file that
+cannot be decompressed any further, or is a bomb, the rest is left out.
+"""
+
+import bisect
+import logging
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final, Protocol, Self
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, masked, masked_each
+from aioflow.files.filesystem import FILES, Files, Path, as_name, named
+from aioflow.tensors.recursion import shown
+
+_log: Final = logging.getLogger("aioflow.input")
+
+CHUNK: Final = 1 << 18
+"""Bytes read at a time."""
+_HEADER: Final = struct.Struct("<QI")
+_CRC: Final = struct.Struct("<I")
+_FRAME: Final = 16
+_STEEPEST: Final = 1032
+"""No byte of deflate's becomes more bytes than this."""
+_HARMLESS: Final = 1 << 26
+"""Bytes that may come out of a compressed file however few went in."""
+
+
+class TFRecordCompressionType:
+    """How a file of records is compressed."""
+
+    NONE: Final = 0
+    ZLIB: Final = 1
+    GZIP: Final = 2
+
+
+_NAMES: Final = {None: "", "": "", "NONE": "", "ZLIB": "ZLIB", "GZIP": "GZIP", 0: "", 1: "ZLIB", 2: "GZIP"}
+_WINDOW: Final = {"ZLIB": 15, "GZIP": 31}
+
+
+class TFRecordOptions:
+    """How a file of records is read and written.
+
+    Args:
+        compression_type: None, "ZLIB" or "GZIP", or one of `TFRecordCompressionType`.
+        flush_mode: for compatibility.
+        input_buffer_size: for compatibility.
+        output_buffer_size: for compatibility.
+        window_bits: the size of the window of a writer's compression, 9 to 15.
+        compression_level: how hard a writer compresses, 0 to 9.
+        compression_method: for compatibility: there is deflate alone.
+        mem_level: how much memory a writer's compression takes, 1 to 9.
+        compression_strategy: zlib's strategy of a writer's compression.
+        skip_corrupt: whether a reader leaves out files that are missing, records that are corrupt or too long, and what
+            follows in a file that cannot be decompressed, instead of raising an error. A warning is logged once for
+            each file.
+        max_record_bytes: a reader refuses longer records.
+        max_expansion: a reader refuses a file that becomes more than so many times longer when it is decompressed;
+            the first 64 MiB do not count.
+    """
+
+    compression_type_map: Final = {0: "", 1: "ZLIB", 2: "GZIP"}
+
+    def __init__(
+        self,
+        compression_type: str | int | None = None,
+        flush_mode: int | None = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
+        window_bits: int | None = None,
+        compression_level: int | None = None,
+        compression_method: int | None = None,
+        mem_level: int | None = None,
+        compression_strategy: int | None = None,
+        *,
+        skip_corrupt: bool = False,
+        max_record_bytes: int = 1 << 30,
+        max_expansion: float = 250.0,
+    ) -> None:
+        self.compression_type: Final = TFRecordOptions.get_compression_type_string(compression_type)
+        self.skip_corrupt: Final = skip_corrupt
+        self.max_record_bytes: Final = max_record_bytes
+        self.max_expansion: Final = max_expansion
+        self._deflate: Final = (
+            _within("compression_level", -1 if compression_level is None else compression_level, -1, 9),
+            _within("window_bits", 15 if window_bits is None else window_bits, 9, 15),
+            _within("mem_level", 8 if mem_level is None else mem_level, 1, 9),
+            _within("compression_strategy", compression_strategy or 0, 0, 4),
+        )
+
+    @classmethod
+    def get_compression_type_string(cls, options: Any) -> str:
+        """`""`, `"ZLIB"` or `"GZIP"`, of options or of what may be given as compression_type. ValueError for others."""
+        if isinstance(options, TFRecordOptions):
+            return options.compression_type
+        if options not in _NAMES:
+            raise ValueError(f"the compression of records is 'ZLIB', 'GZIP' or '', not {shown(options)}")
+        return _NAMES[options]
+
+    @classmethod
+    def of(cls, options: "TFRecordOptions | str | int | None") -> "TFRecordOptions":
+        """Options, of what may be given for them."""
+        return options if isinstance(options, TFRecordOptions) else cls(options)
+
+    def compressor(self) -> Any:
+        """What a writer compresses with; None if it does not."""
+        if not self.compression_type:
+            return None
+        level, bits, memory, strategy = self._deflate
+        return zlib.compressobj(level, zlib.DEFLATED, bits + (self.compression_type == "GZIP") * 16, memory, strategy)
+
+
+def _within(what: str, value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise ValueError(f"{what} is {low} to {high}, not {value}")
+    return value
+
+
+# Bytes, decompressed or not
+
+
+class _Source(Protocol):
+    """Where the bytes of records come from."""
+
+    def read(self, count: int) -> bytes:
+        """At most so many, and none only at the end."""
+
+    def left(self) -> int | None:
+        """More than this cannot come; None if that is not known."""
+
+
+class _Plain:
+    """The bytes of a file as they are."""
+
+    def __init__(self, file: BinaryIO, size: int | None) -> None:
+        self._file = file
+        self._left = size
+
+    def read(self, count: int) -> bytes:
+        data = self._file.read(count)
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+    def left(self) -> int | None:
+        return self._left
+
+
+class _Inflated:
+    """What the bytes of a file decompress to; one compressed stream may follow the other."""
+
+    def __init__(self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions) -> None:
+        self._file, self._size, self._name, self._options = file, size, name, options
+        self._stream = self._new_stream()
+        self._waiting = b""
+        self._begun = False
+        self._read = self._made = 0
+
+    def _new_stream(self) -> Any:
+        return zlib.decompressobj(_WINDOW[self._options.compression_type])
+
+    def read(self, count: int) -> bytes:
+        while True:
+            at_end = not self._waiting and not self._refill()
+            if at_end and not self._begun:
+                return b""
+            data = self._inflate(count)
+            if self._stream.eof:
+                self._waiting, self._stream, self._begun = self._stream.unused_data, self._new_stream(), False
+            if data:
+                return data
+            if at_end and self._begun:
+                raise errors.DataLossError(f"{self._name!r} is truncated: it ends at byte {self._read}")
+
+    def _refill(self) -> bool:
+        self._waiting = self._file.read(CHUNK)
+        self._read += len(self._waiting)
+        return bool(self._waiting)
+
+    def _inflate(self, count: int) -> bytes:
+        try:
+            data: bytes = self._stream.decompress(self._waiting, count)
+        except zlib.error as error:
+            at = self._read - len(self._waiting)
+            raise errors.DataLossError(
+                f"{self._name!r} holds no {self._options.compression_type} data after byte {at}: {error}"
+            ) from error
+        self._begun = True
+        self._waiting = self._stream.unconsumed_tail
+        self._made += len(data)
+        most = max(_HARMLESS, self._options.max_expansion * (self._read - len(self._waiting)))
+        if self._made > most:
+            raise errors.ResourceExhaustedError(
+                f"{self._name!r} expands {self._made / max(1, self._read):.0f} times when it is decompressed, to "
+                f"{self._made} bytes so far: if that is right, allow it by TFRecordOptions(max_expansion=)"
+            )
+        return data
+
+    def left(self) -> int | None:
+        """As much as deflate could make of what is left, at its best."""
+        if self._size is None:
+            return None
+        return (max(0, self._size - self._read) + len(self._waiting)) * _STEEPEST + (1 << 16)
+
+
+# Reading
+
+
+class Records:
+    """The records of an open file, one after the other: an iterator of (offset, payload). Used by one thread at a time.
+
+    Attributes:
+        skipped: how many times something was left out.
+    """
+
+    def __init__(self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions | None = None) -> None:
+        self._options: Final = options or TFRecordOptions()
+        self._name = name
+        compressed = bool(self._options.compression_type)
+        self._source: _Source = _Inflated(file, size, name, self._options) if compressed else _Plain(file, size)
+        self._buffer = b""
+        self._offset = 0  # of the buffer in what the source gives
+        self._position = 0  # in the buffer
+        self._at_end = False
+        self._likely: list[int] = []  # offsets at which a record may begin, before `_scanned`
+        self._scanned = 0
+        self._first = ""
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        try:
+            while True:
+                frames, error = self._frames()
+                yield from self._checked(frames)
+                if error is not None and not self._behind(error):
+                    return
+                if error is None and not frames:
+                    return
+        finally:
+            if self.skipped:
+                _log.warning("%d parts of %r are left out; the first: %s", self.skipped, self._name, self._first)
+
+    def _frames(self) -> "tuple[list[_Frame], errors.OpError | _Refused | None]":
+        """The next records, as many as are in the buffer, and what is wrong behind them. None at the end."""
+        frames: list[_Frame] = []
+        while True:
+            try:
+                frame = self._frame(wait=not frames)
+            except (_Refused, errors.OpError) as error:
+                return frames, error
+            if frame is None:
+                return frames, None
+            frames.append(frame)
+
+    def _frame(self, wait: bool) -> "_Frame | None":
+        """The next record. None if there is none, or if it is not in the buffer and must not be waited for."""
+        if not self._has(_HEADER.size, wait):
+            if wait and self._position < len(self._buffer):
+                raise self._mistrusted(f"{len(self._buffer) - self._position} bytes are no record")
+            return None
+        length, crc = _HEADER.unpack_from(self._buffer, self._position)
+        begin = self._position + _HEADER.size
+        if masked(crc32c(self._buffer[self._position : self._position + 8])) != crc:
+            raise self._mistrusted("the length of a record disagrees with its checksum")
+        self._check_length(length)
+        if not self._has(_FRAME + length, wait):
+            if wait:
+                raise self._mistrusted(f"a record of {length} bytes is truncated")
+            return None
+        begin = self._position + _HEADER.size
+        self._position = begin + length + _CRC.size
+        return begin, length, _CRC.unpack_from(self._buffer, begin + length)[0]
+
+    def _check_length(self, length: int) -> None:
+        left = self._source.left()
+        held = len(self._buffer) - self._position - _HEADER.size
+        if left is not None and length + _CRC.size > held + left:
+            raise self._mistrusted(f"a record of {length} bytes is truncated, or its length is forged")
+        if length > self._options.max_record_bytes:
+            longest = self._options.max_record_bytes
+            error = errors.ResourceExhaustedError(
+                f"a record of {length} bytes {self._where()} is longer than {longest} bytes: "
+                "if that is right, allow it by TFRecordOptions(max_record_bytes=)"
+            )
+            raise _Refused(error, _FRAME + length)
+
+    def _has(self, count: int, wait: bool) -> bool:
+        """Whether so many bytes are in the buffer from here on; reads them if it may."""
+        held = len(self._buffer) - self._position
+        if held >= count or not wait or self._at_end:
+            return held >= count
+        pieces = [self._buffer[self._position :]]
+        self._offset, self._position = self._offset + self._position, 0
+        try:
+            while held < count and not self._at_end:
+                pieces.append(self._source.read(max(CHUNK, min(count - held, 1 << 24))))
+                held += len(pieces[-1])
+                self._at_end = not pieces[-1]
+        finally:
+            self._buffer = b"".join(pieces)
+        return held >= count
+
+    def _checked(self, frames: "list[_Frame]") -> Iterator[tuple[int, bytes]]:
+        """Those whose payload agrees with its checksum."""
+        if not frames:
+            return
+        buffer, offset = self._buffer, self._offset
+        table = np.array(frames, np.int64)
+        good = masked_each(crc32c_each(buffer, table[:, 0], table[:, 1])) == table[:, 2].astype(np.uint32)
+        for (begin, length, _), right in zip(frames, good.tolist(), strict=True):
+            if right:
+                yield offset + begin - _HEADER.size, buffer[begin : begin + length]
+            else:
+                where = f"in {self._name!r} at offset {offset + begin - _HEADER.size}"
+                self._leave_out(errors.DataLossError(f"a record of {length} bytes {where} disagrees with its checksum"))
+
+    # What is corrupt
+
+    def _leave_out(self, error: errors.OpError) -> None:
+        """Count it, or raise the error if nothing is to be left out."""
+        if not self._options.skip_corrupt:
+            raise error
+        self._first = self._first or error.message
+        self.skipped += 1
+
+    def _behind(self, error: "errors.OpError | _Refused") -> bool:
+        """Leave out what the error is about and go on behind it. False if nothing follows."""
+        if isinstance(error, errors.OpError):
+            self._leave_out(error)
+            return False
+        self._leave_out(error.error)
+        try:
+            self._find_next() if error.length is None else self._pass(error.length)
+        except errors.OpError as worse:
+            return self._behind(worse)
+        return True
+
+    def _where(self) -> str:
+        return f"in {self._name!r} at offset {self._offset + self._position}"
+
+    def _mistrusted(self, what: str) -> "_Refused":
+        return _Refused(errors.DataLossError(f"{what}, {self._where()}"))
+
+    def _find_next(self) -> None:
+        """Go on where bytes agree with their checksum as a length does, behind the one that does not."""
+        self._position += 1
+        while self._has(_HEADER.size, wait=True):
+            here = bisect.bisect_left(self._likely, self._offset + self._position)
+            if here < len(self._likely):
+                self._position = self._likely[here] - self._offset
+                return
+            self._position = max(self._position, self._scanned - self._offset)
+            self._scan()
+        self._position = len(self._buffer)
+
+    def _scan(self) -> None:
+        """Note where in the buffer bytes agree with their checksum as a length does. No byte is looked at twice."""
+        window = self._buffer[self._position :]
+        if len(window) < _HEADER.size:
+            return
+        stored = np.frombuffer(window, np.uint8).astype(np.uint32)
+        crcs = masked_each(crc32c_windows(window, 8))[: len(window) - 11]
+        found = stored[8:-3] | stored[9:-2] << 8 | stored[10:-1] << 16 | stored[11:] << 24
+        begin = self._offset + self._position
+        self._likely = (np.flatnonzero(crcs == found) + begin).tolist()
+        self._scanned = begin + len(crcs)
+
+    def _pass(self, length: int) -> None:
+        """Go on so many bytes further, and keep nothing of them."""
+        held = len(self._buffer) - self._position
+        if length <= held:
+            self._position += length
+            return
+        self._offset, self._position, self._buffer = self._offset + self._position + length, 0, b""
+        left = length - held
+        while left and not self._at_end:
+            passed = len(self._source.read(min(left, CHUNK)))
+            left -= passed
+            self._at_end = not passed
+
+
+_Frame = tuple[int, int, int]
+"""Where the payload of a record begins in the buffer, how long it is, and what its checksum should be."""
+
+
+class _Refused(Exception):
+    """What comes next is no record; or none that is wanted: then `length` tells how many bytes it takes in all."""
+
+    def __init__(self, error: errors.OpError, length: int | None = None) -> None:
+        super().__init__(error)
+        self.error: Final = error
+        self.length: Final = length
+
+
+def tf_record_iterator(
+    path: Path, options: TFRecordOptions | str | None = None, files: Files = FILES
+) -> Iterator[bytes]:
+    """The records of a file, one after the other. It blocks: in a graph, a `TFRecordReader` does not.
+
+    Raises:
+        af.errors.DataLossError: the file is corrupt or truncated; says where.
+        af.errors.ResourceExhaustedError: a record, or all of it decompressed, is longer than the options say.
+    """
+    name = as_name(path)
+    with files.open(name) as file, named(name):
+        for _, record in Records(file, files.size(name), name, TFRecordOptions.of(options)):
+            yield record
+
+
+# Writing
+
+
+class TFRecordWriter:
+    """Writes records to a new file. Its methods block.
+
+    with af.io.TFRecordWriter("digits.tfrecord", "GZIP") as writer:
+        writer.write(record)
+    """
+
+    def __init__(self, path: Path, options: TFRecordOptions | str | None = None, files: Files = FILES) -> None:
+        self._name = as_name(path)
+        self._compressor = TFRecordOptions.of(options).compressor()
+        self._file: BinaryIO | None = files.open(self._name, "wb")
+
+    def write(self, record: bytes | str) -> None:
+        """One more record."""
+        payload = record.encode() if isinstance(record, str) else bytes(record)
+        length = len(payload).to_bytes(8, "little")
+        checks = [_CRC.pack(masked(crc32c(part))) for part in (length, payload)]
+        self._put(b"".join((length, checks[0], payload, checks[1])))
+
+    def _put(self, data: bytes) -> None:
+        if self._file is None:
+            raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
+        with named(self._name):
+            self._file.write(data if self._compressor is None else self._compressor.compress(data))
+
+    def flush(self) -> None:
+        """What was written is in the file."""
+        if self._file is None:
+            raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
+        with named(self._name):
+            if self._compressor is not None:
+                self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
+            self._file.flush()
+
+    def close(self) -> None:
+        """The file is complete. Doing it twice does no harm."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        with named(self._name), file:
+            if self._compressor is not None:
+                file.write(self._compressor.flush())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+__all__ = ["Records", "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]

@@ -1,0 +1,92 @@
+"""What users pass for a tensor, made one."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.tensors.dtypes import DType, as_dtype
+from aioflow.tensors.recursion import check_depth
+
+TensorLike: TypeAlias = Any
+"""What `convert_to_tensor` takes: a tensor, a variable, an array, numbers, text, or nested lists of these."""
+
+
+Converter: TypeAlias = Callable[[Any, DType | None], Tensor]
+"""Makes a tensor of a value, of that dtype if one is given."""
+
+CONVERTERS: Final[dict[type, Converter]] = {}
+"""How a class is made a tensor; subclasses too. `list` is for nested lists that hold such values, or tensors."""
+
+
+def convert_to_tensor(
+    value: TensorLike, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
+) -> Tensor:
+    """A tensor with that value: itself if it is one, a read of a variable, else a constant in the default graph.
+
+    Args:
+        value: a tensor, a variable, an array, a number, text, or nested lists of these.
+        dtype: the dtype it must have.
+        name: the name of a constant.
+        preferred_dtype: the dtype a Python literal takes if it can, when `dtype` is None.
+
+    Raises:
+        TypeError: it has another dtype, or cannot be held by the dtype.
+        ValueError: it cannot be made into one array.
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(value, Tensor):
+        return _checked(value, wanted)
+    converter = _converter(value)
+    if converter is not None:
+        return _checked(converter(value, wanted), wanted)
+    constant = OPERATORS["constant"]
+    if wanted is None and preferred_dtype is not None and not isinstance(value, (np.ndarray, np.generic)):
+        try:
+            return constant(value, as_dtype(preferred_dtype), name=name)
+        except TypeError:
+            return constant(value, None, name=name)
+    return constant(value, wanted, name=name)
+
+
+def is_constant(value: TensorLike) -> bool:
+    """Whether `convert_to_tensor` makes a constant of it: it neither is nor holds a tensor or a variable."""
+    return not isinstance(value, Tensor) and _converter(value) is None
+
+
+def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
+    if dtype is not None and tensor.dtype is not dtype:
+        raise TypeError(f"{tensor!r} has dtype {tensor.dtype.name}, {dtype.name} is needed; use af.cast")
+    return tensor
+
+
+def _converter(value: Any) -> Converter | None:
+    """What makes a tensor of `value`; None if that is a constant."""
+    if isinstance(value, (list, tuple)) and _of_class(type(value)) is None:
+        check_depth(value)
+        return CONVERTERS[list] if _holds_tensor(value) else None
+    return _of_class(type(value))
+
+
+def _of_class(kind: type) -> Converter | None:
+    found = next((base for base in kind.__mro__ if base in CONVERTERS), object)
+    return None if found in (list, tuple, object) else CONVERTERS[found]
+
+
+def _holds_tensor(items: Iterable[Any]) -> bool:
+    kinds = set(map(type, items))
+    if any(issubclass(kind, Tensor) or _of_class(kind) is not None for kind in kinds):
+        return True
+    nested = any(issubclass(kind, (list, tuple)) for kind in kinds)
+    return nested and any(_holds_tensor(item) for item in items if isinstance(item, (list, tuple)))
+
+
+def constant_value(tensor: Tensor) -> Any:
+    """The value of a tensor as an array, if the graph holds it or implies it; else None."""
+    if tensor.op.type == "constant":
+        return tensor.op.attrs["value"]
+    known = tensor.spec.known
+    if known is None or (isinstance(known, tuple) and None in known):
+        return None
+    return np.asarray(known, tensor.dtype.np)

@@ -1,0 +1,62 @@
+"""Classifies operations by whether their effects outlive the step and cannot be undone when the step is repeated.
+
+The engine undoes updates of variables, lets random operations draw the same numbers again, and puts elements back where
+they were taken. A resource held only during the step, like a lock, is no lasting effect either.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from aioflow.graph.op import Op
+from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec
+
+_OUTSIDE: Final = frozenset({"py_func", "write_file"})
+"""Operations with effects outside of the session's resources."""
+_LOOKS: Final = ("_size", "_is_closed", "_peek", "_num_accumulated", "_serialize_state")
+"""Suffixes of the names of operations that only read a resource."""
+_OF_ITS_STEP: Final = ("stack_", "lossy_", "reader_num_", "cut_", "mark_")
+"""Prefixes of the names of operations whose effects end with the step, or are undone if it fails."""
+_HANDED_OVER: Final = frozenset({
+    "accumulator_take_gradient", "barrier_insert_many", "barrier_take_many", "map_stage", "map_unstage",
+    "map_unstage_no_key", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue",
+    "queue_enqueue_many", "queue_give_back", "reader_read", "reader_read_up_to", "sparse_accumulator_take_gradient",
+    "stage", "unstage",
+})  # fmt: skip
+"""Operations that register what they take and put with the `Handover` of their step."""
+_ONLY_PUT: Final = frozenset(
+    {"barrier_insert_many", "map_stage", "queue_enqueue", "queue_enqueue_many", "queue_give_back", "stage"}
+)
+"""The operations among them that take nothing."""
+_LOCKS: Final = frozenset({"acquire_variable_lock", "keep_variable_lock", "release_variable_lock"})
+
+
+def lasts(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
+    """Whether an operation with these inputs has an effect that outlives its step and cannot be taken back."""
+    name = definition.name
+    if name in _OUTSIDE:
+        return True
+    if not definition.stateful or definition.observes or definition.handle or name in _LOCKS | _HANDED_OVER:
+        return False
+    if name.endswith(_LOOKS) or name.startswith(_OF_ITS_STEP):
+        return False
+    if name.startswith("replica_") and not name.endswith("_turn"):  # a repeated gradient counts once
+        return False
+    return any(isinstance(spec, ResourceSpec) and type(spec) not in (ResourceSpec, ListSpec) for spec in inputs)
+
+
+def hands_over(definition: Op[Any]) -> bool:
+    """Whether an operation takes or puts elements that its step can give back."""
+    return definition.name in _HANDED_OVER
+
+
+def takes(definition: Op[Any]) -> bool:
+    """Whether an operation takes elements that its step can give back."""
+    return definition.name in _HANDED_OVER - _ONLY_PUT
+
+
+def changes(definition: Op[Any]) -> bool:
+    """Whether an operation changes the variables among its inputs, if there are any."""
+    return definition.stateful and not definition.observes and not definition.name.startswith(_OF_ITS_STEP)
+
+
+__all__ = ["changes", "hands_over", "lasts", "takes"]

@@ -1,0 +1,500 @@
+"""What a graph is: operations in the order they were built, and the scopes they are built in. Never runs one.
+
+A graph only grows. Adding is thread-safe, and transactional: a construction that raises leaves the graph as it was.
+"""
+
+import contextlib
+import functools
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
+
+from aioflow.graph import scopes
+from aioflow.graph.device_spec import DeviceSpec, check_device
+from aioflow.graph.operation import Attrs, Operation, Tensor, items_of, user_line
+from aioflow.graph.scopes import Controls, DeviceFunction, Scope, scope_of
+from aioflow.tensors.dtypes import Spec
+from aioflow.tensors.recursion import shown, too_deep
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_BUILT_AT: Final = "\n  built at: "
+
+
+class Definition(Protocol):
+    """What a graph needs to know of an op: see `op.Op`."""
+
+    name: str
+
+
+METHODS: Final[dict[str, Callable[..., Any]]] = {}
+"""What methods of Graph call in modules above this one, which fill it at import: {"as_graph_def": ...}."""
+
+_graph_ids = itertools.count()
+
+
+class Graph:
+    """A computation under description: operations in the order they were built.
+
+    Any number of tasks and threads may add to it and run it at the same time. `planning_work` estimates the
+    work of planning it.
+    """
+
+    def __init__(self) -> None:
+        self.key = next(_graph_ids)
+        self.seed: int | None = None
+        self._operations: list[Operation] = []
+        self.planning_work = 0
+        self._by_name: dict[str, Operation] = {}
+        self._used: dict[str, int] = {}
+        self._collections: dict[str, list[Any]] = {}
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Operation] = set()
+        self._lock = threading.RLock()
+        self._journals: list[list[Callable[[], object]]] = []
+        self._finalized = False
+
+    # Reading
+
+    @property
+    def version(self) -> int:
+        """Grows with every operation added."""
+        return len(self._operations)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether `finalize` was called."""
+        return self._finalized
+
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order they were built."""
+        return list(self._operations)
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The operation of that name. KeyError if there is none."""
+        element = self.as_graph_element(name, allow_tensor=False)
+        assert isinstance(element, Operation)
+        return element
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor `op:index`. KeyError if there is none, ValueError if the name is no tensor's."""
+        element = self.as_graph_element(name, allow_operation=False)
+        assert isinstance(element, Tensor)
+        return element
+
+    def as_graph_element(
+        self, value: object, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Tensor | Operation:
+        """The tensor or operation that `value` (itself, its name, or an object with `_as_graph_element`) stands for.
+
+        Raises:
+            KeyError: there is no such name here.
+            ValueError: it belongs to another graph, or a name is malformed.
+            TypeError: it stands for neither, or for the kind that is not allowed.
+        """
+        stands_for = getattr(value, "_as_graph_element", None)
+        element = stands_for() if stands_for is not None else value
+        if isinstance(element, (str, bytes)):
+            name = element if isinstance(element, str) else element.decode()
+            return self._by_text(name, allow_tensor, allow_operation)
+        if not isinstance(element, (Tensor, Operation)):
+            raise TypeError(f"{shown(value)} of type {type(value).__name__} is neither a tensor nor an operation")
+        if element.graph is not self or (element.op if isinstance(element, Tensor) else element).id < 0:
+            inside = element.graph is not self and element.graph.root is self
+            mend = ": it is inside a branch or loop, which must return it" if inside else ""
+            raise ValueError(f"{element!r} is not an element of this graph{mend}")
+        if not (allow_tensor if isinstance(element, Tensor) else allow_operation):
+            wanted = "an operation" if isinstance(element, Tensor) else "a tensor"
+            raise TypeError(f"{element!r} is not {wanted}")
+        return element
+
+    def _by_text(self, name: str, allow_tensor: bool, allow_operation: bool) -> Tensor | Operation:
+        operation, colon, index = name.partition(":")
+        found = self._by_name.get(operation)
+        if found is None:
+            raise KeyError(f"the graph has no operation {operation!r}" + (f" (asked for {name!r})" if colon else ""))
+        if not colon:
+            if not allow_operation:
+                raise ValueError(f"{name!r} names an operation; a tensor's name is '{name}:0'")
+            return found
+        if not index.isdecimal():
+            raise ValueError(f"{name!r} is not a tensor's name; write op:index")
+        if not allow_tensor:
+            raise ValueError(f"{name!r} names a tensor; its operation's name is {operation!r}")
+        if int(index) >= len(found.outputs):
+            raise KeyError(f"{operation!r} has {len(found.outputs)} outputs; there is no {name!r}")
+        return found.outputs[int(index)]
+
+    # Adding
+
+    def add(
+        self, definition: Definition, inputs: tuple[Tensor, ...], attrs: Attrs, specs: Sequence[Spec], name: str | None
+    ) -> Operation:
+        """Append an operation in the present scope; `name` ending in "/" is taken as it is, without the slash."""
+        scope = scope_of(self)
+        with self.transaction() if scope.devices else self._lock:
+            self._check_open(name or definition.name)
+            for tensor in inputs:
+                if tensor.op.id < 0:
+                    raise ValueError(f"{tensor!r} was built in a block that failed: it is not in the graph")
+            full = self._full_name(scope, name or definition.name)
+            operation = Operation(self, definition, full, inputs, attrs, specs, scope)
+            if scope.devices:
+                operation.device = _device(scope.devices, operation)
+            self._append(operation, scope)
+            return operation
+
+    def _full_name(self, scope: Scope, name: str) -> str:
+        exact = name[-1:] == "/"
+        full = name[:-1] if exact else f"{scope.name}/{name}" if scope.name else name
+        if scopes.VALID_NAME.fullmatch(full) is None:
+            raise ValueError(f"{name!r} is not a valid operation name: letters, digits and _ . \\ - / only")
+        if not exact or full in self._by_name:
+            return self._unique(full)
+        if full.lower() not in self._used:
+            self._use(full.lower(), 1)
+        return full
+
+    def _append(self, operation: Operation, scope: Scope) -> None:
+        operation.id = len(self._operations)
+        self._operations.append(operation)
+        self.planning_work += operation.planning_work
+        self._by_name[operation.name] = operation
+        for tensor in operation.inputs:
+            tensor._consumers.append(operation)
+        for block in scope.controls:
+            block.inside.add(operation.id)
+        if self._journals:
+            self._journals[-1].append(functools.partial(self._remove, operation, scope))
+
+    def _remove(self, operation: Operation, scope: Scope) -> None:
+        self._operations.pop()
+        self.planning_work -= operation.planning_work
+        del self._by_name[operation.name]
+        for tensor in operation.inputs:
+            tensor._consumers.pop()
+        for block in scope.controls:
+            block.inside.discard(operation.id)
+        operation.id = -1
+
+    @property
+    def root(self) -> "Graph":
+        """The graph that this one is a branch or a loop in; itself if it is none."""
+        return self
+
+    def next_seed(self) -> int:
+        """A seed for the next operation built here, if it has none of its own."""
+        return self.version
+
+    def sees(self, graph: "Graph") -> bool:
+        """Whether tensors of `graph` can be used here, through arguments of the branch or loop that this graph is."""
+        return graph is self
+
+    def adopt(self, tensor: Tensor) -> Tensor:
+        """`tensor`, for use as an input here. ValueError if it belongs to another graph."""
+        if tensor.graph is not self:
+            inside = tensor.graph.root is not tensor.graph
+            mend = ": it is inside a branch or loop, which must return it" if inside else ""
+            raise ValueError(f"{tensor!r} belongs to another graph{mend}")
+        return tensor
+
+    def extend(self, operation: Operation, attrs: Attrs, specs: Sequence[Spec]) -> tuple[Tensor, ...]:
+        """Give an operation more outputs, and the attributes that say what they are. Nothing it had is changed."""
+        had, made_before = operation.attrs, operation.outputs
+        start = len(made_before)
+        made = tuple([Tensor(operation, start + index, spec) for index, spec in enumerate(specs)])
+        operation.attrs, operation.outputs = attrs, (*made_before, *made)
+
+        def undo() -> None:
+            operation.attrs, operation.outputs = had, made_before
+
+        self.on_failure(undo)
+        return made
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Inside the block no other thread adds; if it raises, the graph is as it was before."""
+        with self._lock:
+            journal: list[Callable[[], object]] = []
+            self._journals.append(journal)
+            try:
+                yield
+            except BaseException:
+                for undo in reversed(journal):
+                    undo()
+                raise
+            finally:
+                self._journals.pop()
+            if self._journals:
+                self._journals[-1].extend(journal)
+
+    def on_failure(self, undo: Callable[[], object]) -> None:
+        """`undo` is called if the transaction around fails; nothing happens where there is none."""
+        with self._lock:
+            if self._journals:
+                self._journals[-1].append(undo)
+
+    def finalize(self) -> None:
+        """Nothing can be added from here on: adding raises RuntimeError."""
+        self._finalized = True
+
+    def _check_open(self, adding: str = "") -> None:
+        if self._finalized:
+            line = user_line()
+            place = "" if line is None else f"{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}"
+            what = f"{adding!r} cannot be added: " if adding else ""
+            raise RuntimeError(f"{what}the graph is finalized; build everything before finalize(){place}")
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """`name`, in the present scope, with `_1`, `_2` … if it is taken (whatever the case of its letters)."""
+        scope = scope_of(self).name
+        return self._unique(f"{scope}/{name}" if scope else name, mark_as_used)
+
+    def _unique(self, full: str, mark_as_used: bool = True) -> str:
+        with self._lock:
+            unique, key = full, full.lower()
+            count = self._used.get(key, 0)
+            if count:
+                while (unique := f"{full}_{count}").lower() in self._used:
+                    count += 1
+            if mark_as_used:
+                self._use(key, count + 1)
+                if unique is not full:
+                    self._use(unique.lower(), 1)
+            return unique
+
+    def _use(self, key: str, count: int) -> None:
+        if self._journals:
+            before = self._used.get(key)
+            put_back = functools.partial(self._used.__setitem__, key, before or 0)
+            self._journals[-1].append(put_back if before else functools.partial(self._used.pop, key, None))
+        self._used[key] = count
+
+    # Scopes
+
+    def as_default(self) -> contextlib.AbstractContextManager["Graph"]:
+        """Inside the block it is the default graph of this task."""
+        return scopes.default_graph(self)
+
+    def get_name_scope(self) -> str:
+        """The present name scope, without a slash at its end."""
+        return scope_of(self).name
+
+    @contextlib.contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Names of operations built inside begin with the scope's, which is what the block is given, with a slash.
+
+        A name that ends in "/" re-enters that very scope; None or "" leaves all scopes.
+        """
+        if not name:
+            full = ""
+        else:
+            again = scopes.enters_again(name)
+            scopes.check_scope_name(name, "" if again else scope_of(self).name)
+            full = name[:-1] if again else self.unique_name(name)
+        with scopes.changed(self, name=full):
+            yield full + "/" if full else ""
+
+    @contextlib.contextmanager
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+        """Operations built inside run after these; None clears all such blocks around."""
+        if control_inputs is None:
+            with scopes.changed(self, controls=()):
+                yield
+            return
+        elements = [self.as_graph_element(value) for value in items_of("control_inputs", control_inputs)]
+        operations = tuple(dict.fromkeys(e.op if isinstance(e, Tensor) else e for e in elements))
+        block = Controls(operations, set())
+        with scopes.changed(self, controls=(*scope_of(self).controls, block)):
+            yield
+
+    @contextlib.contextmanager
+    def device(self, device: "str | DeviceSpec | DeviceFunction | None") -> Iterator[None]:
+        """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
+        entry = str(device) if isinstance(device, DeviceSpec) else device
+        check_device(entry)
+        with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
+            yield
+
+    @contextlib.contextmanager
+    def container(self, container: str) -> Iterator[str]:
+        """State of operations built inside lives in that container; the session's own for an empty name."""
+        if container and scopes.VALID_NAME.fullmatch(container) is None:
+            raise ValueError(f"{container!r} is not a valid container name: letters, digits and _ . - / only")
+        with scopes.changed(self, container=container):
+            yield container
+
+    @contextlib.contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """Operations built inside share the device of `op`; device scopes around are left.
+
+        With `ignore_existing` they need not share that of blocks around, and `op` may be None: they share nobody's.
+        """
+        outer = () if ignore_existing else scope_of(self).colocation
+        names = outer if op is None and ignore_existing else (*outer, *self._colocation_of(op))
+        with scopes.changed(self, colocation=tuple(dict.fromkeys(names)), devices=()):
+            yield
+
+    def _colocation_of(self, op: Any) -> tuple[str, ...]:
+        element = self.as_graph_element(op)
+        operation = element.op if isinstance(element, Tensor) else element
+        return operation.colocation or (operation.name,)
+
+    @contextlib.contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Operations of these types built inside use the gradient registered under the given name."""
+        merged = {**scope_of(self).gradient_overrides, **op_type_map}
+        with scopes.changed(self, gradient_overrides=merged):
+            yield
+
+    # Collections and marks
+
+    def add_to_collection(self, name: str, value: object) -> None:
+        """Append to a named list of the graph."""
+        with self._lock:
+            self._check_open()
+            self._collections.setdefault(name, []).append(value)
+            self.on_failure(self._collections[name].pop)
+
+    def add_to_collections(self, names: Iterable[str], value: object) -> None:
+        """Append to each of several named lists, once."""
+        for name in dict.fromkeys([names] if isinstance(names, str) else names):
+            self.add_to_collection(name, value)
+
+    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
+        """A copy of a named list; with `scope`, a regular expression, only of what has a name that begins so."""
+        values = list(self._collections.get(name, ()))
+        if scope is None:
+            return values
+        return [value for value in values if hasattr(value, "name") and re.match(scope, value.name)]
+
+    def get_collection_ref(self, name: str) -> list[Any]:
+        """The named list itself."""
+        return self._collections.setdefault(name, [])
+
+    def clear_collection(self, name: str) -> None:
+        """Empty a named list."""
+        with self._lock:
+            self._check_open()
+            self.on_failure(functools.partial(self._collections.__setitem__, name, self._collections.pop(name, [])))
+
+    def get_all_collection_keys(self) -> list[str]:
+        """The names of all lists that hold something."""
+        return [name for name, values in self._collections.items() if values]
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Feeding it is an error from here on."""
+        self._unfeedable.add(tensor)
+        self.on_failure(functools.partial(self._unfeedable.discard, tensor))
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """Whether it may be fed."""
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, operation: Operation) -> None:
+        """Fetching it is an error from here on."""
+        self._unfetchable.add(operation)
+        self.on_failure(functools.partial(self._unfetchable.discard, operation))
+
+    def is_fetchable(self, element: Tensor | Operation) -> bool:
+        """Whether it may be fetched."""
+        return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
+
+    def as_graph_def(self, from_version: int = 0) -> Any:
+        """The graph as plain data, a `GraphDef`, to store or send; with a version, what was added since it had that."""
+        return METHODS["as_graph_def"](self, from_version)
+
+    def __repr__(self) -> str:
+        return f"<af.Graph of {self.version} operations>"
+
+
+def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> str:
+    """Outer to inner: each string refines what is there, each function sees the operation and refines it too."""
+    spec = DeviceSpec()
+    for entry in stack:
+        if not isinstance(entry, str):
+            operation.device = str(spec)
+            entry = entry(operation) or ""
+        spec = spec.merge(DeviceSpec.from_string(str(entry)))
+    return str(spec)
+
+
+_process_graph: list[Graph] = []
+
+
+def get_default_graph() -> Graph:
+    """The innermost `with graph.as_default()` of this task, else the process's graph."""
+    graph = scopes.innermost_graph.get()
+    if graph is not None:
+        return graph
+    if not _process_graph:
+        _process_graph.append(Graph())
+    return _process_graph[0]
+
+
+def reset_default_graph() -> None:
+    """The process's graph is a new, empty one from here on. RuntimeError inside a `with graph.as_default()`."""
+    if scopes.innermost_graph.get() is not None:
+        raise RuntimeError("reset_default_graph() inside `with graph.as_default()`: leave the block first")
+    _process_graph.clear()
+
+
+def transactional(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that builds nodes in the default graph.
+
+    If it raises, the graph is as it was, and the error names the function and the user's line.
+    """
+
+    @functools.wraps(function)
+    def build(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            with get_default_graph().transaction():
+                return function(*args, **kwargs)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise placed(error, function.__name__, *args, *kwargs.values()) from error
+
+    return build
+
+
+def placed(error: TypeError | ValueError | RecursionError, what: str, *given: Any) -> TypeError | ValueError:
+    """The error, saying what could not be built and at which of the user's lines, unless it says so already."""
+    line = user_line()
+    error = too_deep(*given) if isinstance(error, RecursionError) else error
+    if _BUILT_AT in str(error) or line is None:
+        return error
+    return reworded(error, f"{named(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
+
+
+def named(error: TypeError | ValueError, what: str) -> str:
+    """What the error says, with what could not be built first."""
+    return text if (text := str(error)).startswith((f"{what}:", f"{what} ", f"{what}(")) else f"{what}: {text}"
+
+
+def reworded(error: TypeError | ValueError, text: str) -> TypeError | ValueError:
+    """A TypeError or ValueError, as `error` is one, with another text."""
+    return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
+
+
+def same_graph(*values: object) -> Graph:
+    """The graph to build in: that of the first tensor or operation among the values, else the default one."""
+    for value in values:
+        if isinstance(value, (Tensor, Operation)):
+            return building_in(value.graph, value)
+    return get_default_graph()
+
+
+def building_in(graph: Graph, used: Tensor | Operation | None = None) -> Graph:
+    """Where what uses tensors of `graph` is built: there, or in the branch or loop that is being described.
+
+    ValueError, naming `used`, if `graph` itself is a branch or loop, and not being described.
+    """
+    inner = scopes.innermost_graph.get()
+    if inner is not None and inner.sees(graph):
+        return inner
+    if graph.root is not graph:
+        what = "a tensor" if used is None else repr(used.name)
+        raise ValueError(f"{what} is inside a branch or loop and used outside of it: the branch or loop must return it")
+    return graph

@@ -1,0 +1,414 @@
+"""A graph as plain data, for the wire and for files, and back.
+
+    {"format": "aioflow.graph", "version": 1, "nodes": [
+        {"name": "layer/product", "op": "matmul", "input": ["x", "split:1", "^init"], "attr": {"transpose_a": false}},
+        ...]}
+
+An input is `op:index`, where `:0` may be left out, or `^op` to run after it; these come last. Attributes are written as
+in `plain`; the bodies of branches and loops are attributes, too:
+
+    {"body": {"nodes": [...], "arguments": ["body/argument"], "takes": [0], "outputs": ["body/add"]}}
+
+What else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds do not
+travel.
+
+Nodes may come in any order. Nothing is believed: what does not fit raises ValueError that names the node, before
+anything is added to a graph; ops are found in the registry alone.
+"""
+
+import base64
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from aioflow.graph import scopes
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.graph import METHODS, Graph
+from aioflow.graph.operation import Line, Operation
+from aioflow.graph.subgraph import Body
+from aioflow.tensors import plain_data
+from aioflow.tensors.dtypes import Spec, TensorShape
+
+Source: TypeAlias = tuple[str, int]
+"""An output of a node, as name and index; index -1 stands for the node itself, to run after it."""
+
+FORMAT: Final = "aioflow.graph"
+VERSION: Final = 1
+_INPUT: Final = re.compile(rf"(\^)?({scopes.VALID_NAME.pattern})(?::(0|[1-9]\d{{0,8}}))?")
+_BY_NAME: Final = ": pass the name under which the server that runs it has registered it"
+_LOCAL_GRADIENT: Final = "a custom gradient, which stayed with the graph it was built in"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class NodeDef:
+    """One operation. ValueError if a field cannot be that of any operation.
+
+    Attributes:
+        name: its name.
+        op: the name of its op.
+        input: what it reads, as `op:index`, then what it runs after, as `^op`.
+        attr: its attributes; one that has its default may be left out.
+        device: the device that was asked for.
+        container: where its state lives.
+        colocation: names of the operations it shares a device with.
+        gradient: name of the registered gradient it uses instead of the op's.
+        shapes: what is known of its outputs' shapes beyond what follows from the inputs; empty for nothing.
+        line: the user's line that built it: file, number, function.
+        origin: the name of the operation whose gradient it is part of.
+    """
+
+    name: str
+    op: str
+    input: tuple[str, ...] = ()
+    attr: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    device: str = ""
+    container: str = ""
+    colocation: tuple[str, ...] = ()
+    gradient: str | None = None
+    shapes: tuple[TensorShape, ...] = ()
+    line: Line | None = None
+    origin: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            for field, check in _CHECKS.items():
+                if not check(getattr(self, field)):
+                    raise ValueError(f"{plain_data.brief(getattr(self, field))} cannot be its {field}")
+            for name, value in self.attr.items():
+                _check_attribute(name, value)
+            DeviceSpec.from_string(self.device)
+        except ValueError as error:
+            raise ValueError(f"node {plain_data.brief(self.name)}: {error}") from None
+
+    @property
+    def sources(self) -> list[Source]:
+        """What it reads, then what it runs after."""
+        return [source_of(text) for text in self.input]
+
+    def __eq__(self, other: object) -> bool:
+        return _node_to_plain(self) == _node_to_plain(other) if isinstance(other, NodeDef) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def source_of(text: str) -> Source:
+    """The source that `op`, `op:index` or `^op` names. ValueError if it is none of these."""
+    match = _INPUT.fullmatch(text)
+    if match is None or (match[1] and match[3]):
+        raise ValueError(f"{plain_data.brief(text)} is no input: write op, op:index or ^op")
+    return match[2], -1 if match[1] else int(match[3] or 0)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and scopes.VALID_NAME.fullmatch(value) is not None
+
+
+def _are_inputs(value: Any) -> bool:
+    if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
+        return False
+    afters = [source_of(item)[1] < 0 for item in value]
+    if afters != sorted(afters):
+        raise ValueError("an input comes after one that starts with '^'; write these last")
+    return True
+
+
+def _is_line(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple) and list(map(type, value)) == [str, int, str])
+
+
+def _check_attribute(name: Any, value: Any) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"{plain_data.brief(name)} is no name of an attribute")
+    if isinstance(value, BodyDef):
+        return
+    try:
+        plain_data.check_plain(value)
+    except ValueError as error:
+        mend = f"; it exists in this process alone, so the graph cannot leave it{_BY_NAME}" if callable(value) else ""
+        raise ValueError(f"attribute {name!r}: {error}{mend}") from None
+
+
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
+    "name": _is_name,
+    "op": lambda value: isinstance(value, str),
+    "input": _are_inputs,
+    "attr": lambda value: isinstance(value, Mapping),
+    "device": lambda value: isinstance(value, str),
+    "container": lambda value: value == "" or _is_name(value),
+    "colocation": lambda value: isinstance(value, tuple) and all(map(_is_name, value)),
+    "gradient": lambda value: value is None or isinstance(value, str),
+    "shapes": lambda value: isinstance(value, tuple) and all(isinstance(shape, TensorShape) for shape in value),
+    "line": _is_line,
+    "origin": lambda value: value is None or _is_name(value),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BodyDef:
+    """The body of a branch or loop. ValueError if its names do not fit.
+
+    Attributes:
+        node: its operations.
+        arguments: the names of those among them that are its arguments.
+        takes: for each argument, which input of the operation that holds the body it is.
+        outputs: what it gives, as `op:index`.
+    """
+
+    node: tuple[NodeDef, ...]
+    arguments: tuple[str, ...]
+    takes: tuple[int, ...]
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        kinds = {node.name: node.op for node in self.node}
+        if len(self.arguments) != len(self.takes) or any(kinds.get(name) != "argument" for name in self.arguments):
+            raise ValueError("a body has arguments, each with the number of an input")
+        if not all(type(place) is int and place >= 0 for place in self.takes):
+            raise ValueError(f"{plain_data.brief(self.takes)} are no numbers of inputs")
+        if any(source_of(text)[1] < 0 or source_of(text)[0] not in kinds for text in self.outputs):
+            raise ValueError("a body gives what one of its operations makes")
+
+    def to_plain(self) -> dict[str, Any]:
+        """Dicts, lists, numbers, text and bytes alone."""
+        nodes = [_node_to_plain(node) for node in self.node]
+        lists = {"arguments": list(self.arguments), "takes": list(self.takes), "outputs": list(self.outputs)}
+        return {"body": {"nodes": nodes, **lists}}
+
+
+def _attribute_to_plain(value: Any) -> Any:
+    return value.to_plain() if isinstance(value, BodyDef) else plain_data.to_plain(value)
+
+
+def _attribute_from_plain(data: Any, depth: int) -> Any:
+    if not isinstance(data, dict) or data.keys() != {"body"}:
+        return plain_data.from_plain(data)
+    content = data["body"]
+    names = {"nodes", "arguments", "takes", "outputs"}
+    if not isinstance(content, dict) or content.keys() != names or not all(type(v) is list for v in content.values()):
+        raise ValueError(f"{plain_data.brief(content)} is no body: it has lists of nodes, arguments, takes and outputs")
+    if depth >= plain_data.DEEPEST:
+        raise ValueError(f"bodies are nested more than {plain_data.DEEPEST} deep")
+    nodes = tuple([_node_from_plain(index, item, depth + 1) for index, item in enumerate(content["nodes"])])
+    texts = (*content["arguments"], *content["outputs"])
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("arguments and outputs of a body are names")
+    return BodyDef(nodes, tuple(content["arguments"]), tuple(content["takes"]), tuple(content["outputs"]))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GraphDef:
+    """A graph as plain data: its operations, in an order."""
+
+    node: tuple[NodeDef, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """Dicts, lists, numbers, text and bytes alone."""
+        return {"format": FORMAT, "version": VERSION, "nodes": [_node_to_plain(node) for node in self.node]}
+
+    @classmethod
+    def from_plain(cls, data: Any) -> "GraphDef":
+        """What `to_plain` wrote. ValueError for anything else, or another version of the format."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"{plain_data.brief(data)} is no graph: it has no 'format': {FORMAT!r}")
+        if type(data.get("version")) is not int or data["version"] != VERSION:
+            raise ValueError(
+                f"version {plain_data.brief(data.get('version'))} of the graph format is not known, {VERSION} is"
+            )
+        if data.keys() != {"format", "version", "nodes"} or not isinstance(data["nodes"], list):
+            raise ValueError(f"a graph has format, version and a list of nodes, not {plain_data.brief(tuple(data))}")
+        return cls(tuple([_node_from_plain(index, item) for index, item in enumerate(data["nodes"])]))
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.to_plain(), default=_bytes_to_json, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "GraphDef":
+        """What `to_json` wrote. ValueError for anything else."""
+        try:
+            data = json.loads(text, object_pairs_hook=_from_json, parse_constant=_refuse_constant)
+        except RecursionError:
+            raise ValueError("the JSON text is nested too deeply for a graph") from None
+        return cls.from_plain(data)
+
+    def to_msgpack(self) -> bytes:
+        """Msgpack's bytes."""
+        import msgpack
+
+        packed: bytes = msgpack.packb(self.to_plain())
+        return packed
+
+    @classmethod
+    def from_msgpack(cls, data: bytes) -> "GraphDef":
+        """What `to_msgpack` wrote. ValueError for anything else."""
+        try:
+            found = unpack(data)
+        except ValueError as error:
+            raise ValueError(f"these bytes are no graph in msgpack: {error}") from None
+        return cls.from_plain(found)
+
+    def __repr__(self) -> str:
+        return f"<af.GraphDef of {len(self.node)} nodes>"
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """Read plain data in msgpack. ValueError for malformed data, and for too many lists and maps for its size.
+
+    An empty list is one byte in msgpack and 64 in memory. So there may be one list or map for every four bytes, besides
+    the first thousand: the result takes at most some 30 times the memory of `data`.
+    """
+    if len(data) <= _BYTES_PER_CONTAINER * _CONTAINERS:
+        return _unpack(data)
+    left = _CONTAINERS + len(data) // _BYTES_PER_CONTAINER
+
+    def counted(container: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ValueError(f"{len(data)} bytes hold too many lists and maps")
+        return container
+
+    return _unpack(data, list_hook=counted, object_hook=counted)
+
+
+def _unpack(data: bytes | memoryview, **hooks: Callable[[Any], Any]) -> Any:
+    import msgpack
+
+    try:
+        return msgpack.unpackb(data, max_ext_len=0, **hooks)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+_CONTAINERS: Final = 1024
+_BYTES_PER_CONTAINER: Final = 4
+
+
+# Nodes to and from plain data
+
+_FIELDS: Final = tuple([field.name for field in dataclasses.fields(NodeDef)])
+_EMPTY: Final[tuple[Any, ...]] = ("", (), {}, None)
+_TO_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
+    "input": list,
+    "attr": lambda attr: {name: _attribute_to_plain(value) for name, value in attr.items()},
+    "colocation": list,
+    "shapes": lambda shapes: [shape.as_plain() for shape in shapes],
+    "line": list,
+}
+_FROM_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
+    "input": tuple,
+    "colocation": tuple,
+    "shapes": lambda shapes: tuple([plain_data.from_plain({"shape": shape}) for shape in shapes]),
+    "line": tuple,
+}
+
+
+def _node_to_plain(node: NodeDef) -> dict[str, Any]:
+    stated = {name: value for name in _FIELDS if (value := getattr(node, name)) not in _EMPTY}
+    return {name: _TO_PLAIN.get(name, lambda same: same)(value) for name, value in stated.items()}
+
+
+def _node_from_plain(index: int, data: Any, depth: int = 0) -> NodeDef:
+    if not isinstance(data, dict) or not {"name", "op"} <= data.keys() <= set(_FIELDS):
+        found = plain_data.brief(tuple(data) if isinstance(data, dict) else data)
+        raise ValueError(f"node {index} has {found}: it needs a name and an op, and may have {', '.join(_FIELDS[2:])}")
+    label = f"node {plain_data.brief(data['name'])}"
+    fields: dict[str, Any] = {}
+    for name, value in data.items():
+        if name in (*_FROM_PLAIN, "attr") and not isinstance(value, dict if name == "attr" else list):
+            raise ValueError(f"{label}: {plain_data.brief(value)} cannot be its {name}")
+        try:
+            fields[name] = _attributes_from_plain(value, depth) if name == "attr" else _read_field(name, value)
+        except ValueError as error:
+            raise ValueError(f"{label}: {name}: {error}") from None
+    return NodeDef(**fields)
+
+
+def _read_field(name: str, value: Any) -> Any:
+    return _FROM_PLAIN.get(name, lambda same: same)(value)
+
+
+def _attributes_from_plain(attr: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    return {name: _attribute_from_plain(value, depth) for name, value in attr.items()}
+
+
+def _bytes_to_json(value: Any) -> dict[str, str]:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{value!r} is not plain data")
+    return {"$bytes": base64.b64encode(value).decode("ascii")}
+
+
+def _from_json(pairs: list[tuple[str, Any]]) -> Any:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a name is there twice among {plain_data.brief(tuple(name for name, _ in pairs))}")
+    if found.keys() == {"$bytes"}:
+        if not isinstance(found["$bytes"], str):
+            raise ValueError("$bytes is text in base64")
+        return base64.b64decode(found["$bytes"], validate=True)
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON; a float that is not finite is written as text")
+
+
+# From a graph
+
+
+def graph_def(graph: Graph, from_version: int = 0) -> GraphDef:
+    """The operations of `graph`, from that number on, as plain data.
+
+    Raises:
+        ValueError: an operation holds what exists in this process alone, as the function of a `py_func`.
+    """
+    return GraphDef(tuple([node_def(operation) for operation in graph.get_operations()[from_version:]]))
+
+
+METHODS["as_graph_def"] = graph_def
+
+
+def node_def(operation: Operation) -> NodeDef:
+    """The operation as plain data."""
+    reads = [t.op.name if t.index == 0 else t.name for t in operation.inputs]
+    override = operation.gradient_override
+    return NodeDef(
+        operation.name,
+        operation.type,
+        (*reads, *[f"^{control.name}" for control in operation.control_inputs]),
+        MappingProxyType({name: _attribute(value) for name, value in operation.attrs.items()}),
+        operation.device,
+        operation.container,
+        operation.colocation,
+        override if override is None or isinstance(override, str) else _LOCAL_GRADIENT,
+        _told_shapes(operation),
+        operation.line,
+        None if operation.origin is None else operation.origin.name,
+    )
+
+
+def _attribute(value: Any) -> Any:
+    if not isinstance(value, Body):
+        return value
+    nodes = tuple([node_def(operation) for operation in value.graph.get_operations()])
+    names = tuple([argument.op.name for argument in value.arguments])
+    return BodyDef(nodes, names, value.takes, tuple([output.name for output in value.outputs]))
+
+
+def _told_shapes(operation: Operation) -> tuple[TensorShape, ...]:
+    """The outputs' shapes, if `set_shape` has told more of one than the shape rule finds; else nothing."""
+    shapes = tuple([output.shape for output in operation.outputs])
+    try:
+        found = operation.definition.infer([tensor.spec for tensor in operation.inputs], operation.attrs)
+        more = any(map(_tells_more, shapes, found))
+    except ValueError:
+        more = True
+    return shapes if more else ()
+
+
+def _tells_more(shape: TensorShape, found: Spec) -> bool:
+    return found.shape.merge_with(shape).sizes != found.shape.sizes

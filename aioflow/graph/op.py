@@ -1,0 +1,498 @@
+"""One op, whole, in one place: shape rule, docstring, gradient or the reason why not, kernels, cost.
+
+An op is declared from its shape rule, an ordinary function on Specs whose parameters are the op's own:
+
+    @op
+    def matmul(a: T, b: T, transpose_a: bool = False) -> Spec: ...
+
+A parameter annotated with a Spec (or a sequence of them) is data, every other an attribute. The declared object is also
+what users call: `matmul(x, w)` adds a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)` and
+`@matmul.cost` follow it in the same file.
+"""
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
+
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph, building_in, get_default_graph, placed, reworded
+from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
+from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
+from aioflow.graph.params import Indices as Indices
+from aioflow.graph.params import Ints as Ints
+from aioflow.graph.params import T as T
+from aioflow.tensors.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource, string
+from aioflow.tensors.object_arrays import by_positions
+from aioflow.tensors.recursion import DEEPEST
+
+_ON_GPU: Final = GPU_DTYPES | {resource}
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class NodeView(Protocol):
+    """What a kernel may know of its node before a run: see `Kernel.bind`."""
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+
+    @property
+    def attrs(self) -> Attrs:
+        """Its attributes."""
+
+    @property
+    def input_specs(self) -> Sequence[Spec]:
+        """The Specs of its inputs."""
+
+    @property
+    def output_specs(self) -> Sequence[Spec]:
+        """The Specs of its outputs."""
+
+    def constant(self, index: int) -> Array | None:
+        """The value of an input, if the plan knows it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kernel:
+    """How an op is computed on one kind of device.
+
+    Attributes:
+        out: it can write its result into `out=`, an array of the result's shape and dtype that may be an input.
+        fresh: its results never share memory with its inputs, and it keeps no reference to them.
+        binds: the function takes (xp, node) and returns the function of the inputs.
+        context: its first parameter is the Context of the call instead of the array namespace.
+        asynchronous: it is an `async def`.
+        when: asked whenever a kernel is chosen: whether this one can be used in this process. None: always.
+    """
+
+    function: Callable[..., Any]
+    kind: DeviceKind
+    out: bool
+    fresh: bool
+    binds: bool
+    dtypes: frozenset[DType] | None
+    priority: int
+    when: Callable[[], bool] | None = None
+
+    @property
+    def context(self) -> bool:
+        """Whether its first parameter is the Context of the call."""
+        return self.function.__code__.co_varnames[:1] == ("ctx",)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it is an `async def`."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
+        """The function of the inputs alone (after the Context, if it takes one), for this node."""
+        call = self._bound(op, node, xp)
+        return by_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
+
+    def _bound(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
+        if self.binds:
+            return op.grouped(self.function(xp, node))
+        wanted = inspect.getfullargspec(self.function).kwonlyargs
+        attrs = {name: node.attrs[name] for name in wanted if name in node.attrs}
+        if "node" in wanted:
+            attrs["node"] = node
+        if self.context:
+            return op.grouped(functools.partial(self.function, **attrs) if attrs else self.function, skip=1)
+        return op.grouped(functools.partial(self.function, xp, **attrs))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flags:
+    """What is true of every node of an op; see `op`."""
+
+    stateful: bool = False
+    observes: bool = False
+    counted: bool = False
+    waits: bool = False
+    commutative: bool = False
+    elementwise: bool = False
+    handle: bool = False
+
+
+class Op(Generic[R]):
+    """One op. Calling it adds a node to the graph and returns its output, a tuple of outputs, or the operation."""
+
+    def __init__(self, rule: Callable[..., Any], name: str, flags: Flags) -> None:
+        self.rule = rule
+        self.name = name
+        self.stateful: Final = flags.stateful or flags.waits or flags.observes or flags.counted
+        self.waits: Final = flags.waits
+        self.observes: Final = flags.observes
+        self.counted: Final = flags.counted
+        self.commutative: Final = flags.commutative
+        self.elementwise: Final = flags.elementwise
+        self.handle: Final = flags.handle
+        self.__doc__ = rule.__doc__
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = rule.__module__
+        self.params: Final = params_of(rule)
+        self.kernels: Final[dict[DeviceKind, list[Kernel]]] = {}
+        self.gradient_rule: Callable[..., Any] | None = None
+        self.gradient_reason: str | None = None
+        self.gradient_takes_none = False
+        """Whether the gradient is told of outputs without a gradient by None, instead of zeros."""
+        self.cost_rule: Callable[..., float] | None = None
+        self.check_rule: Callable[..., None] | None = None
+        self.bytes_rule: Callable[..., int] | None = None
+        self.moves = False
+        """Whether kernels only move elements, so that positions can replace strings."""
+        self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
+        self._host_outputs: bool | frozenset[int] = frozenset()
+        self._names = names_of(rule)
+        self._name_at = self._names.index("name") if "name" in self._names else None
+        defaults = inspect.unwrap(rule).__defaults__ or ()
+        self._defaults = dict(zip(self._names[len(self._names) - len(defaults) :], defaults, strict=True))
+        self._lists = sum(param.role == "list" for param in self.params)
+        self._singles = sum(param.role == "tensor" for param in self.params)
+
+    # Declaring
+
+    def gradient(self, rule: F) -> F:
+        """Declare the gradient: (operation, one gradient per output) -> one gradient or None per input."""
+        self.gradient_rule = rule
+        return rule
+
+    def no_gradient(self, reason: str) -> None:
+        """Declare that there is none, and why; gradients stop here."""
+        self.gradient_reason = reason
+
+    def check(self, rule: Callable[..., None]) -> Callable[..., None]:
+        """Declare what constants cannot be: asked when a node is built, after the shape rule.
+
+        The rule takes the op's parameters, data as arrays where they are constants, else as Specs; ValueError refuses.
+        """
+        self.check_rule = rule
+        return rule
+
+    def cost(self, rule: Callable[..., float]) -> Callable[..., float]:
+        """Declare the number of arithmetic operations: (input specs, output specs, attributes) -> count."""
+        self.cost_rule = rule
+        return rule
+
+    def makes(self, rule: Callable[..., int]) -> Callable[..., int]:
+        """Declare a rule for the bytes of results where the shape rule gives none: (inputs, attributes) -> bytes."""
+        self.bytes_rule = rule
+        return rule
+
+    def on_host(self, *params: str, outputs: bool | Iterable[int] = ()) -> None:
+        """Declare what kernels of a GPU take from host memory besides `Ints`, and which outputs they make there.
+
+        Args:
+            params: names of parameters.
+            outputs: the places of outputs; True for all.
+        """
+        self._host_params.update(params)
+        self._host_outputs = outputs if isinstance(outputs, bool) else frozenset(outputs)
+
+    def host_inputs(self, count: int) -> tuple[bool, ...]:
+        """For each of so many flat inputs, whether a GPU's kernel takes it from host memory."""
+        length = (count - self._singles) // self._lists if self._lists else 0
+        lengths = {"tensor": 1, "list": length, "attr": 0}
+        return tuple([p.name in self._host_params for p in self.params for _ in range(lengths[p.role])])
+
+    def host_outputs(self, count: int) -> tuple[bool, ...]:
+        """For each of so many outputs, whether a GPU's kernel makes it in host memory."""
+        made = self._host_outputs
+        return tuple([made if isinstance(made, bool) else place in made for place in range(count)])
+
+    def kernel(
+        self,
+        *kinds: DeviceKind,
+        out: bool = False,
+        fresh: bool = False,
+        binds: bool = False,
+        only: Iterable[DType] | None = None,
+        priority: int = 0,
+        when: Callable[[], bool] | None = None,
+    ) -> Callable[[F], F]:
+        """Declare a kernel for these kinds of device; see `Kernel` for what the flags promise."""
+
+        def declare(function: F) -> F:
+            types = None if only is None else frozenset(only)
+            for kind in kinds:
+                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when)
+                self.kernels.setdefault(kind, []).append(made)
+                self.kernels[kind].sort(key=lambda kernel: -kernel.priority)
+            return function
+
+        return declare
+
+    def kernel_for(self, kind: DeviceKind, specs: Sequence[Spec], outputs: Sequence[Spec] = ()) -> Kernel | None:
+        """The kernel of highest priority for that kind of device and these dtypes that can be used now."""
+        if kind is DeviceKind.GPU and not all(spec.dtype in _ON_GPU for spec in (*specs, *outputs)):
+            return None
+        for kernel in self.kernels.get(kind, ()):
+            fits = kernel.dtypes is None or all(spec.dtype in kernel.dtypes for spec in specs)
+            if fits and (kernel.when is None or kernel.when()):
+                return kernel
+        return None
+
+    # Building
+
+    def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> R:
+        """Add a node to the graph of the inputs, or the default one. TypeError or ValueError if it cannot be.
+
+        The name may be given by position too, after all parameters or where TensorFlow 1.15 has it.
+        """
+        try:
+            values, given_name = self._arguments(args, kwargs)
+            name = name or given_name
+            graph = _graph_of(values)
+            tensors = [v for v, p in zip(values, self.params, strict=True) if p.role != "attr"]
+            if all(type(value) is Tensor for value in tensors):
+                return self._build(graph, values, name)
+            with graph.transaction():
+                return self._build(graph, self._converted(graph, values), name)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise placed(error, self.name, *args, *kwargs.values()) from error
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], str | None]:
+        given = dict(zip(self._names, args, strict=False))
+        name = None
+        if len(args) == len(self._names) + 1 and "name" not in given and isinstance(args[-1], str):
+            name = args[-1]
+        elif len(args) > len(self._names) or not given.keys().isdisjoint(kwargs):
+            self._reject(args, kwargs)
+        for key, value in kwargs.items():
+            given[key if key in self._names else OLD_NAMES.get(key, key)] = value
+        values = []
+        for param in self.params:
+            if param.name in given:
+                value = given.pop(param.name)
+            elif param.name in self._defaults:
+                value = self._defaults[param.name]
+            else:
+                self._reject(args, kwargs)
+            if param.role == "attr":
+                value = attribute_of(param, value)
+            values.append(value)
+        name = given.pop("name", name) if "name" in self._names else name
+        if given:
+            self._reject(args, kwargs)
+        return values, name
+
+    def _reject(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> typing.NoReturn:
+        shown = ", ".join(
+            p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in self.signature.parameters.values()
+        )
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{error}; it is called as {self.name}({shown}, name=None)") from None
+        raise TypeError(f"it is called as {self.name}({shown}, name=None), and was given {args} {kwargs}")
+
+    def _converted(self, graph: Graph, values: list[Any]) -> list[Any]:
+        hints: dict[str, DType] = {}
+        for param, value in zip(self.params, values, strict=True):
+            if isinstance(param.marker, Like) and param.marker.group not in hints:
+                found = _dtype_of(value)
+                if found is not None:
+                    hints[param.marker.group] = found
+        converted = []
+        with graph.as_default():
+            for param, value in zip(self.params, values, strict=True):
+                converted.append(self._convert(param, value, hints))
+                if isinstance(param.marker, Like) and (found := _dtype_of(converted[-1])) is not None:
+                    hints.setdefault(param.marker.group, found)  # of literals alone the first says what all are
+        return converted
+
+    def _convert(self, param: Param, value: Any, hints: Mapping[str, DType]) -> Any:
+        if param.role == "attr":
+            return value
+        hint = hints.get(param.marker.group) if isinstance(param.marker, Like) else None
+        prefer = param.marker.dtype if isinstance(param.marker, Prefer) else None
+        try:
+            if param.role == "list":
+                return [convert_to_tensor(item, hint, preferred_dtype=prefer) for item in _sequence(value)]
+            return convert_to_tensor(value, hint, preferred_dtype=prefer)
+        except (TypeError, ValueError) as error:
+            raise reworded(error, f"{self.name}: argument {param.name!r}: {error}") from error
+
+    def _build(self, graph: Graph, values: list[Any], name: str | None) -> R:
+        inputs: list[Tensor] = []
+        attrs: Attrs = {}
+        arguments: list[Any] = []
+        for param, value in zip(self.params, values, strict=True):
+            if param.role == "tensor":
+                tensor = value if value.op.graph is graph else graph.adopt(value)
+                inputs.append(tensor)
+                arguments.append(tensor.spec)
+            elif param.role == "list":
+                tensors = [graph.adopt(item) for item in value]
+                inputs.extend(tensors)
+                arguments.append([item.spec for item in tensors])
+            else:
+                attrs[param.name] = value
+                arguments.append(value)
+        specs, result = self._infer(arguments, inputs, name)
+        operation = graph.add(self, tuple(inputs), attrs, specs, name)
+        if result is Spec:
+            return operation.outputs[0]  # type: ignore[return-value]
+        return operation.outputs if result is tuple else operation  # type: ignore[return-value]
+
+    def _infer(self, arguments: list[Any], inputs: Sequence[Tensor], name: str | None) -> tuple[Sequence[Spec], type]:
+        try:
+            given = [] if self.check_rule is None else self._with_constants(arguments, inputs)
+            result = self._apply_rule(arguments)
+            if self.check_rule is not None:
+                self.check_rule(*given)
+        except (TypeError, ValueError) as error:
+            raise reworded(error, self._explain(error, inputs, name)) from error
+        if isinstance(result, Spec):
+            return (result,), Spec
+        return ((), Operation) if result is None else (result, tuple)
+
+    def _with_constants(self, arguments: list[Any], inputs: Sequence[Tensor]) -> list[Any]:
+        data = iter(self.regroup([t.op.attrs["value"] if t.op.type == "constant" else t.spec for t in inputs]))
+        return [a if p.role == "attr" else next(data) for p, a in zip(self.params, arguments, strict=True)]
+
+    def _apply_rule(self, arguments: list[Any]) -> Any:
+        if self._name_at is not None:
+            arguments.insert(self._name_at, None)
+        return self.rule(*arguments)
+
+    def _explain(self, error: Exception, inputs: Sequence[Tensor], name: str | None) -> str:
+        given = ", ".join(f"{tensor.name} {tensor.spec}" for tensor in inputs)
+        label = f" {name.rstrip('/')!r}" if name else ""
+        return f"{self.name}{label}: {error}" + (f"\n  inputs: {given}" if given else "") + _built_at()
+
+    def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> Sequence[Spec]:
+        """The output Specs for flat input Specs."""
+        grouped = iter(self.regroup(list(inputs)))
+        arguments = [attrs[p.name] if p.role == "attr" else next(grouped) for p in self.params]
+        result = self._apply_rule(arguments)
+        return (result,) if isinstance(result, Spec) else () if result is None else result
+
+    def regroup(self, flat: Sequence[Any]) -> list[Any]:
+        """Flat inputs as the op's own parameters: singles, and sequences of equal length."""
+        if not self._lists:
+            return list(flat)
+        length = (len(flat) - self._singles) // self._lists
+        grouped: list[Any] = []
+        position = 0
+        for param in self.params:
+            if param.role == "tensor":
+                grouped.append(flat[position])
+                position += 1
+            elif param.role == "list":
+                grouped.append(flat[position : position + length])
+                position += length
+        return grouped
+
+    def grouped(self, function: Callable[..., Any], skip: int = 0) -> Callable[..., Any]:
+        """`function` of the op's parameters, as a function of flat inputs."""
+        if not self._lists:
+            return function
+        if self._lists == 1 and not self._singles and not skip:
+            return lambda *flat, **out: function(flat, **out)
+        return lambda *flat, **out: function(*flat[:skip], *self.regroup(flat[skip:]), **out)
+
+    def __repr__(self) -> str:
+        return f"<af.Op {self.name}{self.signature}>"
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """How the op is called. Made when asked for: most ops of a process are not."""
+        return inspect.signature(self.rule)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help` and `inspect` show."""
+        return self.signature
+
+
+REGISTRY: Final[dict[str, Op[Any]]] = {}
+"""Every op by name. Closed: a graph that comes from a file or a peer may only name these."""
+
+
+@overload
+def op(rule: Callable[..., Spec]) -> Op[Tensor]: ...
+@overload
+def op(rule: Callable[..., tuple[Spec, ...]]) -> Op[tuple[Tensor, ...]]: ...
+@overload
+def op(rule: Callable[..., None]) -> Op[Operation]: ...
+@overload
+def op(
+    *,
+    name: str | None = ...,
+    stateful: bool = ...,
+    observes: bool = ...,
+    counted: bool = ...,
+    waits: bool = ...,
+    commutative: bool = ...,
+    elementwise: bool = ...,
+    handle: bool = ...,
+) -> "_Declare": ...
+def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **flags: bool) -> Any:
+    """Declare an op from its shape rule.
+
+    Args:
+        rule: the shape rule; its name is the op's, its docstring the op's.
+        name: the op's name, where it cannot be the rule's.
+        **flags: `stateful`: running it twice is not running it once; never merged or folded. `observes`: stateful, but
+            it changes nothing: two in a row may change places. `counted`: stateful, it asks how often it ran.
+            `waits`: it may suspend. `commutative`: its two inputs may be swapped. `elementwise`: an element of the
+            result depends on the elements at its place alone, so that kernels may work on flat parts of the arrays.
+            `handle`: without inputs, it gives the same live object in every step of a session, which a plan keeps.
+    """
+
+    def declare(rule: Callable[..., Any]) -> Op[Any]:
+        made: Op[Any] = Op(rule, name or rule.__name__, Flags(**flags))
+        if made.name in REGISTRY:
+            raise ValueError(f"op {made.name!r} is declared twice")
+        REGISTRY[made.name] = made
+        return made
+
+    return declare if rule is None else declare(rule)
+
+
+class _Declare(Protocol):
+    @overload
+    def __call__(self, rule: Callable[..., Spec]) -> Op[Tensor]: ...
+    @overload
+    def __call__(self, rule: Callable[..., tuple[Spec, ...]]) -> Op[tuple[Tensor, ...]]: ...
+    @overload
+    def __call__(self, rule: Callable[..., None]) -> Op[Operation]: ...
+
+
+# Arguments
+
+
+def _sequence(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        return value
+    raise TypeError(f"a list or tuple of tensors is needed, not {type(value).__name__}")
+
+
+def _built_at() -> str:
+    line = user_line()
+    return "" if line is None else f"\n  built at: {line[0]}:{line[1]} in {line[2]}"
+
+
+def _graph_of(values: list[Any]) -> Graph:
+    for value in values:
+        if type(value) is Tensor:
+            return building_in(value.op.graph, value)
+        if type(value) is list or type(value) is tuple:
+            for item in value:
+                if type(item) is Tensor:
+                    return building_in(item.op.graph, item)
+    found = next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), None)
+    return get_default_graph() if found is None else building_in(found)
+
+
+def _dtype_of(value: Any, depth: int = 0) -> DType | None:
+    """The dtype of the first tensor in nested lists; None if they hold no tensor, or are nested too deep."""
+    if isinstance(value, (list, tuple)):
+        items = value if depth < DEEPEST else ()
+        return next((found for item in items if (found := _dtype_of(item, depth + 1)) is not None), None)
+    return value.dtype if isinstance(getattr(value, "dtype", None), DType) else None

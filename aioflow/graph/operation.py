@@ -1,0 +1,283 @@
+"""The elements of a graph: an operation, and the tensors that are its outputs."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final
+
+from aioflow.graph import scopes
+from aioflow.graph.numpy_functions import Symbolic
+from aioflow.graph.scopes import Controls, Scope
+from aioflow.tensors.dtypes import DType, Spec, TensorShape
+
+if TYPE_CHECKING:
+    from aioflow.graph.graph import Graph
+
+Attrs = dict[str, Any]
+Line = tuple[str, int, str]
+"""A line of the user's program: file, line number, function."""
+
+_PACKAGE: Final = str(Path(__file__).parent) + os.sep
+
+OPERATORS: Final[dict[str, Callable[..., "Tensor"]]] = {}
+"""What Tensor's operators build: filled by the kernels' modules at import, as {"add": add, ...}."""
+METHODS: Final[dict[str, Callable[..., None]]] = {}
+"""What methods of Operation call in modules above this one, which fill it at import: {"update_input": ...}."""
+
+
+_lines: Final[dict[tuple[int, int], tuple[Line, CodeType]]] = {}
+"""Lines found before, by code object and place in it; the code object is held, so that its id stays its own."""
+_MOST_LINES: Final = 4096
+BODY_WORK: Final = 12
+"""The work of planning a body, beside its operations: 0.5 ms."""
+_EDGES: Final = 8
+"""Edges that take as much planning as an operation."""
+
+
+def user_line() -> Line | None:
+    """The innermost line of the calling stack that is not aioflow's own."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return None
+    key = id(frame.f_code), frame.f_lasti
+    found = _lines.get(key)
+    if found is None:
+        if len(_lines) >= _MOST_LINES:
+            _lines.clear()
+        found = _lines[key] = ((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name), frame.f_code)
+    return found[0]
+
+
+Operator = Callable[["Tensor", Any], "Tensor"]
+
+
+def _operator(name: str) -> tuple[Operator, Operator]:
+    """A method of Tensor that builds an op of this tensor and another value, and the same with the two exchanged."""
+
+    def forward(self: "Tensor", other: Any) -> "Tensor":
+        return OPERATORS[name](self, other)
+
+    def reflected(self: "Tensor", other: Any) -> "Tensor":
+        return OPERATORS[name](other, self)
+
+    return forward, reflected
+
+
+class Tensor(Symbolic):
+    """One output of an operation: a value that a run will compute, of known dtype and more or less known shape."""
+
+    __slots__ = ("__weakref__", "_consumers", "index", "op", "spec")
+
+    def __init__(self, op: "Operation", index: int, spec: Spec) -> None:
+        self.op = op
+        self.index = index
+        self.spec = spec
+        self._consumers: list[Operation] = []
+
+    @property
+    def name(self) -> str:
+        """`op:index`."""
+        return f"{self.op.name}:{self.index}"
+
+    @property
+    def value_index(self) -> int:
+        """Which of its operation's outputs it is, from 0."""
+        return self.index
+
+    @property
+    def graph(self) -> "Graph":
+        """The graph it belongs to."""
+        return self.op.graph
+
+    @property
+    def dtype(self) -> DType:
+        """The type of its elements."""
+        return self.spec.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """Its shape, as far as it is known before a run."""
+        return self.spec.shape
+
+    @property
+    def device(self) -> str:
+        """The device that was asked for, possibly in part, or an empty string."""
+        return self.op.device
+
+    def get_shape(self) -> TensorShape:
+        """Its shape, as far as it is known before a run."""
+        return self.spec.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Merge in what the caller knows of the shape. ValueError if it contradicts what is known."""
+        before, shape = self.spec, self.spec.shape.merge_with(shape)
+        if shape is not before.shape:
+            self.spec = Spec(before.dtype, TensorShape(shape), before.known)
+            self.graph.on_failure(lambda: setattr(self, "spec", before))
+
+    def consumers(self) -> "list[Operation]":
+        """The operations that have it as an input, each once, in the order they were built."""
+        return list(dict.fromkeys(self._consumers))
+
+    async def eval(self, feeds: Any = None) -> Any:
+        """Its value, computed by the default session. ValueError if there is none."""
+        return await scopes.current_session().run(self, feeds)
+
+    def __repr__(self) -> str:
+        return f"<af.Tensor {self.name!r} {self.spec}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the truth of {self!r} is known only in a run: use af.cond, af.where or af.logical_and")
+
+    def __iter__(self) -> "Iterator[Tensor]":
+        raise TypeError(f"{self!r} cannot be iterated while the graph is built: use af.unstack or af.map_fn")
+
+    def __len__(self) -> int:
+        raise TypeError(f"{self!r} has no len(): use its .shape, or af.shape for the value in a run")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError(f"{self!r} is no array while the graph is built: use `await session.run(tensor)` for its value")
+
+    def __float__(self) -> float:
+        raise TypeError(f"{self!r} has no value while the graph is built: use `await session.run(tensor)`")
+
+    __int__ = __float__
+
+    def __getitem__(self, key: Any) -> "Tensor":
+        return OPERATORS["getitem"](self, key)
+
+    def __neg__(self) -> "Tensor":
+        return OPERATORS["negative"](self)
+
+    def __abs__(self) -> "Tensor":
+        return OPERATORS["abs"](self)
+
+    def __invert__(self) -> "Tensor":
+        return OPERATORS["invert"](self)
+
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("truediv")
+    __floordiv__, __rfloordiv__ = _operator("floordiv")
+    __mod__, __rmod__ = _operator("mod")
+    __pow__, __rpow__ = _operator("pow")
+    __matmul__, __rmatmul__ = _operator("matmul")
+    __and__, __rand__ = _operator("bitand")
+    __or__, __ror__ = _operator("bitor")
+    __xor__, __rxor__ = _operator("bitxor")
+    __lt__ = _operator("less")[0]
+    __le__ = _operator("less_equal")[0]
+    __gt__ = _operator("greater")[0]
+    __ge__ = _operator("greater_equal")[0]
+
+
+class Operation:
+    """A node: an op with inputs, control inputs and attributes. Made by calling an op, never directly."""
+
+    __slots__ = (
+        "__weakref__", "attrs", "colocation", "container", "control_inputs", "definition", "device",
+        "gradient_override", "graph", "id", "inputs", "line", "name", "origin", "outputs",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        graph: "Graph",
+        definition: Any,
+        name: str,
+        inputs: tuple[Tensor, ...],
+        attrs: Attrs,
+        specs: Sequence[Spec],
+        scope: Scope,
+    ) -> None:
+        self.graph = graph
+        self.definition = definition
+        self.name = name
+        self.inputs = inputs
+        self.attrs = attrs
+        self.outputs = tuple([Tensor(self, index, spec) for index, spec in enumerate(specs)])
+        self.control_inputs: tuple[Operation, ...] = _control_inputs(scope.controls, inputs) if scope.controls else ()
+        self.device = ""
+        self.container = scope.container
+        self.colocation = scope.colocation
+        self.origin = scope.origin
+        self.gradient_override: str | Callable[..., Any] | None = scope.gradient_overrides.get(definition.name)
+        self.line = user_line()
+        self.id = -1
+
+    @property
+    def planning_work(self) -> int:
+        """An estimate of the work of planning it, with its bodies if it is a branch or loop; 1 is about 40 μs."""
+        bodies = [value.graph for value in self.attrs.values() if hasattr(value, "graph")]
+        inside: int = sum(BODY_WORK + body.planning_work for body in bodies)
+        return 1 + inside + (len(self.inputs) + len(self.control_inputs)) // _EDGES
+
+    @property
+    def type(self) -> str:
+        """The op's type, as `matmul`."""
+        name: str = self.definition.name
+        return name
+
+    @property
+    def output(self) -> Tensor:
+        """Its only output. ValueError if it has none or several."""
+        if len(self.outputs) != 1:
+            raise ValueError(f"{self.name!r} has {len(self.outputs)} outputs, not one; use .outputs")
+        return self.outputs[0]
+
+    def values(self) -> tuple[Tensor, ...]:
+        """Its outputs."""
+        return self.outputs
+
+    def update_input(self, index: int, tensor: Tensor) -> None:
+        """Replace an input of a `merge` by the output of a `next_iteration`. ValueError for any other operation."""
+        METHODS["update_input"](self, index, tensor)
+
+    @property
+    def traceback(self) -> list[Line]:
+        """Where it was built: the user's line alone, as (file, line number, function); empty if that is not known."""
+        return [] if self.line is None else [self.line]
+
+    def get_attr(self, name: str) -> Any:
+        """An attribute's value. ValueError if the op has none of that name."""
+        if name not in self.attrs:
+            raise ValueError(f"{self.name!r} has no attribute {name!r}; it has {', '.join(self.attrs) or 'none'}")
+        return self.attrs[name]
+
+    def colocation_groups(self) -> list[str]:
+        """The names of the operations it must share a device with, as `loc:@name`."""
+        return [f"loc:@{name}" for name in self.colocation or (self.name,)]
+
+    async def run(self, feeds: Any = None) -> None:
+        """Run it with the default session. ValueError if there is none."""
+        await scopes.current_session().run(self, feeds)
+
+    def __repr__(self) -> str:
+        return f"<af.Operation {self.name!r} ({self.type})>"
+
+
+def items_of(name: str, value: Any) -> Iterable[Any]:
+    """Return `value`, a collection. TypeError if it is a tensor, variable, operation or text."""
+    if isinstance(value, (str, Operation)) or hasattr(value, "op") or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list, not {value!r}")
+    return value
+
+
+def describe_line(operation: Operation) -> str:
+    """The user's line that built it, as `model.py:12 in build`; for a gradient also the forward op's."""
+    line = operation.line
+    text = "an unknown line" if line is None else f"{line[0]}:{line[1]} in {line[2]}"
+    if operation.origin is None:
+        return text
+    return f"{text} (gradient of {operation.origin.name!r}, built at {describe_line(operation.origin)})"
+
+
+def _control_inputs(blocks: tuple[Controls, ...], inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
+    """What the blocks ask for, less what an input built in the same block has waited for already."""
+    made_by = {tensor.op.id for tensor in inputs}
+    wanted = (op for block in blocks if made_by.isdisjoint(block.inside) for op in block.operations)
+    return tuple([op for op in dict.fromkeys(wanted) if op.id not in made_by])

@@ -1,0 +1,105 @@
+"""The parameters of an op, as its shape rule declares them: data, lists of data, attributes."""
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
+
+import numpy as np
+
+from aioflow.graph.convert import constant_value
+from aioflow.graph.operation import Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import DType, Spec, TensorShape, as_dtype, as_shape
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Like:
+    """Marks data whose Python literals take the dtype of the tensors in the same group."""
+
+    group: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prefer:
+    """Marks data whose Python literals have this dtype; `sizes` if they are few and read on the host."""
+
+    dtype: DType
+    sizes: bool = False
+
+
+T = Annotated[Spec, Like("T")]
+"""Data of the dtype that all `T` of the op share."""
+Ints = Annotated[Spec, Prefer(dtypes.int32, sizes=True)]
+"""Data of few integers, as sizes and axes. A GPU's kernel takes it from host memory."""
+Indices = Annotated[Spec, Prefer(dtypes.int32)]
+"""Data of integers, as many as there may be: indices, labels. It lives where the rest of the data does."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of an op."""
+
+    name: str
+    role: typing.Literal["tensor", "list", "attr"]
+    marker: Like | Prefer | None = None
+    convert: Callable[[Any], Any] | None = None
+
+
+def params_of(rule: Callable[..., Any]) -> tuple[Param, ...]:
+    """The data and attributes; a parameter called `name` is there only for its position."""
+    hints = rule.__annotations__  # evaluated already: modules that declare ops do not postpone their annotations
+    return tuple(_param(name, hints[name]) for name in names_of(rule) if name != "name")
+
+
+def names_of(rule: Callable[..., Any]) -> list[str]:
+    """The parameters of a rule, all of which may be given by position."""
+    code = inspect.unwrap(rule).__code__
+    return list(code.co_varnames[: code.co_argcount])
+
+
+OLD_NAMES: Final = {
+    "keep_dims": "keepdims",
+    "reduction_indices": "axis",
+    "dimension": "axis",
+    "squeeze_dims": "axis",
+    "dim": "axis",
+}
+"""Parameters that TensorFlow 1.15 still takes by a name it had given up."""
+
+
+def _param(name: str, hint: Any) -> Param:
+    inner, role = hint, "tensor"
+    if typing.get_origin(hint) is Sequence:
+        inner, role = typing.get_args(hint)[0], "list"
+    base, *markers = typing.get_args(inner) if typing.get_origin(inner) is Annotated else (inner,)
+    if base is Spec:
+        return Param(name, "list" if role == "list" else "tensor", markers[0] if markers else None)
+    convert = _CONVERT.get(inner)
+    return Param(name, "attr", convert=functools.partial(_each, convert) if convert and role == "list" else convert)
+
+
+_CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {DType: as_dtype, TensorShape: as_shape}
+
+
+def _each(convert: Callable[[Any], Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([convert(value) for value in values])
+
+
+def attribute_of(param: Param, value: Any) -> Any:
+    """`value` as the attribute of a node: plain data. TypeError for a tensor whose value is not known now."""
+    if isinstance(value, Tensor):
+        known = constant_value(value)
+        if known is None:
+            raise TypeError(f"attribute {param.name!r} must be known when the graph is built, and is not: {value!r}")
+        value = known.tolist()
+    return _plain(value if param.convert is None else param.convert(value))
+
+
+def _plain(value: Any) -> Any:
+    """Lists as tuples and NumPy numbers as Python's, so that attributes can be hashed, compared and sent."""
+    if isinstance(value, (list, tuple)):
+        return tuple([_plain(item) for item in value])
+    return value.item() if isinstance(value, np.generic) else value

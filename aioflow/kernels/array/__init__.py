@@ -1,0 +1,1 @@
+"""Ops that make, reshape, slice, join, gather, scatter and sort tensors."""

@@ -1,0 +1,209 @@
+"""Elements and rows put at given positions: of a tensor, which gives a new one, and of a variable, which changes."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.graph.op import Indices, NodeView, Op, T, op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.gather import _flattened as flat_positions
+from aioflow.kernels.array.gather import _nd_shape as picked_shape
+from aioflow.kernels.array.gather import check_positions, gather_nd
+from aioflow.kernels.context import Context
+from aioflow.kernels.families import CPU, GPU, NARROW
+from aioflow.kernels.state.variables import _at, _scatter, _value_of
+from aioflow.resources.containers import VariableState
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import ANY, INTEGER, NUMERIC, Array, Namespace, Spec
+
+Change = Callable[[Namespace, Array, Array, Array], None]
+"""(xp, rows, places, updates): changes rows in place."""
+
+
+def _set(xp: Namespace, rows: Array, places: Array, updates: Array) -> None:
+    rows[places] = updates
+
+
+def _changed(xp: Namespace, whole: Array, indices: Array, updates: Array, change: Change) -> None:
+    """Change the slices of `whole`, which is contiguous, at the positions along the last axis of `indices`."""
+    depth = indices.shape[-1]
+    sizes = whole.shape[:depth]
+    if depth > whole.ndim or np.shape(updates) != indices.shape[:-1] + whole.shape[depth:]:
+        raise ValueError(f"updates of shape {list(np.shape(updates))} do not fit shape {list(whole.shape)}")
+    places = xp.asarray(flat_positions(xp, indices, sizes)).reshape(-1)
+    rows = whole.reshape((math.prod(sizes), *whole.shape[depth:]))
+    change(xp, rows, places, xp.asarray(updates).reshape(places.shape + whole.shape[depth:]))
+
+
+# Of a tensor
+
+
+def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dtypes.DType]) -> Op[Tensor]:
+    def rule(tensor: T, indices: Indices, updates: T) -> Spec:
+        tensor.only(*families).same_dtype(updates)
+        updates.shape.merge_with(picked_shape(tensor.shape, indices))
+        return tensor if tensor.known is None else Spec(tensor.dtype, tensor.shape)
+
+    def check(tensor: Spec | Array, indices: Spec | Array, updates: Spec | Array) -> None:
+        check_positions(tensor, indices)
+
+    rule.__doc__ = f"{doc}\n\n    The positions are along the last axis of `indices`: as `gather_nd` takes them."
+    made: Op[Tensor] = op(name=name)(rule)
+    made.check(check)
+
+    @made.kernel(CPU, GPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
+        dtype = node.output_specs[0].dtype
+        wide = dtype in NARROW and change is not _set  # so that repeated sums are rounded once
+
+        def scattered(tensor: Array, indices: Array, updates: Array) -> Array:
+            result = xp.array(tensor, np.float32 if wide else getattr(tensor, "dtype", dtype.np), order="C")
+            _changed(xp, result, indices, updates, change)
+            return result.astype(dtype.np) if wide else result
+
+        return scattered
+
+    return made
+
+
+tensor_scatter_update = _tensor_scatter(
+    "tensor_scatter_update", _set, "`tensor` with `updates` at the positions `indices`; of repeated ones the last.", ANY
+)
+tensor_scatter_add = _tensor_scatter(
+    "tensor_scatter_add", _at("add"), "`tensor` with `updates` added at the positions `indices`.", NUMERIC
+)
+tensor_scatter_sub = _tensor_scatter(
+    "tensor_scatter_sub", _at("subtract"), "`tensor` with `updates` subtracted at the positions `indices`.", NUMERIC
+)
+
+
+tensor_scatter_update.moves = True
+
+
+@tensor_scatter_update.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
+    _, indices, updates = op.inputs
+    return tensor_scatter_update(dy, indices, zeros_like(updates)), None, gather_nd(dy, indices)
+
+
+@tensor_scatter_add.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
+    return dy, None, gather_nd(dy, op.inputs[1])
+
+
+@tensor_scatter_sub.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
+    return dy, None, -gather_nd(dy, op.inputs[1])
+
+
+# Of a variable
+
+scatter_mul_variable = _scatter(
+    "scatter_mul_variable",
+    _at("multiply"),
+    "The rows `indices` are multiplied by `updates`, repeated ones repeatedly; the result is the new value.",
+)
+scatter_min_variable = _scatter(
+    "scatter_min_variable",
+    _at("minimum"),
+    "The rows `indices` hold the lesser of themselves and `updates`; the result is the variable's new value.",
+)
+scatter_max_variable = _scatter(
+    "scatter_max_variable",
+    _at("maximum"),
+    "The rows `indices` hold the greater of themselves and `updates`; the result is the variable's new value.",
+)
+
+
+def _divide(xp: Namespace, value: Array, indices: Array, updates: Array) -> None:
+    if value.dtype.kind not in "iu":
+        _at("divide")(xp, value, indices, updates)
+        return
+    if xp is np and (np.asarray(updates) == 0).any():
+        raise ValueError("integers cannot be divided by 0")
+    for place, divisor in zip(indices.reshape(-1), _each(value, indices, updates), strict=True):
+        value[place] = (value[place] - xp.fmod(value[place], divisor)) // divisor  # rounded towards 0, as in C
+
+
+def _each(value: Array, indices: Array, updates: Array) -> Array:
+    """`updates` as one row for each index."""
+    return np.broadcast_to(updates, np.shape(indices) + value.shape[1:]).reshape((np.size(indices), *value.shape[1:]))
+
+
+scatter_div_variable = _scatter(
+    "scatter_div_variable",
+    _divide,
+    "The rows `indices` are divided by `updates`, repeated ones repeatedly; the result is the variable's new value.",
+)
+
+
+def _scatter_nd(name: str, change: Change, doc: str, *families: frozenset[dtypes.DType]) -> Op[Tensor]:
+    """An op that changes a variable at positions along the last axis of `indices`."""
+
+    def rule(handle: Spec, indices: Indices, updates: Spec) -> Spec:
+        item = _value_of(handle).only(*families).same_dtype(updates)
+        updates.shape.merge_with(picked_shape(item.shape, indices))
+        return item
+
+    rule.__doc__ = f"{doc} The result is the variable's new value."
+    made: Op[Tensor] = op(name=name, stateful=True)(rule)
+    made.no_gradient("it changes state")
+
+    @made.check
+    def _(handle: Spec, indices: Spec | Array, updates: Spec | Array) -> None:
+        check_positions(_value_of(handle), indices)
+
+    @made.kernel(CPU, GPU)
+    def _(ctx: Context, state: VariableState, indices: Array, updates: Array) -> Array:
+        ctx.step.check()
+        return state.change(lambda present: _changed(ctx.xp, present, indices, updates, change), ctx.step.journal)
+
+    return made
+
+
+scatter_nd_update_variable = _scatter_nd(
+    "scatter_nd_update_variable", _set, "The variable holds `updates` at the positions `indices`.", ANY
+)
+scatter_nd_add_variable = _scatter_nd(
+    "scatter_nd_add_variable", _at("add"), "The variable grows by `updates` at the positions `indices`.", NUMERIC
+)
+scatter_nd_sub_variable = _scatter_nd(
+    "scatter_nd_sub_variable", _at("subtract"), "The variable shrinks by `updates` at the positions `indices`.", NUMERIC
+)
+
+
+@op(stateful=True)
+def count_up_to_variable(handle: Spec, limit: int) -> Spec:
+    """The variable's value before it grew by one. OutOfRangeError, and it does not grow, once it is at `limit`."""
+    return _value_of(handle).only(INTEGER).with_rank(0)
+
+
+count_up_to_variable.no_gradient("it changes state")
+
+
+@count_up_to_variable.kernel(CPU, GPU)
+def _(ctx: Context, state: VariableState, *, limit: int) -> Array:
+    ctx.step.check()
+    before: list[Any] = []
+
+    def count(present: Array) -> None:
+        if present >= limit:
+            raise errors.OutOfRangeError(f"variable {state.name!r} has reached its limit {limit}")
+        before.append(present.copy())
+        present += 1
+
+    state.change(count, ctx.step.journal)
+    return before[0]
+
+
+OPERATORS.update(tensor_scatter_update=tensor_scatter_update, tensor_scatter_add=tensor_scatter_add)
+
+__all__ = [
+    "count_up_to_variable", "scatter_div_variable", "scatter_max_variable", "scatter_min_variable",
+    "scatter_mul_variable", "scatter_nd_add_variable", "scatter_nd_sub_variable", "scatter_nd_update_variable",
+    "tensor_scatter_add", "tensor_scatter_sub", "tensor_scatter_update",
+]  # fmt: skip

@@ -1,0 +1,258 @@
+"""Parts of a tensor by position: `tensor[...]` with all of Python's indexing, and `slice`.
+
+The gradient of each is an op too, that puts a gradient back in its place among zeros.
+"""
+
+from builtins import slice as Slice
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow.graph.convert import constant_value, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels import known
+from aioflow.kernels.array import indexing
+from aioflow.kernels.array.concat import unstack
+from aioflow.kernels.array.shapes import free, shape_of
+from aioflow.kernels.families import CPU, GPU
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import Array, Namespace, Sizes, Spec, TensorShape
+
+Function = Callable[..., Any]
+
+
+@op(name="strided_slice")
+def _strided_slice(input_: Spec, index: Any) -> Spec:
+    """The part of `input_` at an index that is known when the graph is built: see `indexing`."""
+    return indexing.apply(index, input_)
+
+
+@op(name="dynamic_strided_slice")
+def _dynamic(input_: Spec, data: Sequence[Ints], index: Any) -> Spec:
+    """The part of `input_` at an index in which `data` stand for "?"."""
+    return indexing.apply(indexing.filled(index, [known.scalar(spec, "an index") for spec in data]), input_)
+
+
+@op(name="strided_slice_grad")
+def _strided_slice_grad(dy: Spec, input_: Spec, index: Any) -> Spec:
+    """Zeros in the shape of `input_`, with `dy` at the index: the gradient of `strided_slice`."""
+    return Spec(dy.dtype, input_.shape)
+
+
+@op(name="dynamic_strided_slice_grad")
+def _dynamic_grad(dy: Spec, input_: Spec, data: Sequence[Ints], index: Any) -> Spec:
+    """Zeros in the shape of `input_`, with `dy` at the index in which `data` stand for "?"."""
+    return Spec(dy.dtype, input_.shape)
+
+
+@_strided_slice.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return _strided_slice_grad(dy, op.inputs[0], op.attrs["index"])
+
+
+@_dynamic.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
+    rest = (None,) * (len(op.inputs) - 1)
+    return _dynamic_grad(dy, op.inputs[0], op.inputs[1:], op.attrs["index"]), *rest
+
+
+@_strided_slice_grad.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    return _strided_slice(dy, op.attrs["index"]), None
+
+
+@_dynamic_grad.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
+    rest = (None,) * (len(op.inputs) - 1)
+    return _dynamic(dy, op.inputs[2:], op.attrs["index"]), *rest
+
+
+@_strided_slice.kernel(CPU, GPU, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    index = indexing.native(node.attrs["index"], node.input_specs[0].dtype is dtypes.string)
+    return lambda x: x[index]
+
+
+@_dynamic.kernel(CPU, GPU, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    index, text = node.attrs["index"], node.input_specs[0].dtype is dtypes.string
+    data = [known.constant(node, place) for place in range(1, len(node.input_specs))]
+    if None in data:
+        find = indexing.lookup(index, text)
+        return lambda x, values: x[find(values)]
+    fixed = indexing.native(indexing.filled(index, data), text)
+    return lambda x, values: x[fixed]
+
+
+@_strided_slice_grad.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    index = indexing.native(node.attrs["index"])
+    return lambda dy, x: _placed(xp, dy, x, index)
+
+
+@_dynamic_grad.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    find = indexing.lookup(node.attrs["index"])
+    return lambda dy, x, values: _placed(xp, dy, x, find(values))
+
+
+def _placed(xp: Namespace, dy: Array, like: Array, index: Any) -> Array:
+    result = xp.zeros(like.shape, dy.dtype)
+    result[index] = dy
+    return result
+
+
+@transactional
+def getitem(tensor: Tensor, key: Any, name: str | None = None) -> Tensor:
+    """`tensor[key]`: integers, slices with any step, None, ..., and integer scalars that a run computes.
+
+    Raises:
+        TypeError: for masks, use `boolean_mask`, and for vectors of indices, use `gather`.
+        ValueError: an index is out of range for a size that is known, or there are too many.
+    """
+    index, data = indexing.parse(key)
+    label = name or "strided_slice"
+    return _dynamic(tensor, data, index, name=label) if data else _strided_slice(tensor, index, name=label)
+
+
+@transactional
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    name: str | None = None,
+) -> Tensor:
+    """`input_[begin[0]:end[0]:strides[0], ...]`; bit i of a mask changes what stands at place i.
+
+    Args:
+        input_: the tensor.
+        begin: where each slice starts, as a vector.
+        end: where each slice stops, exclusive.
+        strides: the step of each slice, by default 1.
+        begin_mask: start as far out as possible.
+        end_mask: stop as far out as possible.
+        ellipsis_mask: `...` stands there.
+        new_axis_mask: a new axis stands there.
+        shrink_axis_mask: the integer `begin[i]` stands there, so that the axis is dropped.
+        name: the name of the operation.
+    """
+    starts, stops = _items(begin), _items(end)
+    steps = [1] * len(starts) if strides is None else _items(strides)
+    masks = (ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    key: list[Any] = []
+    for place, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+        wide, new, single = [mask >> place & 1 for mask in masks]
+        start, stop = None if begin_mask >> place & 1 and not single else start, None if end_mask >> place & 1 else stop
+        key.append(... if wide else None if new else start if single else Slice(start, stop, step))
+    return getitem(convert_to_tensor(input_), tuple(key), name)
+
+
+def _items(vector: Any) -> Sequence[Any]:
+    tensor = convert_to_tensor(vector, preferred_dtype=dtypes.int32)
+    value = constant_value(tensor)
+    return unstack(tensor) if value is None else value.tolist()
+
+
+@op(name="slice")
+def _slice(input_: Spec, begin: Ints, size: Ints) -> Spec:
+    """The part of `input_` that begins at `begin` and has the shape `size`, in which -1 means all that is left.
+
+    ValueError, or InvalidArgumentError in a run, if it does not lie wholly within `input_`.
+    """
+    starts, counts = known.vector(begin, "begin"), known.vector(size, "size")
+    rank = next((len(found) for found in (input_.sizes, starts, counts) if found is not None), None)
+    if rank is None:
+        return Spec(input_.dtype)
+    unknown = (None,) * rank
+    sizes, starts, counts = input_.sizes or unknown, starts or unknown, counts or unknown
+    if not len(sizes) == len(starts) == len(counts):
+        raise ValueError(f"rank {len(sizes)} needs as many begins and sizes, not {len(starts)} and {len(counts)}")
+    if set(starts) <= {0} and set(counts) <= {-1}:
+        return input_
+    left = [_part(axis, *part) for axis, part in enumerate(zip(sizes, starts, counts, strict=True))]
+    return Spec(input_.dtype, TensorShape(left), _known_part(input_, starts, left))
+
+
+def _part(axis: int, size: int | None, start: int | None, count: int | None) -> int | None:
+    """What is known of the number of elements taken from one axis. ValueError if there are not so many."""
+    if (start is not None and start < 0) or (count is not None and count < -1):
+        raise ValueError(f"begin {start} and size {count} of axis {axis} cannot be negative")
+    least = (start or 0) + max(count or 0, 0)
+    if size is not None and least > size:
+        raise ValueError(f"axis {axis} has {size} elements, and begin {start} with size {count} needs {least}")
+    if count != -1:
+        return count
+    return None if size is None or start is None else size - start
+
+
+def _known_part(spec: Spec, starts: Sizes, counts: Sequence[int | None]) -> dtypes.Known:
+    if not isinstance(spec.known, tuple) or None in (*starts, *counts):
+        return None
+    return spec.known[starts[0] :][: counts[0]]
+
+
+@_slice.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, None]:
+    return _slice_grad(dy, op.inputs[0], op.inputs[1]), None, None
+
+
+@_slice.kernel(CPU, GPU, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    begin, size = known.constant(node, 1), known.constant(node, 2)
+    if begin is None or size is None or node.input_specs[0].sizes is None:
+        return lambda x, begin, size: x[_checked(x, begin.tolist(), size.tolist())]
+    index = _index(begin, size)
+    parts = enumerate(zip(node.input_specs[0].sizes, begin, size, strict=True))
+    ends = [(axis, part) for axis, part in parts if part[0] is None and part[1:] != (0, -1)]
+    if not ends:
+        return lambda x, begin, size: x[index]
+
+    def cut(x: Array, begin: Array, size: Array) -> Array:
+        for axis, (_, start, count) in ends:
+            _part(axis, x.shape[axis], start, count)
+        return x[index]
+
+    return cut
+
+
+def _index(begin: Sequence[int], size: Sequence[int]) -> tuple[Any, ...]:
+    pairs = zip(begin, size, strict=True)
+    return (*[Slice(start, None if count == -1 else start + count) for start, count in pairs], ...)
+
+
+def _checked(x: Array, begin: Sequence[int], size: Sequence[int]) -> tuple[Any, ...]:
+    for axis, part in enumerate(zip(x.shape, begin, size, strict=True)):
+        _part(axis, *part)
+    return _index(begin, size)
+
+
+@op(name="slice_grad")
+def _slice_grad(dy: Spec, input_: Spec, begin: Ints) -> Spec:
+    """Zeros in the shape of `input_`, with `dy` at `begin`: the gradient of `slice`."""
+    return Spec(dy.dtype, input_.shape)
+
+
+@_slice_grad.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, None]:
+    return _slice(dy, op.inputs[2], shape_of(op.inputs[0])), None, None
+
+
+@_slice_grad.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    start = known.constant(node, 2)
+    return lambda dy, x, begin: _placed(xp, dy, x, _index(begin.tolist() if start is None else start, dy.shape))
+
+
+for _op in (_strided_slice, _dynamic, _slice):
+    free(_op)
+slice = _slice
+OPERATORS.update(getitem=getitem, slice=slice, strided_slice=strided_slice)
+
+__all__ = ["getitem", "slice", "strided_slice"]

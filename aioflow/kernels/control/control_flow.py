@@ -1,0 +1,217 @@
+"""The primitives of control flow [P15 section 4.4]: what conditionals and loops are made of, for who makes their own.
+
+A value may be dead: it was on a branch that is not taken. What reads a dead value, or comes after a dead operation, is
+dead itself and does not run. `switch` makes values dead, `merge` takes the one that is not; a loop is a frame, entered
+by `enter` and left by `exit`, whose operations run once in every iteration, and `next_iteration` goes from one to the
+next. Of a conditional:
+
+    no, yes = af.switch(x, p)
+    y, branch = af.merge([af.negative(no), af.square(yes)])
+
+Of a loop, which closes a cycle at the end:
+
+    first = af.enter(n, "loop")
+    count, _ = af.merge([first, first])
+    done, going = af.switch(count, af.loop_cond(count < af.enter(limit, "loop", is_constant=True)))
+    count.op.update_input(1, af.next_iteration(going + 1))
+    result = af.exit(done)
+
+What is outside of the loop comes in through `enter`, once a run, or in every iteration if it is constant; constants
+and variables need none. An operation of the loop that reads nothing of it needs a control input from inside. A call
+that runs such primitives is not optimised, and what works on one variable is not ordered for it: add control edges.
+`af.cond` and `af.while_loop` see to all that, and have gradients.
+"""
+
+import bisect
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from aioflow.graph.op import T, op
+from aioflow.graph.operation import METHODS, Operation, Tensor
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import Array, DeviceKind, Namespace, Spec, TensorShape
+
+CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+
+PRIMITIVES: Final = frozenset(
+    {"switch", "merge", "enter", "exit", "next_iteration", "loop_cond", "control_trigger"},
+)
+"""The types of the operations that the executor runs itself: it knows what is dead, and which iteration it is."""
+
+
+class Dead:
+    """What stands in the place of a value that is dead."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<dead>"
+
+
+DEAD: Final = Dead()
+
+
+def _elsewhere(spec: Spec) -> Spec:
+    """`spec` for another iteration: equal, but what is open may be another size there."""
+    if spec.dtype is dtypes.resource:
+        return spec
+    return Spec(spec.dtype, spec.shape if spec.shape.is_fully_defined() else TensorShape(spec.sizes))
+
+
+@op(stateful=True)
+def switch(data: Spec, pred: Spec) -> tuple[Spec, Spec]:
+    """(output_false, output_true): `data` at the one that the truth `pred` chooses, while the other is dead.
+
+    A control edge from it is not dead: to make operations depend on the choice, let them depend on an `af.identity`
+    of one of the outputs.
+    """
+    if pred.dtype is not dtypes.bool_:
+        raise TypeError(f"pred is the truth of something, of dtype bool, not {pred.dtype.name}")
+    pred.with_rank(0, "pred")
+    return data, data
+
+
+switch.on_host("pred")
+
+
+@switch.kernel(CPU, GPU)
+def _(xp: Namespace, data: Array, pred: Array) -> tuple[Array, Array]:
+    return (DEAD, data) if pred else (data, DEAD)
+
+
+@op(stateful=True)
+def merge(inputs: Sequence[T]) -> tuple[Spec, Spec]:
+    """(output, value_index): the first of the inputs that is there and not dead, and its number; the rest is ignored.
+
+    It does not wait for the others. It is dead if all inputs are; that of a loop, if what enters it is.
+    """
+    if not inputs:
+        raise ValueError("merge needs at least one input")
+    first = inputs[0].same_dtype(*inputs[1:])
+    return _common(first, inputs), Spec(dtypes.int32, TensorShape.scalar())
+
+
+def _common(first: Spec, inputs: Sequence[Spec]) -> Spec:
+    """What all the inputs have in common."""
+    if first.dtype is dtypes.resource:
+        return first
+    shape = first.shape
+    for each in inputs[1:]:
+        shape = shape.most_specific_compatible_shape(each.shape)
+    return _elsewhere(Spec(first.dtype, shape))
+
+
+merge.on_host(outputs=(1,))
+
+
+@merge.kernel(CPU, GPU)
+def _(xp: Namespace, inputs: Sequence[Array]) -> tuple[Array, Array]:
+    found = ((value, np.int32(index)) for index, value in enumerate(inputs) if value is not DEAD)
+    return next(found, (DEAD, DEAD))
+
+
+@op(stateful=True)
+def enter(data: Spec, frame_name: str, is_constant: bool = False, parallel_iterations: int = 10) -> Spec:
+    """`data` in the first iteration of the frame of that name, or in every iteration if `is_constant`.
+
+    All that enters one frame comes from the same place. At most `parallel_iterations` of its iterations are under way
+    at the same time: the fewest that any `enter` of the frame which is not constant asks for.
+    """
+    if not isinstance(frame_name, str) or not frame_name:
+        raise ValueError(f"frame_name is a text that is not empty, not {frame_name!r}")
+    if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
+        raise ValueError(f"parallel_iterations is a positive integer, not {parallel_iterations!r}")
+    return data
+
+
+@op(stateful=True)
+def exit(data: Spec) -> Spec:
+    """`data` outside of the frame: of the iteration in which it is not dead, which for a loop is the last."""
+    return _elsewhere(data)
+
+
+@op(stateful=True)
+def next_iteration(data: Spec) -> Spec:
+    """`data` in the next iteration of the frame; nothing if it is dead, which ends the loop."""
+    return _elsewhere(data)
+
+
+@op(stateful=True)
+def loop_cond(input: Spec) -> Spec:
+    """`input`, the truth that decides whether the loop goes on: what the loop's switches choose by."""
+    if input.dtype is not dtypes.bool_:
+        raise TypeError(f"input is the truth of something, of dtype bool, not {input.dtype.name}")
+    return input.with_rank(0, "input")
+
+
+@op(stateful=True)
+def control_trigger() -> None:
+    """Nothing, once its control inputs are there; it runs even if they are dead, and then what follows is not dead."""
+
+
+loop_cond.on_host("input", outputs=True)
+control_trigger.kernel(CPU, GPU)(lambda xp: None)
+for _made in (enter, exit, next_iteration, loop_cond):
+    _made.kernel(CPU, GPU)(lambda xp, data: data)
+for _op in (switch, merge, enter, exit, next_iteration, loop_cond):
+
+    @_op.gradient
+    def _(op: Operation, *dy: Tensor) -> Tensor:
+        raise LookupError(
+            f"gradients do not flow through {op.name!r} ({op.type}), a primitive of control flow: "
+            "use af.cond or af.while_loop"
+        )
+
+
+control_trigger.no_gradient("it has no inputs")
+
+
+# Cycles
+
+
+def _update_input(operation: Operation, index: int, tensor: Tensor) -> None:
+    """Let an input of a merge come from a next_iteration: see `Operation.update_input`."""
+    graph = operation.graph
+    if graph.finalized:
+        raise RuntimeError(f"{operation.name!r} cannot be changed: the graph is finalized")
+    with graph.transaction():
+        _check_back_edge(operation, index, graph.adopt(tensor))
+        before = operation.inputs
+        operation.inputs = (*before[:index], tensor, *before[index + 1 :])
+        old, new = before[index]._consumers, tensor._consumers
+        place, slot = old.index(operation), bisect.bisect(new, operation.id, key=lambda consumer: consumer.id)
+        del old[place]
+        new.insert(slot, operation)
+
+        def undo() -> None:
+            operation.inputs = before
+            del new[slot]
+            old.insert(place, operation)
+
+        graph.on_failure(undo)
+
+
+def _check_back_edge(operation: Operation, index: int, tensor: Tensor) -> None:
+    """ValueError or TypeError unless the tensor may become an input of a merge that was built before it."""
+    if operation.type != "merge" or tensor.op.type != "next_iteration":
+        raise ValueError(
+            f"only an input of a merge can be replaced, and only by what next_iteration makes: {operation.name!r} is a "
+            f"{operation.type}, and {tensor.name!r} comes from a {tensor.op.type}"
+        )
+    if not 0 <= index < len(operation.inputs):
+        raise ValueError(f"{operation.name!r} has {len(operation.inputs)} inputs; there is no input {index}")
+    made = operation.outputs[0].spec
+    if tensor.dtype is not made.dtype:
+        raise TypeError(f"{operation.name!r} is of dtype {made.dtype.name}, and {tensor.name!r} {tensor.dtype.name}")
+    if made.shape.most_specific_compatible_shape(tensor.shape).sizes != made.sizes:
+        raise ValueError(
+            f"the loop changes the shape {made.shape} of {operation.name!r} to {tensor.shape}: let what enters it have "
+            "a shape that is true of every iteration, by af.placeholder_with_default"
+        )
+
+
+METHODS["update_input"] = _update_input
+
+__all__ = ["control_trigger", "enter", "exit", "loop_cond", "merge", "next_iteration", "switch"]

@@ -1,0 +1,178 @@
+"""Looking at values while they are computed: printing them, finding what is not finite."""
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.op import NodeView, op
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import no_op
+from aioflow.kernels.context import Context
+from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, DeviceKind, Namespace, Spec
+
+CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+
+_FEW = 3
+
+
+def summarize_value(value: Array, limit: int | None = None) -> str:
+    """The first elements of an array as text, 3 of them by default, all if `limit` is negative: `[1 2][3...]`."""
+    array = np.asarray(value)
+    wanted = array.size if limit is not None and limit < 0 else _FEW if limit is None else limit
+    elements = map(_text, itertools.islice(array.flat, wanted))
+    more = "..." if array.size > wanted else ""
+    return (" ".join(elements) if array.ndim < 2 else _nested(array.shape, elements)) + more
+
+
+def _nested(shape: Sequence[int], elements: Iterator[str]) -> str:
+    """Rows in brackets, until the elements end."""
+    if len(shape) == 1:
+        return " ".join(itertools.islice(elements, shape[0]))
+    rows = (_nested(shape[1:], elements) for _ in range(shape[0]))
+    return "".join(f"[{row}]" for row in itertools.takewhile(bool, rows))
+
+
+def _text(element: Any) -> str:
+    return element.decode(errors="backslashreplace") if isinstance(element, bytes) else str(element)
+
+
+def brackets(values: Sequence[Array], limit: int | None) -> str:
+    """The first elements of each array, in brackets."""
+    return "".join(f"[{summarize_value(value, limit)}]" for value in values)
+
+
+# Print
+
+
+class _Printed:
+    """How often a Print has printed in one session."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def release(self) -> None:
+        """Nothing to let go of."""
+
+
+@op(name="print", stateful=True)
+def Print(
+    input_: Spec,
+    data: Sequence[Spec],
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = None,
+) -> Spec:
+    """`input_` unchanged; each time it is computed, `message` and the first elements of each of `data` go to stderr.
+
+    `first_n` bounds how often it prints in one session, `summarize` how many elements of each tensor, 3 by default; a
+    negative number stands for no bound.
+    """
+    return input_
+
+
+@Print.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
+    return dy, *[None] * (len(op.inputs) - 1)
+
+
+@Print.kernel(CPU)
+def _(
+    ctx: Context,
+    input_: Array,
+    data: Sequence[Array],
+    *,
+    message: str | None,
+    first_n: int | None,
+    summarize: int | None,
+    node: NodeView,
+) -> Array:
+    if first_n is not None and first_n >= 0:
+        printed = ctx.resources.container("").lookup_or_create(_Printed, node.name, _Printed)
+        if printed.count >= first_n:
+            return input_
+        printed.count += 1
+    sys.stderr.write(f"{message or ''}{brackets(data, summarize)}\n")
+    return input_
+
+
+# Numbers that are none
+
+
+@op
+def check_numerics(tensor: Spec, message: str) -> Spec:
+    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite."""
+    return tensor.only(FLOAT, COMPLEX)
+
+
+@check_numerics.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return check_numerics(dy, f"in the gradient of: {op.attrs['message']}")
+
+
+@check_numerics.kernel(CPU)  # a GPU would be waited for
+def _(xp: Namespace, tensor: Array, *, message: str) -> Array:
+    if not xp.isfinite(tensor).all():
+        nan, inf = int(xp.isnan(tensor).sum()), int(xp.isinf(tensor).sum())
+        raise errors.InvalidArgumentError(f"{message}: {nan} NaN and {inf} infinite of {tensor.size} elements")
+    return tensor
+
+
+def verify_tensor_all_finite(
+    t: TensorLike = None,
+    msg: str | None = None,
+    name: str | None = None,
+    x: TensorLike = None,
+    message: str | None = None,
+) -> Tensor:
+    """`t` unchanged; InvalidArgumentError with `msg` if elements are NaN or infinite. Also called `x` and `message`."""
+    tensor, text = x if t is None else t, message if msg is None else msg
+    if tensor is None or text is None:
+        raise ValueError("verify_tensor_all_finite needs a tensor and a message")
+    return check_numerics(tensor, text, name=name)
+
+
+@transactional
+def add_check_numerics_ops() -> Operation:
+    """An operation that fails at the first tensor of the graph, in the order it was built, that is not finite.
+
+    It checks the floating tensors that are in the default graph now, and so needs all placeholders fed. Updates of
+    variables, and what comes after them, are left out: looking changes nothing.
+    """
+    graph = get_default_graph()
+    checks: list[Operation] = []
+    updates: set[Operation] = set()
+    for operation in graph.get_operations():
+        if _updates(operation) or not updates.isdisjoint(_before(operation)):
+            updates.add(operation)
+        elif operation.type != "check_numerics":
+            for tensor in (output for output in operation.outputs if output.dtype in FLOAT):
+                with graph.control_dependencies(checks):
+                    checks = [check_numerics(tensor, tensor.name).op]
+    with graph.control_dependencies(checks):
+        return no_op()
+
+
+def _updates(operation: Operation) -> bool:
+    """Whether it changes a variable."""
+    definition = operation.definition
+    return definition.stateful and not definition.observes and any(t.op.type == "variable" for t in operation.inputs)
+
+
+def _before(operation: Operation) -> Iterator[Operation]:
+    return itertools.chain((tensor.op for tensor in operation.inputs), operation.control_inputs)
+
+
+__all__ = [
+    "Print",
+    "add_check_numerics_ops",
+    "brackets",
+    "check_numerics",
+    "summarize_value",
+    "verify_tensor_all_finite",
+]

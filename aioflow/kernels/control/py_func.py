@@ -1,0 +1,183 @@
+"""Python functions as operations: plain ones on a thread, `async def` ones on the loop."""
+
+import asyncio
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.graph.convert import TensorLike
+from aioflow.graph.op import op
+from aioflow.graph.operation import Operation
+from aioflow.kernels.context import Context
+from aioflow.tensors.as_array import AnyArray, as_array
+from aioflow.tensors.dtypes import Array, DeviceKind, DType, Spec, as_dtype
+
+CPU = DeviceKind.CPU
+
+Function = Callable[..., Any]
+Named = Function | str
+"""A function, or the name by which a server knows one."""
+
+
+def py_func(func: Named, inp: Sequence[TensorLike], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
+    """The tensors that `func` returns when it is called with the arrays of `inp`, which it cannot write to.
+
+    A plain function runs on a thread, an `async def` as a task of its own on the session's loop, both with the context
+    variables of whoever runs it. Cancelling the run cancels that task and waits until it has ended; a function on a
+    thread cannot be interrupted: it is left behind, and what it returns is dropped.
+
+    Args:
+        func: the function. It returns one array or number per dtype of `Tout`: several in a list or tuple. On the
+            workers of a cluster it is a name, under which each of them that is to run it has registered a function:
+            `Server(py_funcs={name: function})`, `aioflow worker --py-funcs MODULE`.
+        inp: a list of tensors.
+        Tout: the dtypes of the results in a list, or one dtype. Arrays must have just that dtype.
+        stateful: ignored, for the function is called in every run that needs it.
+        name: the name of the operation.
+
+    Returns:
+        A list of tensors; a tensor if `Tout` is one dtype; the operation if `Tout` is empty.
+
+    Raises:
+        InvalidArgumentError: in the run: the results are not as many, or not of the dtypes, as `Tout` says; or `func`
+            raised ValueError or TypeError. What else it raises becomes the error of its kind: StopIteration
+            OutOfRangeError, MemoryError ResourceExhaustedError, NotImplementedError UnimplementedError, others
+            UnknownError.
+        PermissionDeniedError: before the run: a function of that name is not registered.
+    """
+    several = isinstance(Tout, (list, tuple))
+    wanted = [as_dtype(dtype) for dtype in (Tout if several else [Tout])]
+    made: Any = _py_func(inp, func, wanted, name=name)
+    if isinstance(made, Operation):
+        return made
+    return list(made) if several else made[0]
+
+
+def numpy_function(func: Named, inp: Sequence[TensorLike], Tout: Any, name: str | None = None) -> Any:
+    """The same as `py_func`."""
+    return py_func(func, inp, Tout, name=name)
+
+
+@op(name="py_func", stateful=True, waits=True)
+def _py_func(inp: Sequence[Spec], func: Named, Tout: Sequence[DType]) -> tuple[Spec, ...]:
+    """What `func`, which lives in one process alone, returns for arrays: of the dtypes `Tout`, of any shape."""
+    if not (callable(func) or (isinstance(func, str) and func)):
+        raise TypeError(f"func must be callable, or the name of a function that a server has, not {func!r}")
+    return tuple([Spec(dtype) for dtype in Tout]) or None  # type: ignore[return-value]
+
+
+_py_func.no_gradient("a Python function does not tell its derivative: wrap it in a function with af.custom_gradient")
+
+
+@_py_func.kernel(CPU)
+async def _(ctx: Context, inp: Sequence[Array], *, func: Named, Tout: Sequence[DType]) -> Any:
+    if isinstance(func, str):
+        func = ctx.step.py_func(func)
+    arguments = [_read_only(value) for value in inp]
+    if inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(type(func).__call__):
+        results = _results(await _in_task(func, arguments), Tout)
+    else:
+        call = functools.update_wrapper(functools.partial(_call, func, Tout), func)
+        results = await ctx.step.in_thread(call, *arguments)
+    return results[0] if len(Tout) == 1 else results
+
+
+def _read_only(value: Array) -> AnyArray:
+    """A view that cannot be written to, of a scalar too."""
+    view: AnyArray = np.asarray(value, dtype=object if isinstance(value, bytes) else None).view()
+    view.flags.writeable = False
+    return view
+
+
+# Calling
+
+
+def _call(func: Function, wanted: Sequence[DType], *arguments: AnyArray) -> list[AnyArray]:
+    """What the function returns, on a thread. Only OpErrors leave it: a future cannot hold a StopIteration."""
+    try:
+        returned = func(*arguments)
+    except BaseException as error:
+        made = _converted(error)
+        raise made from made.__cause__
+    if inspect.iscoroutine(returned):
+        returned.close()
+        raise errors.InvalidArgumentError(f"{func!r} returned a coroutine: pass the `async def` function itself")
+    return _results(returned, wanted)
+
+
+async def _in_task(func: Function, arguments: Sequence[AnyArray]) -> Any:
+    """What the function returns, as a task of its own, so that it may use `asyncio.timeout` and the like."""
+
+    async def call() -> Any:
+        return await func(*arguments)
+
+    task = asyncio.create_task(call(), name=f"py_func {func!r}")
+    try:
+        await asyncio.wait([task])  # awaiting the task itself would leave it to the function whether to be cancelled
+    except asyncio.CancelledError:
+        await _end(task)
+        raise
+    except GeneratorExit:
+        task.cancel()
+        raise
+    error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    if error is None:
+        return task.result()
+    made = _converted(error)
+    raise made from made.__cause__
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    """Cancel the task and return when it has ended, passing on every further cancellation to it."""
+    while not task.done():
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    if not task.cancelled() and task.exception() is not None:
+        problem = {"message": "a py_func failed while it was cancelled", "exception": task.exception(), "task": task}
+        asyncio.get_running_loop().call_exception_handler(problem)
+
+
+def _converted(error: BaseException) -> BaseException:
+    """The OpError for what the function raised; what ends the program as it is."""
+    if isinstance(error, asyncio.CancelledError):
+        made = errors.CancelledError("the function raised asyncio.CancelledError, though nobody cancelled the run")
+        made.__cause__ = error
+        return made
+    cause = error.__cause__
+    if isinstance(error, RuntimeError) and isinstance(cause, StopIteration):  # what a coroutine makes of it
+        return errors.from_exception(cause)
+    return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else errors.from_exception(error)
+
+
+# Results
+
+
+def _results(returned: Any, wanted: Sequence[DType]) -> list[AnyArray]:
+    """What the function returned, as arrays that nobody else holds. InvalidArgumentError if it is not as declared."""
+    values = returned if isinstance(returned, (list, tuple)) else () if returned is None else (returned,)
+    if len(values) != len(wanted):
+        names = ", ".join(dtype.name for dtype in wanted) or "nothing"
+        mend = ": a list or tuple is several values, return an array" if len(wanted) == 1 and len(values) > 1 else ""
+        raise errors.InvalidArgumentError(f"the function returned {len(values)} values, and is to return {names}{mend}")
+    return [_result(index, value, dtype) for index, (value, dtype) in enumerate(zip(values, wanted, strict=True))]
+
+
+def _result(index: int, value: Any, dtype: DType) -> AnyArray:
+    try:
+        array = as_array(value, None if isinstance(value, (np.ndarray, np.generic)) else dtype, strict=True)
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidArgumentError(f"value {index} of the function is to be {dtype.name}: {error}") from error
+    if as_dtype(array.dtype) is not dtype:
+        raise errors.InvalidArgumentError(
+            f"value {index} of the function has dtype {array.dtype}, and is to be {dtype.name}: convert it by .astype"
+        )
+    return np.array(array) if isinstance(value, np.ndarray) else array
+
+
+__all__ = ["numpy_function", "py_func"]

@@ -1,0 +1,86 @@
+"""How a value gets from one device to another: `send` puts it into the step's rendezvous, `recv` takes it out.
+
+Only plans contain them: partition makes a pair for each value and each device that reads it [P15 section 3.2.2].
+"""
+
+import numpy as np
+
+from aioflow.devices.moving import Parcel, hand_over, receive
+from aioflow.graph.op import op
+from aioflow.kernels.context import Context
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.rendezvous import Key
+from aioflow.tensors.dtypes import SCALAR, Array, DeviceKind, DType, Namespace, Spec, TensorShape, bool_
+from aioflow.tensors.validation import check_fits
+
+CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+_REASON = "plans alone contain it"
+
+
+@op(stateful=True)
+def send(value: Spec, edge: str, source: str, incarnation: int, target: str) -> None:
+    """The value is in the step's rendezvous, for the `recv` of that edge, in this iteration. It never waits.
+
+    It runs even if the value is dead, and sends that: whoever receives it is dead, too.
+    """
+
+
+send.no_gradient(_REASON)
+
+
+@send.kernel(CPU, GPU)
+def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, target: str) -> None:
+    key = Key(edge, source, incarnation, target, ctx.iteration)
+    if ctx.step.trace is not None:
+        ctx.step.trace.sent(key)
+    ctx.step.rendezvous.send(key, hand_over(value, ctx.device))
+
+
+@op(waits=True)
+def recv(
+    dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, mortal: bool = False,
+    host: bool = False,
+) -> Spec:  # fmt: skip
+    """The value of the `send` of that edge, in this iteration, once it is there; dead, if `mortal`, if that is.
+
+    It is in the memory of the device, or in the host's if `host` says so.
+    """
+    return Spec(dtype, TensorShape(shape))
+
+
+recv.no_gradient(_REASON)
+
+
+@recv.kernel(CPU, GPU)
+async def _(
+    ctx: Context, *, dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, host: bool
+) -> Array:
+    key = Key(edge, source, incarnation, target, ctx.iteration)
+    trace = ctx.step.trace
+    if trace is None:
+        return await _arrived(ctx, await ctx.step.rendezvous.recv(key), dtype, shape, host)
+    asked = trace.now()
+    value = await _arrived(ctx, await ctx.step.rendezvous.recv(key), dtype, shape, host)
+    trace.on(target).received(key, source, getattr(value, "nbytes", 0), asked)
+    return value
+
+
+async def _arrived(ctx: Context, parcel: Parcel, dtype: DType, shape: TensorShape, host: bool) -> Array:
+    """What was sent, in the memory it is wanted in. What is dead is nowhere."""
+    if parcel.foreign and parcel.value is not DEAD:
+        check_fits("what was received", dtype, shape, parcel.value)
+    return DEAD if parcel.value is DEAD else await receive(parcel, ctx.device, host=host)
+
+
+@op(stateful=True)
+def pulse() -> Spec:
+    """A truth, for a control edge between devices: what it waits for has run."""
+    return Spec(bool_, SCALAR)
+
+
+pulse.no_gradient(_REASON)
+
+
+@pulse.kernel(CPU, GPU)
+def _(xp: Namespace) -> Array:
+    return np.True_

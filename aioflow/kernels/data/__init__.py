@@ -1,0 +1,1 @@
+"""Ops on records: CSV, JSON, NumPy files, `tf.train.Example` and summaries."""

@@ -1,0 +1,206 @@
+"""Fields of comma-separated values, as numbers and texts."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.graph.op import NodeView, op
+from aioflow.kernels.families import CPU, TEXT
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import STRING, Array, DType, Namespace, Spec, float32, float64, int32, int64
+from aioflow.tensors.object_arrays import listed
+
+_TYPES: Final = (float32, float64, int32, int64, dtypes.string)
+_QUOTE: Final = ord('"')
+_ENDS: Final = b"\r\n"
+Fields = list[bytes]
+
+
+@op
+def decode_csv(
+    records: Spec,
+    record_defaults: Sequence[Spec],
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    name: str | None = None,
+    na_value: str = "",
+    select_cols: tuple[int, ...] | None = None,
+) -> tuple[Spec, ...]:
+    """The fields of records of comma-separated values, column by column: each has the shape of `records`.
+
+    Fields may be put in quotes, in which two quotes stand for one.
+
+    Args:
+        records: strings, each a line without its end.
+        record_defaults: for each column a tensor of its dtype: the value of empty fields; one without elements if a
+            field must not be empty.
+        field_delim: the character between fields.
+        use_quote_delim: whether quotes are anything but a character like others.
+        name: the name of the operation.
+        na_value: fields of that text count as empty.
+        select_cols: the numbers of the columns that are wanted, rising; all by default.
+
+    Raises:
+        InvalidArgumentError: in the run: a record has more or fewer fields, or one is empty, or spells no number.
+    """
+    records.only(STRING)
+    if not record_defaults:
+        raise ValueError("record_defaults has one tensor for each column, and is empty")
+    for number, default in enumerate(record_defaults):
+        _check_default(number, default)
+    if len(field_delim.encode()) != 1 or field_delim in '"\r\n':
+        raise ValueError(f"field_delim is one character, and no quote or end of a line, not {field_delim!r}")
+    if select_cols is not None:
+        _check_columns(select_cols, len(record_defaults))
+    return tuple([Spec(default.dtype, records.shape) for default in record_defaults])
+
+
+def _check_default(number: int, default: Spec) -> None:
+    if default.dtype not in _TYPES:
+        names = ", ".join(dtype.name for dtype in _TYPES)
+        raise TypeError(f"column {number} is {default.dtype.name}; columns are {names}")
+    sizes = default.sizes or ()
+    if len(sizes) > 1 or any((size or 0) > 1 for size in sizes):
+        raise ValueError(f"the default of column {number} is at most one value, its shape is {default.shape}")
+
+
+def _check_columns(columns: tuple[int, ...], count: int) -> None:
+    if len(columns) != count:
+        raise ValueError(f"select_cols names {len(columns)} columns, and record_defaults has {count}")
+    if any(column < 0 for column in columns) or any(b <= a for a, b in itertools.pairwise(columns)):
+        raise ValueError(f"select_cols are rising numbers from 0 on, not {list(columns)}")
+
+
+decode_csv.no_gradient("text does not vary smoothly")
+
+
+@decode_csv.cost
+def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
+    return 2 * TEXT * len(outputs) * (inputs[0].shape.num_elements() or 1)
+
+
+@decode_csv.kernel(CPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
+    attrs = node.attrs
+    delimiter = attrs["field_delim"].encode()
+    missing = {b"", attrs["na_value"].encode()}
+    chosen = attrs["select_cols"]
+    kinds = [spec.dtype for spec in node.output_specs]
+
+    def split(record: bytes) -> Fields:
+        if (b'"' in record and attrs["use_quote_delim"]) or b"\n" in record or b"\r" in record:
+            fields = _fields(record, delimiter[0], attrs["use_quote_delim"])
+        else:
+            fields = record.split(delimiter) if record else []
+        return fields if chosen is None else [fields[column] for column in chosen if column < len(fields)]
+
+    def decode(records: Array, defaults: Sequence[Array]) -> Any:
+        rows = _rows(listed(np.asarray(records, object)), split, len(kinds))
+        results = [
+            _column(number, [row[number] for row in rows], kind, np.asarray(default).ravel().tolist(), missing)
+            for number, (kind, default) in enumerate(zip(kinds, defaults, strict=True))
+        ]
+        shaped = tuple([result.reshape(np.shape(records)) for result in results])
+        return shaped[0] if len(shaped) == 1 else shaped
+
+    return decode
+
+
+def _rows(records: list[bytes], split: Callable[[bytes], Fields], count: int) -> list[Fields]:
+    rows = []
+    for number, record in enumerate(records):
+        try:
+            fields = split(record)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"record {number}: {error}") from None
+        if len(fields) != count:
+            raise errors.InvalidArgumentError(f"record {number} has {len(fields)} fields, and {count} are expected")
+        rows.append(fields)
+    return rows
+
+
+def _fields(record: bytes, delimiter: int, quotes: bool) -> Fields:
+    """The fields of a record that has quotes, or ends of lines, in it."""
+    fields: Fields = []
+    at = 0
+    while at < len(record):
+        if record[at] in _ENDS:
+            at += 1
+        elif quotes and record[at] == _QUOTE:
+            field, at = _quoted(record, at + 1, delimiter)
+            fields.append(field)
+        else:
+            end = record.find(delimiter, at)
+            end = len(record) if end < 0 else end
+            field = record[at:end]
+            if b"\n" in field or b"\r" in field or (quotes and b'"' in field):
+                raise ValueError(f"{field!r} has quotes or ends of lines inside, and is not put in quotes")
+            fields.append(field)
+            at = end + 1
+    if record and record[-1] == delimiter:
+        fields.append(b"")
+    return fields
+
+
+def _quoted(record: bytes, begin: int, delimiter: int) -> tuple[bytes, int]:
+    """The field whose contents begin there, and where the next one begins."""
+    pieces, at = [], begin
+    while (end := record.find(b'"', at)) >= 0:
+        pieces.append(record[at:end])
+        follows = record[end + 1 : end + 2]
+        if not follows or follows[0] == delimiter:
+            return b"".join(pieces), end + 2
+        if follows != b'"':
+            raise ValueError(f"a quote inside the field {record[begin - 1 :]!r} must be doubled")
+        pieces.append(b'"')
+        at = end + 2
+    raise ValueError(f"the quotes of the field {record[begin - 1 :]!r} do not end before a delimiter")
+
+
+def _column(number: int, fields: Sequence[bytes], kind: DType, default: list[Any], missing: set[bytes]) -> Any:
+    """One column, with the default where a field is missing."""
+    result = np.empty(len(fields), kind.np)
+    convert = _CONVERTERS[kind.name]
+    for row, field in enumerate(fields):
+        if field in missing:
+            if not default:
+                raise errors.InvalidArgumentError(f"field {number} of record {row} is empty, and has no default")
+            result[row] = default[0]
+            continue
+        try:
+            result[row] = convert(field)
+        except (ValueError, OverflowError):
+            raise errors.InvalidArgumentError(
+                f"field {number} of record {row} is to be {kind.name}, and is {field[:80]!r}"
+            ) from None
+    return result
+
+
+def _float(field: bytes) -> float:
+    if b"_" in field:
+        raise ValueError
+    return float(field)
+
+
+def _integer(bits: int) -> Callable[[bytes], int]:
+    def convert(field: bytes) -> int:
+        value = int(field)
+        if b"_" in field or not -(1 << bits - 1) <= value < 1 << bits - 1:
+            raise ValueError
+        return value
+
+    return convert
+
+
+_CONVERTERS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "float32": _float,
+    "float64": _float,
+    "int32": _integer(32),
+    "int64": _integer(64),
+    "string": bytes,
+}
+
+__all__ = ["decode_csv"]

@@ -1,0 +1,1 @@
+"""Ops on images: decoding, encoding and resizing. Damaged and oversized files are refused."""

@@ -1,0 +1,1 @@
+"""Ops on matrices and batches of matrices: products, factors, solutions and eigenvalues."""

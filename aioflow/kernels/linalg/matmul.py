@@ -1,0 +1,167 @@
+"""The product of matrices, one or a batch of them."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aioflow import errors
+from aioflow.devices import onednn
+from aioflow.graph.op import T, op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, elements, sum_along
+from aioflow.kernels.linalg import onednn_matmul
+from aioflow.kernels.math.complex import conj
+from aioflow.tensors.dtypes import NUMERIC, UNKNOWN, Array, Namespace, Spec, TensorShape, float32, merge_sizes
+
+Product = Callable[..., Array]
+
+
+@op
+def matmul(
+    a: T,
+    b: T,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+) -> Spec:
+    """The matrix product of a and b, each optionally transposed, or transposed and conjugated.
+
+    Tensors of higher rank are batches of matrices in their last two axes; the axes before broadcast by NumPy's rule.
+    Narrow floats are multiplied as float32 on the CPU and rounded once. That a or b is sparse is a
+    hint without meaning.
+    """
+    if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
+        raise ValueError("a matrix is either transposed or adjoint, not both")
+    a.only(NUMERIC).same_dtype(b)
+    for spec in (a, b):
+        if spec.rank is not None and spec.rank < 2:
+            raise ValueError(f"a matrix has at least rank 2, the shape is {spec.shape}")
+    return Spec(a.dtype, _product_shape(a, b, transpose_a or adjoint_a, transpose_b or adjoint_b))
+
+
+def _product_shape(a: Spec, b: Spec, flip_a: bool, flip_b: bool) -> TensorShape:
+    if a.sizes is None or b.sizes is None:
+        return UNKNOWN
+    rows, inner = a.sizes[-2:][:: -1 if flip_a else 1]
+    other, columns = b.sizes[-2:][:: -1 if flip_b else 1]
+    try:
+        merge_sizes(inner, other)
+    except ValueError:
+        raise ValueError(f"the inner sizes {inner} and {other} differ") from None
+    if not flip_a and len(b.sizes) == 2 and columns is not None and columns == inner:
+        return a.shape
+    batch = Spec(a.dtype, TensorShape(a.sizes[:-2])).broadcast(Spec(b.dtype, TensorShape(b.sizes[:-2])))
+    return batch.concatenate((rows, columns))
+
+
+@matmul.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, Tensor]:
+    a, b = op.inputs
+    flip_a, flip_b, adjoint_a, adjoint_b = _flips(op.attrs)
+    x, y = a if adjoint_a else conj(a), b if adjoint_b else conj(b)
+    da = matmul(y, dy, flip_b, True) if flip_a else matmul(dy, y, transpose_b=not flip_b)
+    if _is_layer(a, b) and not flip_a:
+        inner, columns = (b.spec.sizes or ())[:: -1 if flip_b else 1]
+        x, dy = OPERATORS["reshape"](x, [-1, inner]), OPERATORS["reshape"](dy, [-1, columns])
+    db = matmul(dy, x, True, flip_a) if flip_b else matmul(x, dy, transpose_a=not flip_a)
+    da, db = conj(da) if adjoint_a else da, conj(db) if adjoint_b else db
+    return _unbatched(a, da, b), _unbatched(b, db, a)
+
+
+def _flips(attrs: Any) -> tuple[bool, bool, bool, bool]:
+    adjoint_a, adjoint_b = attrs["adjoint_a"], attrs["adjoint_b"]
+    return attrs["transpose_a"] or adjoint_a, attrs["transpose_b"] or adjoint_b, adjoint_a, adjoint_b
+
+
+def _is_layer(a: Tensor, b: Tensor) -> bool:
+    """Whether a batch of matrices meets one matrix of known size: then its gradient is one product, not a batch."""
+    return b.spec.rank == 2 and (a.spec.rank or 0) > 2 and all(size for size in b.spec.sizes or (None,))
+
+
+def _unbatched(operand: Tensor, gradient: Tensor, other: Tensor) -> Tensor:
+    """`gradient` summed over the batch axes that `operand` was broadcast along."""
+    if other.spec.rank == 2 or gradient.spec.rank == operand.spec.rank == 2:
+        return gradient
+    sizes = other.spec.sizes
+    return sum_along(operand, gradient, None if sizes is None else (*sizes[:-2], 1, 1))
+
+
+@matmul.cost
+def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
+    flipped = attrs["transpose_a"] or attrs["adjoint_a"]
+    inner = UNKNOWN if inputs[0].sizes is None else TensorShape(inputs[0].sizes[-2 if flipped else -1 :][:1])
+    return 2 * elements(outputs[0]) * elements(Spec(inputs[0].dtype, inner))
+
+
+@matmul.kernel(CPU, GPU, out=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Product:
+    a, b = node.input_specs
+    product = _dot(xp) if a.rank == b.rank == 2 else _batched(xp, _dot(xp))
+    return _flipped(xp, product, node)
+
+
+@matmul.kernel(CPU, fresh=True, binds=True, only=NARROW, priority=1)
+def _(xp: Namespace, node: NodeView) -> Product:
+    product, dtype = _flipped(xp, _batched(xp, _dot(xp)), node), node.output_specs[0].dtype.np
+    return lambda a, b: product(a.astype(xp.float32), b.astype(xp.float32)).astype(dtype)
+
+
+@matmul.kernel(CPU, out=True, binds=True, only={float32}, priority=1, when=onednn.available)
+def _(xp: Namespace, node: NodeView) -> Product:
+    (a, b), lib = node.input_specs, onednn.library()
+    dot = _dot(xp) if lib is None else onednn_matmul.faster(lib, _dot(xp))
+    return _flipped(xp, dot if a.rank == b.rank == 2 else _batched(xp, dot), node)
+
+
+def _dot(xp: Namespace) -> Product:
+    """The product of two matrices by the array's own method: half the overhead of `matmul` for small ones."""
+    dot, matmul = xp.ndarray.dot, xp.matmul
+
+    def product(a: Array, b: Array, out: Array | None = None) -> Array:
+        if out is None:
+            return dot(a, b)
+        return dot(a, b, out) if out.flags.c_contiguous else matmul(a, b, out=out)
+
+    return product
+
+
+def _batched(xp: Namespace, dot: Product) -> Product:
+    """The product of batches; by one big product where all matrices of a batch meet the same one."""
+    matmul = xp.matmul
+
+    def product(a: Array, b: Array, out: Array | None = None) -> Array:
+        if a.ndim < 2 or b.ndim < 2:
+            raise errors.InvalidArgumentError(f"matrices have at least rank 2, not {a.ndim} and {b.ndim}")
+        if out is not None or b.ndim > 2 or a.ndim == 2 or not a.flags.c_contiguous:
+            return matmul(a, b, out=out)
+        *batch, inner = a.shape
+        return dot(a.reshape(math.prod(batch), inner), b).reshape(*batch, b.shape[1])
+
+    return product
+
+
+def _flipped(xp: Namespace, product: Product, node: NodeView) -> Product:
+    """`product` of what the flags make of a and b; transposing gives views, which BLAS takes as they are."""
+    flip_a, flip_b, adjoint_a, adjoint_b = _flips(node.attrs)
+    is_complex = node.output_specs[0].dtype.is_complex
+    if is_complex and (adjoint_a or adjoint_b):
+        plain = product
+
+        def product(a: Array, b: Array, out: Array | None = None) -> Array:
+            return plain(a.conj() if adjoint_a else a, b.conj() if adjoint_b else b, out)
+
+    if not (flip_a or flip_b):
+        return product
+    if not flip_b:
+        return lambda a, b, out=None: product(a.swapaxes(-1, -2), b, out)
+    if not flip_a:
+        return lambda a, b, out=None: product(a, b.swapaxes(-1, -2), out)
+    return lambda a, b, out=None: product(a.swapaxes(-1, -2), b.swapaxes(-1, -2), out)
+
+
+OPERATORS["matmul"] = matmul
+
+__all__ = ["matmul"]

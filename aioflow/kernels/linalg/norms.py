@@ -1,0 +1,137 @@
+"""Products of matrices, traces and norms."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.op import Ints, op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels import known
+from aioflow.kernels.array.arrays import transpose
+from aioflow.kernels.array.shapes import expand_dims
+from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, shape_vector
+from aioflow.kernels.linalg.eig_svd import svd
+from aioflow.kernels.linalg.matmul import matmul as matmul
+from aioflow.kernels.math.elementwise import abs, sqrt, square
+from aioflow.kernels.math.reduction import reduce_max, reduce_sum
+from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Spec
+
+# Traces
+
+
+@op
+def trace(x: Spec) -> Spec:
+    """The sum of the diagonal of each matrix in the last two axes."""
+    x.only(NUMERIC)
+    if x.rank is not None and x.rank < 2:
+        raise ValueError(f"a matrix has at least rank 2, the shape is {x.shape}")
+    return Spec(x.dtype, x.shape[:-2])
+
+
+@op
+def on_diagonal(x: Spec, shape: Ints) -> Spec:
+    """Matrices of `shape`, each with one element of x all along its diagonal, 0 elsewhere: the gradient of `trace`."""
+    whole = known.shape(shape)
+    if not whole[:-2].is_compatible_with(x.shape):
+        raise ValueError(f"{x.shape} is not the shape of the traces of {whole}")
+    return Spec(x.dtype, whole)
+
+
+@trace.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return on_diagonal(dy, shape_vector(op.inputs[0]))
+
+
+@on_diagonal.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    return trace(dy), None
+
+
+@trace.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
+    dtype = node.output_specs[0].dtype
+    wide = xp.float32 if dtype in NARROW else dtype.np
+    return lambda x: xp.trace(x, axis1=-2, axis2=-1, dtype=wide).astype(dtype.np, copy=False)
+
+
+@on_diagonal.kernel(CPU, GPU, fresh=True)
+def _(xp: Namespace, x: Array, shape: Array) -> Array:
+    y = xp.zeros(tuple(shape.tolist()), x.dtype)
+    diagonal = xp.arange(min(y.shape[-2:]))
+    y[..., diagonal, diagonal] = x[..., None]
+    return y
+
+
+# Norms
+
+
+@transactional
+def norm(
+    tensor: TensorLike,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """The norm of vectors along one axis, of matrices in two, or of all elements as one vector if `axis` is None.
+
+    Args:
+        tensor: real or complex numbers.
+        ord: "euclidean" (of matrices "fro" is the same), infinity, 1, 2 or, for vectors, any positive number.
+        axis: None, one axis, or a pair of axes.
+        keepdims: whether the axes stay, with size 1.
+        name: the name of the result.
+        keep_dims: an older name for `keepdims`.
+
+    Raises:
+        ValueError: there is no such norm.
+    """
+    keepdims = keep_dims if keepdims is None else keepdims
+    x = convert_to_tensor(tensor)
+    axes = tuple(int(i) for i in axis) if isinstance(axis, (list, tuple)) else axis
+    if isinstance(axes, tuple) and len(axes) != 2:
+        raise ValueError(f"norm: axis is None, one axis or a pair, not {axis}")
+    if ord in ("euclidean", "fro") or (ord == 2 and not isinstance(axes, tuple)):
+        return sqrt(reduce_sum(square(abs(x) if x.dtype.is_complex else x), axes, keepdims), name=name)
+    size = abs(x)
+    if isinstance(axes, tuple):
+        return _spectral(x, axes, keepdims, name) if ord == 2 else _matrix_norm(size, ord, axes, keepdims, name)
+    if ord == math.inf:
+        return reduce_max(size, axes, keepdims, name=name)
+    if ord == 1:
+        return reduce_sum(size, axes, keepdims, name=name)
+    if isinstance(ord, str) or ord <= 0:
+        raise ValueError(f"norm: there is no norm {ord!r} of vectors")
+    return OPERATORS["pow"](reduce_sum(OPERATORS["pow"](size, ord), axes, keepdims), 1 / ord, name=name)
+
+
+def _matrix_norm(size: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool | None, name: str | None) -> Tensor:
+    """The greatest sum of a column (1) or of a row (infinity)."""
+    if ord not in (1, math.inf):
+        raise ValueError(f"norm: there is no norm {ord!r} of matrices; use 'euclidean', 'fro', 1, 2 or infinity")
+    first, second = axes if ord == 1 else axes[::-1]
+    sums = reduce_sum(size, first, keepdims=True)
+    if keepdims:
+        return reduce_max(sums, second, keepdims=True, name=name)
+    return OPERATORS["squeeze"](reduce_max(sums, second, keepdims=True), axes, name=name)
+
+
+def _spectral(x: Tensor, axes: tuple[int, ...], keepdims: bool | None, name: str | None) -> Tensor:
+    """The greatest singular value."""
+    if x.spec.rank is None:
+        raise ValueError("norm: norm 2 of matrices needs to know the rank")
+    places = [x.spec.axis(axis) for axis in axes]
+    others = [axis for axis in range(x.spec.rank) if axis not in places]
+    values = svd(transpose(x, [*others, *places]), compute_uv=False)
+    greatest = reduce_max(values, -1, name=None if keepdims else name)
+    for axis in sorted(places) if keepdims else ():
+        greatest = expand_dims(greatest, axis, name=name if axis == max(places) else None)
+    return greatest
+
+
+__all__ = ["norm", "trace"]
+
+OPERATORS.update({name: globals()[name] for name in __all__})

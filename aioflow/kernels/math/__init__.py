@@ -1,0 +1,1 @@
+"""Ops by element: arithmetic, comparisons, special functions; reductions, segments and random numbers."""

@@ -1,0 +1,170 @@
+"""One dtype to another."""
+
+from collections.abc import Callable
+from typing import Any
+
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.op import op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels.families import CPU, GPU, NodeView, fitting
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Known, Namespace, Spec, as_dtype
+
+_CASTABLE = NUMERIC | dtypes.BOOL
+
+
+@op(name="cast")
+def _cast(x: Spec, dtype: DType) -> Spec:
+    """`x` in another dtype: fractions are cut off towards 0, imaginary parts dropped; true is 1, all but 0 is true."""
+    for each in (x, Spec(dtype)):
+        each.only(_CASTABLE)
+    return Spec(dtype, x.shape, _known(x.known, dtype) if x.dtype.is_integer and dtype.is_integer else None)
+
+
+def _known(value: Known, dtype: DType) -> Known:
+    if isinstance(value, tuple):
+        return tuple([fitting(item, dtype) for item in value])
+    return fitting(value, dtype)
+
+
+@_cast.gradient
+def _(op: Operation, dy: Tensor) -> Tensor | None:
+    x, y = op.inputs[0], op.outputs[0]
+    return cast(dy, x.dtype) if x.dtype.is_differentiable and y.dtype.is_differentiable else None
+
+
+@_cast.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
+    source, target = node.input_specs[0].dtype, node.output_specs[0].dtype
+    dtype = target.np
+    if source.is_complex and not (target.is_complex or target.is_bool):
+        return lambda x: x.real.astype(dtype)
+    return lambda x: x.astype(dtype)
+
+
+@transactional
+def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
+    """`x` with that dtype, itself if it has it already.
+
+    Floats become integers by cutting off the fraction; outside the range of the dtype the result is undefined. Complex
+    numbers become real by dropping the imaginary part. True becomes 1. Every number but 0 becomes true, also NaN and
+    denormal numbers, which TensorFlow treats as 0 in float32.
+    """
+    tensor, wanted = convert_to_tensor(x), as_dtype(dtype)
+    return tensor if tensor.dtype is wanted else _cast(tensor, wanted, name=name)
+
+
+def to_float(x: TensorLike, name: str | None = "ToFloat") -> Tensor:
+    """`x` as float32."""
+    return cast(x, dtypes.float32, name)
+
+
+def to_double(x: TensorLike, name: str | None = "ToDouble") -> Tensor:
+    """`x` as float64."""
+    return cast(x, dtypes.float64, name)
+
+
+def to_int32(x: TensorLike, name: str | None = "ToInt32") -> Tensor:
+    """`x` as int32, fractions cut off."""
+    return cast(x, dtypes.int32, name)
+
+
+def to_int64(x: TensorLike, name: str | None = "ToInt64") -> Tensor:
+    """`x` as int64, fractions cut off."""
+    return cast(x, dtypes.int64, name)
+
+
+def to_bfloat16(x: TensorLike, name: str | None = "ToBFloat16") -> Tensor:
+    """`x` as bfloat16."""
+    return cast(x, dtypes.bfloat16, name)
+
+
+# Bits
+
+
+@op
+def bitcast(input: Spec, type: DType) -> Spec:
+    """The same bytes, read as another dtype.
+
+    A wider dtype takes up the last axis, which must be as long as it is wider; a narrower one adds such an axis.
+    """
+    for each in (input, Spec(type)):
+        each.only(NUMERIC)
+    old, new = input.dtype.size, type.size
+    if old == new or input.sizes is None:
+        return input.with_dtype(type) if old == new else Spec(type)
+    if old > new:
+        return Spec(type, input.shape.concatenate((old // new,)))
+    if not input.sizes or input.sizes[-1] not in (None, new // old):
+        raise ValueError(f"the last axis must have size {new // old} to become {type.name}, the shape is {input.shape}")
+    return Spec(type, input.shape[:-1])
+
+
+bitcast.no_gradient("bits do not vary smoothly")
+
+
+@bitcast.kernel(CPU, GPU, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
+    dtype, old = node.output_specs[0].dtype.np, node.input_specs[0].dtype.size
+    if dtype.itemsize == old:
+        return lambda x: x.view(dtype)
+    if dtype.itemsize < old:
+        return lambda x: xp.ascontiguousarray(x).view(dtype).reshape((*x.shape, old // dtype.itemsize))
+
+    def joined(x: Array) -> Array:
+        if not x.ndim or x.shape[-1] * old != dtype.itemsize:
+            raise ValueError(f"the last axis of {list(x.shape)} must have size {dtype.itemsize // old}")
+        return xp.ascontiguousarray(x).view(dtype).reshape(x.shape[:-1])
+
+    return joined
+
+
+# Saturation
+
+
+@op(name="saturate_to_integer")
+def _saturate_to_integer(x: Spec, dtype: DType) -> Spec:
+    """Floats as integers of `dtype`, cut off towards 0; beyond its limits the nearest limit, 0 for NaN."""
+    if dtype not in INTEGER:
+        raise TypeError(f"{dtype.name} is no integer dtype")
+    return x.only(FLOAT).with_dtype(dtype)
+
+
+_saturate_to_integer.no_gradient("an integer does not vary smoothly")
+
+
+@_saturate_to_integer.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
+    dtype: DType = node.output_specs[0].dtype
+    # 2 ** n is a float, the highest integer below it need not be.
+    low, beyond = float(dtype.min), float(dtype.max + 1)
+
+    def saturated(x: Array) -> Array:
+        wide = x.astype(xp.float64)
+        inside = (wide >= low) & (wide < beyond)
+        result = xp.where(inside, wide, 0).astype(dtype.np)
+        result = xp.where(wide >= beyond, dtype.np.type(dtype.max), result)
+        return xp.where(wide < low, dtype.np.type(dtype.min), result)
+
+    return saturated
+
+
+@transactional
+def saturate_cast(value: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
+    """`value` with that dtype; what lies beyond its limits becomes the nearest limit instead of wrapping around."""
+    tensor, wanted = convert_to_tensor(value), as_dtype(dtype)
+    for each in (tensor.dtype, wanted):
+        Spec(each).only(FLOAT, INTEGER)
+    if tensor.dtype.is_floating and wanted.is_integer:
+        return _saturate_to_integer(tensor, wanted, name=name)
+    if float(wanted.max) < float(tensor.dtype.max):
+        tensor = OPERATORS["minimum"](tensor, tensor.dtype.np.type(wanted.max))
+    if float(wanted.min) > float(tensor.dtype.min):
+        tensor = OPERATORS["maximum"](tensor, tensor.dtype.np.type(wanted.min))
+    return cast(tensor, wanted, name)
+
+
+OPERATORS.update(cast=cast, bitcast=bitcast)
+
+__all__ = ["bitcast", "cast", "saturate_cast", "to_bfloat16", "to_double", "to_float", "to_int32", "to_int64"]

@@ -1,0 +1,103 @@
+"""Division and products that are 0 where one factor is, division that cuts fractions off, and TensorFlow's `div`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import transactional
+from aioflow.graph.op import NodeView
+from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
+from aioflow.kernels.math.arithmetic import floordiv, truediv
+from aioflow.kernels.math.comparison import greater, not_equal
+from aioflow.kernels.math.no_nan import div_no_nan, except_at_0, multiply_no_nan, one_if, scaled, xdivy
+from aioflow.tensors.dtypes import COMPLEX, FLOAT, INTEGER, Array, DType, Namespace
+
+
+def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
+    positive = not_equal(y, 0) if y.dtype.is_complex else greater(y, 0)
+    return scaled(dz, xlogy(one_if(x, positive), y)), scaled(dz, xdivy(x, y))
+
+
+xlogy = binary(
+    "xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, even if y is negative or NaN.", FLOAT, COMPLEX, kernel=""
+)
+except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
+divide_no_nan = div_no_nan
+costs(xlogy, SLOW)
+
+
+@transactional
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
+    """1 / x, and 0 where x is 0."""
+    value = convert_to_tensor(x)
+    return div_no_nan(1, value, name=name or "reciprocal_no_nan")
+
+
+# Fractions cut off
+
+_JUMPS = "it is piecewise constant"
+
+truncatediv = binary(
+    "truncatediv", _JUMPS,
+    "x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero.",
+    FLOAT, INTEGER, kernel="",
+)  # fmt: skip
+truncatemod = binary(
+    "truncatemod", lambda z, x, y, dz: (dz, scaled(-dz, truncatediv(x, y))),
+    "What `truncatediv` leaves of x: x - truncatediv(x, y) * y, with the sign of x, as C's %.\n\n"
+    "Raises InvalidArgumentError where integers are divided by zero.",
+    FLOAT, INTEGER, kernel="",
+)  # fmt: skip
+
+
+def _refuse_zero(xp: Namespace, dtype: DType, y: Array) -> None:
+    if dtype.is_integer and xp is np and not y.all():
+        raise errors.InvalidArgumentError("integer division by zero")
+
+
+@truncatediv.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
+    dtype = node.output_specs[0].dtype
+    if not dtype.is_integer:
+        return lambda x, y: xp.trunc(x / y)
+
+    def divided(x: Array, y: Array) -> Array:
+        _refuse_zero(xp, dtype, y)
+        return (x - xp.fmod(x, y)) // y
+
+    return divided
+
+
+@truncatemod.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
+    dtype = node.output_specs[0].dtype
+    if not dtype.is_integer:
+        return xp.fmod  # type: ignore[no-any-return]
+
+    def rest(x: Array, y: Array) -> Array:
+        _refuse_zero(xp, dtype, y)
+        return xp.fmod(x, y)
+
+    return rest
+
+
+floor_div = floordiv
+
+
+@transactional
+def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """The quotient as in Python 2: of integers the greatest whole number not above x / y."""
+    given: Any = next((v for v in (x, y) if isinstance(getattr(v, "dtype", None), DType)), None)
+    first = convert_to_tensor(x, None if given is None else given.dtype)
+    made = floordiv if first.dtype.is_integer else truediv
+    return made(first, y, name=name or "div")
+
+
+OPERATORS.update(xlogy=xlogy)
+
+__all__ = ["div", "div_no_nan", "divide_no_nan", "floor_div", "multiply_no_nan", "reciprocal_no_nan", "truncatediv",
+           "truncatemod", "xdivy", "xlogy"]  # fmt: skip

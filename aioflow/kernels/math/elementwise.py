@@ -1,0 +1,151 @@
+"""Functions of one tensor, element by element: signs, powers, exponentials, circular and hyperbolic functions."""
+
+from aioflow.graph.op import T, op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels.array.select import masked, select
+from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, broadcast_gradient, costs, elementwise, ufunc
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import not_equal
+from aioflow.kernels.math.complex import conj, real
+from aioflow.kernels.math.no_nan import divided, scaled
+from aioflow.tensors.dtypes import COMPLEX, FLOAT, NUMERIC, Array, Namespace, Spec
+
+negative = elementwise("negative", lambda y, x, dy: -dy, "-x.", NUMERIC)
+square = elementwise("square", lambda y, x, dy: dy * conj(x * 2), "x times x.", NUMERIC)
+
+
+def _sign_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
+    """0; but a complex number turns, and its sign with it, by what of dy is across y."""
+    if not x.dtype.is_complex:
+        return OPERATORS["zeros_like"](x)
+    moves = not_equal(x, 0)
+    across = masked(dy - y * cast(real(conj(y) * dy), x.dtype), moves)
+    return across / select(moves, cast(abs(x), x.dtype), 1)
+
+
+sign = elementwise(
+    "sign", _sign_gradient, "-1, 0 or 1 as x is negative, zero or positive; of a complex number x / |x|.", NUMERIC
+)
+
+
+@op
+def abs(x: Spec) -> Spec:
+    """The distance of x from 0; of a complex number its modulus, which is real."""
+    return x.only(NUMERIC).with_dtype(x.dtype.real)
+
+
+@abs.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    x = op.inputs[0]
+    return cast(dy, x.dtype) * sign(x)
+
+
+ufunc(abs, "absolute")
+
+# Roots and reciprocals
+
+reciprocal = elementwise("reciprocal", lambda y, x, dy: divided(divided(-dy, x), x), "1 / x.")
+sqrt = elementwise("sqrt", lambda y, x, dy: divided(dy * 0.5, y), "The square root of x; NaN for a negative number.")
+rsqrt = elementwise("rsqrt", lambda y, x, dy: scaled(divided(dy * -0.5, x), y), "1 / sqrt(x).", kernel="")
+
+
+@rsqrt.kernel(CPU, GPU, out=True)
+def _(xp: Namespace, x: Array, out: Array | None = None) -> Array:
+    root = xp.sqrt(x, out=out)
+    return xp.reciprocal(root, out=root if root.ndim else out)
+
+
+# Exponentials and logarithms
+
+exp = elementwise("exp", lambda y, x, dy: scaled(dy, y), "e to the power of x.", slow=True)
+expm1 = elementwise("expm1", lambda y, x, dy: scaled(dy, exp(x)), "exp(x) - 1, exact also near x = 0.", slow=True)
+log = elementwise(
+    "log", lambda y, x, dy: divided(dy, x), "The natural logarithm of x; -inf at 0, NaN below.", slow=True
+)
+log1p = elementwise("log1p", lambda y, x, dy: divided(dy, x + 1), "log(1 + x), exact also near x = 0.", slow=True)
+
+# Circular functions
+
+sin = elementwise("sin", lambda y, x, dy: dy * conj(OPERATORS["cos"](x)), "The sine of x radians.", slow=True)
+cos = elementwise("cos", lambda y, x, dy: -dy * conj(sin(x)), "The cosine of x radians.", slow=True)
+tan = elementwise("tan", lambda y, x, dy: dy * conj(y * y + 1), "The tangent of x radians.", slow=True)
+asin = elementwise(
+    "asin", lambda y, x, dy: divided(dy, sqrt((1 - x) * (1 + x))),
+    "The angle in radians, between -pi/2 and pi/2, whose sine is x; NaN outside [-1, 1].", kernel="arcsin", slow=True,
+)  # fmt: skip
+acos = elementwise(
+    "acos", lambda y, x, dy: divided(-dy, sqrt((1 - x) * (1 + x))),
+    "The angle in radians, between 0 and pi, whose cosine is x; NaN outside [-1, 1].", kernel="arccos", slow=True,
+)  # fmt: skip
+atan = elementwise(
+    "atan", lambda y, x, dy: dy / conj(x * x + 1),
+    "The angle in radians, between -pi/2 and pi/2, whose tangent is x.", kernel="arctan", slow=True,
+)  # fmt: skip
+
+
+@op
+def atan2(y: T, x: T) -> Spec:
+    """The angle in radians, between -pi and pi, from the positive x axis to the point (x, y)."""
+    return Spec(y.only(FLOAT).same_dtype(x).dtype, y.broadcast(x))
+
+
+def _atan2_gradient(z: Tensor, y: Tensor, x: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
+    turned = divided(dz, x * x + y * y)
+    return turned * x, -turned * y
+
+
+broadcast_gradient(atan2, _atan2_gradient)
+ufunc(atan2, "arctan2")
+costs(atan2, SLOW)
+
+# Hyperbolic functions
+
+sinh = elementwise("sinh", lambda y, x, dy: scaled(dy, OPERATORS["cosh"](x)), "The hyperbolic sine of x.", slow=True)
+cosh = elementwise("cosh", lambda y, x, dy: scaled(dy, sinh(x)), "The hyperbolic cosine of x.", slow=True)
+tanh = elementwise(
+    "tanh", lambda y, x, dy: dy * conj(1 - y * y),
+    "The hyperbolic tangent of x: 0 at 0, flattening out towards -1 and 1.", slow=True,
+)  # fmt: skip
+asinh = elementwise(
+    "asinh", lambda y, x, dy: dy * conj(rsqrt(x * x + 1)),
+    "The number whose hyperbolic sine is x.", kernel="arcsinh", slow=True,
+)  # fmt: skip
+acosh = elementwise(
+    "acosh", lambda y, x, dy: divided(dy, sinh(y)),
+    "The number, not negative, whose hyperbolic cosine is x; NaN below 1.", kernel="arccosh", slow=True,
+)  # fmt: skip
+atanh = elementwise(
+    "atanh", lambda y, x, dy: divided(dy, (1 - x) * (1 + x)),
+    "The number whose hyperbolic tangent is x; NaN outside [-1, 1].", kernel="arctanh", slow=True,
+)  # fmt: skip
+sigmoid = elementwise(
+    "sigmoid", lambda y, x, dy: dy * conj(y * (1 - y)),
+    "1 / (1 + exp(-x)): 1/2 at 0, flattening out towards 0 and 1, never NaN for a number.", kernel="", slow=True,
+)  # fmt: skip
+
+
+def _logistic(xp: Namespace, x: Array, out: Array | None = None) -> Array:
+    y = xp.negative(x, out=out)
+    into = y if y.ndim else out
+    y = xp.add(xp.exp(y, out=into), 1, out=into)
+    return xp.reciprocal(y, out=into)
+
+
+sigmoid.kernel(CPU, GPU, out=True)(_logistic)
+
+
+@sigmoid.kernel(CPU, GPU, fresh=True, only=NARROW, priority=1)
+def _(xp: Namespace, x: Array) -> Array:
+    return _logistic(xp, x.astype(xp.float32)).astype(x.dtype)
+
+
+@sigmoid.kernel(CPU, GPU, fresh=True, only=COMPLEX, priority=1)
+def _(xp: Namespace, x: Array) -> Array:
+    return xp.tanh(x * 0.5) * 0.5 + 0.5
+
+
+__all__ = ["abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "exp", "expm1",
+           "log", "log1p", "negative", "reciprocal", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
+           "square", "tan", "tanh"]  # fmt: skip
+
+OPERATORS.update({name: globals()[name] for name in __all__})

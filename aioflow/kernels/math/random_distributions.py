@@ -1,0 +1,239 @@
+"""Random numbers of laws that have a parameter for each number: gamma's, Poisson's, a coin's.
+
+A number may be rejected and drawn again, in the next round of the operation's stream (see random.py), in which it has
+words of its own again: element i of gammas the four of block i + 1, of Poisson's numbers words 2i and 2i + 1. So an
+element depends on its place alone, however often others were rejected. All is computed as float64.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels import known
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.shapes import shape as shape_of
+from aioflow.kernels.context import Context
+from aioflow.kernels.families import CPU, costs, sum_to_operand
+from aioflow.kernels.math.arithmetic import add, divide, maximum
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import less
+from aioflow.kernels.math.gamma import log_gamma
+from aioflow.kernels.math.incomplete_gamma import density, igamma_derivative
+from aioflow.kernels.math.random import Words, box_muller, fractions, get_seed, random_uniform, rounds, sized
+from aioflow.kernels.math.special import pieces
+from aioflow.tensors.dtypes import (
+    FLOAT,
+    INTEGER,
+    Array,
+    DType,
+    Spec,
+    TensorShape,
+    as_dtype,
+    float32,
+    float64,
+    int32,
+    int64,
+)
+
+Law = Callable[[Array, Words], Array]
+"""Numbers of these parameters from rows of words; NaN where they are rejected."""
+_FEW: Final = 10.0
+"""Rates below it are counted up to."""
+_MOST: Final = 80
+"""More than this, at a rate below _FEW, comes once in 10^40 times."""
+
+
+def _shape(shape: Spec, parameter: Spec) -> TensorShape:
+    return known.shape(shape).concatenate(parameter.shape)
+
+
+@op(name="random_gamma", counted=True)
+def _gamma(shape: Ints, alpha: Spec, seed: int | None = None, seed2: int | None = None) -> Spec:
+    """Numbers of the gamma distribution of shape `alpha` and scale 1, so many for each alpha; none is 0.
+
+    NaN where alpha is not a positive number. The gradient by alpha is that of the number below which an equal share of
+    the distribution lies.
+    """
+    return Spec(alpha.only(FLOAT).dtype, _shape(shape, alpha))
+
+
+@_gamma.gradient
+def _(op: Operation, dy: Tensor) -> tuple[None, Tensor | None]:
+    alpha, numbers = op.inputs[1], op.outputs[0]
+    a, x = cast(alpha, float64), cast(numbers, float64)
+    slope = -igamma_derivative(a, x, 1) / density(a, x, 0)
+    return None, sum_to_operand(alpha, dy * cast(slope, alpha.dtype))
+
+
+@op(name="random_poisson", counted=True)
+def _poisson(shape: Ints, rate: Spec, seed: int | None = None, seed2: int | None = None, dtype: DType = int64) -> Spec:
+    """How many of the independent events come of which `rate` come on average, so many numbers for each rate."""
+    rate.only(FLOAT, INTEGER)
+    return Spec(Spec(dtype).only(FLOAT, INTEGER).dtype, _shape(shape, rate))
+
+
+_poisson.no_gradient("counts of events are whole numbers")
+costs(_gamma, 100.0)
+costs(_poisson, 100.0)
+
+
+def _drawn(law: Law, parameters: Array, valid: Array, streams: Iterator[Words], each: int) -> Array:
+    """Numbers of the law, of so many words each, drawn until none is rejected; NaN where a parameter is not valid."""
+    result = np.full(parameters.shape, np.nan)
+    left = np.flatnonzero(valid)
+    for stream in streams:
+        result[left] = law(parameters[left], stream.reshape(-1, each)[left])
+        left = left[np.isnan(result[left])]
+        if not left.size:
+            break
+    return result
+
+
+def _spread(shape: Array, parameter: Array) -> tuple[list[int], Array]:
+    """The shape of the result, and the parameter of each of its elements."""
+    sizes = [*sized(shape)[0], *parameter.shape]
+    return sizes, np.broadcast_to(parameter, sizes).ravel().astype(np.float64)
+
+
+@_gamma.kernel(CPU, fresh=True)
+def _(ctx: Context, shape: Array, alpha: Array, *, seed: int | None, seed2: int | None, node: NodeView) -> Array:
+    sizes, alphas = _spread(shape, alpha)
+    streams = rounds(ctx, node, seed, seed2, 4 * alphas.size)
+    numbers = _drawn(_gammas, alphas, (alphas > 0) & (alphas < math.inf), streams, 4)
+    dtype = alpha.dtype
+    smallest = ml_dtypes.finfo(dtype).tiny  # type: ignore[no-untyped-call]
+    return np.asarray(np.maximum(numbers.astype(dtype), smallest), dtype).reshape(sizes)
+
+
+def _gammas(alpha: Array, words: Words) -> Array:
+    """Marsaglia and Tsang's: d (1 + c x)^3 of a normal x has nearly the distribution of alpha = d + 1/3.
+
+    Below alpha = 1, that of alpha + 1 times u^(1 / alpha).
+    """
+    d = np.where(alpha < 1, alpha + 1, alpha) - 1 / 3
+    normal = box_muller(words[:, :2].ravel(), float64.np)[0::2]
+    v = (1 + normal / np.sqrt(9 * d)) ** 3
+    fits = np.log(_shares(words[:, 2])) < normal * normal / 2 + d * (1 - v + np.log(v))
+    factor = np.where(alpha < 1, _shares(words[:, 3]) ** (1 / alpha), 1)
+    return np.where(fits & (v > 0), d * v * factor, np.nan)
+
+
+def _shares(words: Words) -> Array:
+    """Numbers from above 0 up to 1."""
+    return fractions(words, float64.np, 53) + 2.0**-53
+
+
+@_poisson.kernel(CPU, fresh=True)
+def _(
+    ctx: Context, shape: Array, rate: Array, *, seed: int | None, seed2: int | None, dtype: DType, node: NodeView
+) -> Array:
+    sizes, rates = _spread(shape, rate)
+    valid = (rates >= 0) & (rates < math.inf)
+    if dtype.is_integer and not valid.all():
+        raise ValueError(f"rate {rates[~valid][0]} is not a number from 0 on")
+    numbers = _drawn(_poissons, rates, valid, rounds(ctx, node, seed, seed2, 2 * rates.size), 2)
+    whole = numbers.clip(None, 2.0**62).astype(np.int64) if dtype.is_integer else numbers
+    return whole.astype(dtype.np).reshape(sizes)
+
+
+def _poissons(rate: Array, words: Words) -> Array:
+    few = rate < _FEW
+    return pieces([(few, _counted), (~few, _squeezed)], rate, *[fractions(word, float64.np, 53) for word in words.T])
+
+
+def _counted(rate: Array, share: Array, unused: Array) -> Array:
+    """The first number up to which more than the share of the distribution lies."""
+    number, part = np.zeros_like(rate), np.exp(-rate)
+    below = part.copy()
+    for k in range(1, _MOST):
+        beyond = share >= below
+        if not beyond.any():
+            break
+        number += beyond
+        part *= rate / k
+        below += part
+    return number
+
+
+def _squeezed(rate: Array, u: Array, v: Array) -> Array:
+    """Hörmann's transformed rejection with squeeze (PTRS, 1993)."""
+    b = 0.931 + 2.53 * np.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    u = u - 0.5
+    side = 0.5 - np.abs(u)
+    number = np.floor((2 * a / side + b) * u + rate + 0.43)
+    inside = (side >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
+    height = np.log(v) + np.log(1.1239 + 1.1328 / (b - 3.4)) - np.log(a / (side * side) + b)
+    fits = height <= number * np.log(rate) - rate - log_gamma(number + 1)
+    outside = (number < 0) | ((side < 0.013) & (v > side))
+    return np.where(inside | (fits & ~outside), number, np.nan)
+
+
+# What users call
+
+
+@transactional
+def random_gamma(
+    shape: TensorLike,
+    alpha: TensorLike,
+    beta: TensorLike | None = None,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers of the gamma distributions of shape `alpha` and rate `beta`, 1 by default; gradients flow to both.
+
+    The result is [*shape, *the shape that alpha and beta broadcast to]: `shape` numbers of each distribution, none of
+    them 0. NaN where alpha is not a positive number.
+    """
+    kind = as_dtype(dtype)
+    with get_default_graph().name_scope(name or "random_gamma") as scope:
+        shapes = convert_to_tensor(alpha, kind)
+        first, second = get_seed(seed)
+        if beta is None:
+            return _gamma(shape, shapes, first, second, name=scope)
+        rates = convert_to_tensor(beta, kind)
+        numbers = _gamma(shape, add(shapes, zeros_like(rates)), first, second)
+        smallest = ml_dtypes.finfo(kind.np).tiny  # type: ignore[no-untyped-call]
+        return maximum(divide(numbers, rates), convert_to_tensor(float(smallest), kind), name=scope)
+
+
+def random_poisson(
+    lam: TensorLike, shape: TensorLike, dtype: Any = float32, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """Numbers of the Poisson distributions of mean `lam`: [*shape, *its shape], `shape` numbers of each.
+
+    A floating dtype has NaN where lam is negative or infinite.
+
+    Raises:
+        InvalidArgumentError: in the run, if it is and the dtype is an integer one.
+    """
+    return _poisson(shape, lam, *get_seed(seed), as_dtype(dtype), name=name)
+
+
+@transactional
+def random_bernoulli(
+    shape: TensorLike,
+    probs: TensorLike = 0.5,
+    dtype: Any = int32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """1 with the probability `probs`, else 0: [*shape, *the shape of probs], `shape` numbers for each."""
+    with get_default_graph().name_scope(name or "random_bernoulli") as scope:
+        likely = convert_to_tensor(probs, preferred_dtype=float32)
+        likely = likely if likely.dtype in (float32, float64) else cast(likely, float32)
+        sizes = convert_to_tensor(shape, preferred_dtype=int32)
+        whole = concat([sizes, shape_of(likely, out_type=sizes.dtype)], 0)
+        return cast(less(random_uniform(whole, dtype=likely.dtype, seed=seed), likely), as_dtype(dtype), name=scope)
+
+
+__all__ = ["random_bernoulli", "random_gamma", "random_poisson"]

@@ -1,0 +1,287 @@
+"""Many elements to one: sums, means, products, extremes, along some axes or all."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from aioflow.graph.op import Op, op
+from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, NodeView, costs, fitting, shape_vector, shaped_like
+from aioflow.kernels.math.broadcasting import Axis, axes_of, counted, reduced, spread
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal
+from aioflow.kernels.math.complex import conj
+from aioflow.kernels.math.cumulative import product_of_others
+from aioflow.kernels.math.elementwise import exp
+from aioflow.tensors.dtypes import BOOL, FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, float8_e4m3fn, int64
+
+Reduce = Callable[[Array], Array]
+
+
+def _bound(node: NodeView) -> tuple[tuple[int, ...] | None, bool]:
+    """The axes, None for all, and whether they stay as 1."""
+    axis = node.attrs["axis"]
+    axes = None if axis is None else axes_of(axis, node.input_specs[0].rank)
+    return axes, bool(node.attrs["keepdims"])
+
+
+def _reduction(made: Op[Tensor], ufunc: str, function: str, start: Callable[[DType], Any] | None = None) -> None:
+    """Declare the kernels of a reduction: a ufunc's on the CPU, where NumPy's function is slow; else the function.
+
+    Args:
+        made: the op.
+        ufunc: the ufunc whose `reduce` it is.
+        function: the function of the array namespace that does the same.
+        start: what the reduction of nothing is, where the ufunc does not know.
+    """
+
+    @made.kernel(CPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Reduce:
+        (axes, keep), dtype = _bound(node), node.output_specs[0].dtype
+        reduce = getattr(xp, ufunc).reduce
+        if start is not None:
+            first = dtype.np.type(start(dtype))
+            return lambda x: reduce(x, axes, None, None, keep, first)
+        if dtype in NARROW:
+            return lambda x: reduce(x, axes, xp.float32, None, keep).astype(dtype.np)
+        if dtype in INTEGER:
+            return lambda x: reduce(x, axes, dtype.np, None, keep)
+        return (lambda x: reduce(x, axes, None, None, True)) if keep else lambda x: reduce(x, axes)
+
+    @made.kernel(GPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Reduce:
+        axes, keep = _bound(node)
+        reduce, dtype = getattr(xp, function), node.output_specs[0].dtype
+
+        def reduced(x: Array) -> Array:
+            if start is not None and not x.size:
+                return xp.full(_sizes_of(x.shape, axes, keep), start(dtype), dtype.np)
+            return reduce(x, axis=axes, keepdims=keep).astype(dtype.np)
+
+        return reduced
+
+    costs(made, 1.0)
+
+
+def _sizes_of(sizes: tuple[int, ...], axes: tuple[int, ...] | None, keep: bool) -> tuple[int, ...]:
+    """The shape that a reduction of an empty array of these sizes has."""
+    return np.empty(sizes, bool).any(axis=axes, keepdims=keep).shape
+
+
+# Sums
+
+
+@op
+def reduce_sum(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """The sum along the axes, all if None; 0 of nothing."""
+    return input_tensor.only(NUMERIC).with_shape(reduced(input_tensor, axis, keepdims))
+
+
+@op
+def reduce_mean(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """The mean along the axes, all if None; NaN of nothing. Of integers an integer, the fraction cut off."""
+    return input_tensor.only(NUMERIC).with_shape(reduced(input_tensor, axis, keepdims))
+
+
+def _spread_back(op: Operation, value: Tensor, mean: bool = False) -> Tensor:
+    """`value`, of the result's shape, in the shape of what was reduced."""
+    x = op.inputs[0]
+    return shaped_like(x, spread(value, shape_vector(x), op.attrs["axis"], op.attrs["keepdims"], mean))
+
+
+reduce_sum.gradient(lambda op, dy: _spread_back(op, dy))
+reduce_mean.gradient(lambda op, dy: _spread_back(op, dy, mean=True))
+_reduction(reduce_sum, "add", "sum")
+costs(reduce_mean, 1.0)
+
+
+@reduce_mean.kernel(CPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Reduce:
+    (axes, keep), spec = _bound(node), node.input_specs[0]
+    reduce, dtype = xp.add.reduce, spec.dtype.np
+    if spec.dtype in INTEGER:
+        wide = xp.uint64 if spec.dtype.is_unsigned else xp.int64
+        return lambda x: _whole_mean(xp, reduce(x, axes, wide, None, keep), counted(x.shape, axes)).astype(dtype)
+    if spec.dtype in NARROW:
+        return lambda x: (reduce(x, axes, xp.float32, None, keep) / counted(x.shape, axes)).astype(dtype)
+    if spec.shape.is_fully_defined():
+        count = counted(spec.sizes, axes)  # type: ignore[arg-type]
+        return lambda x: reduce(x, axes, None, None, keep) / count
+    if axes is None:
+        return lambda x: reduce(x, None, None, None, keep) / x.size
+    return lambda x: reduce(x, axes, None, None, keep) / counted(x.shape, axes)
+
+
+def _whole_mean(xp: Namespace, total: Array, count: int) -> Array:
+    return xp.sign(total) * (xp.absolute(total) // max(count, 1))
+
+
+@reduce_mean.kernel(GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Reduce:
+    (axes, keep), dtype = _bound(node), node.output_specs[0].dtype.np
+    return lambda x: xp.mean(x, axis=axes, keepdims=keep).astype(dtype)
+
+
+@op
+def count_nonzero(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None, dtype: DType = int64) -> Spec:
+    """How many elements along the axes, all if None, are not 0 or not false."""
+    input_tensor.only(NUMERIC, BOOL)
+    return Spec(dtype, reduced(input_tensor, axis, keepdims)).only(NUMERIC)
+
+
+count_nonzero.no_gradient("a count does not vary smoothly")
+costs(count_nonzero, 1.0)
+
+
+@count_nonzero.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Reduce:
+    (axes, keep), dtype = _bound(node), node.output_specs[0].dtype.np
+    return lambda x: xp.sum(x.astype(bool), axis=axes, keepdims=keep).astype(dtype)
+
+
+# Products
+
+
+@op
+def reduce_prod(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """The product along the axes, all if None; 1 of nothing."""
+    spec = input_tensor.only(NUMERIC).with_shape(reduced(input_tensor, axis, keepdims))
+    factors = input_tensor.known
+    if spec.rank != 0 or not isinstance(factors, tuple) or None in factors:
+        return spec
+    return Spec(spec.dtype, spec.shape, fitting(math.prod(factors), spec.dtype))  # type: ignore[arg-type]
+
+
+@reduce_prod.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    x, axis = op.inputs[0], op.attrs["axis"]
+    return _spread_back(op, dy) * conj(product_of_others(x, axis))
+
+
+_reduction(reduce_prod, "multiply", "prod")
+
+
+# Extremes
+
+
+@op
+def reduce_max(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """The greatest element along the axes, all if None; NaN if one is; of nothing the lowest value of the dtype.
+
+    The gradient is shared evenly by those that are greatest.
+    """
+    return input_tensor.only(FLOAT, INTEGER).with_shape(reduced(input_tensor, axis, keepdims))
+
+
+@op
+def reduce_min(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """The smallest element along the axes, all if None; NaN if one is; of nothing the highest value of the dtype.
+
+    The gradient is shared evenly by those that are smallest.
+    """
+    return input_tensor.only(FLOAT, INTEGER).with_shape(reduced(input_tensor, axis, keepdims))
+
+
+def _shared_by_extremes(op: Operation, dy: Tensor) -> Tensor:
+    x, y = op.inputs[0], op.outputs[0]
+    extreme = cast(equal(x, _spread_back(op, y)), x.dtype)
+    share = dy / reduce_sum(extreme, op.attrs["axis"], op.attrs["keepdims"])
+    return extreme * _spread_back(op, share)
+
+
+reduce_max.gradient(_shared_by_extremes)
+reduce_min.gradient(_shared_by_extremes)
+
+
+def _has_infinity(dtype: DType) -> bool:
+    return dtype.is_floating and dtype is not float8_e4m3fn
+
+
+_reduction(reduce_max, "maximum", "max", start=lambda dtype: -math.inf if _has_infinity(dtype) else dtype.min)
+_reduction(reduce_min, "minimum", "min", start=lambda dtype: math.inf if _has_infinity(dtype) else dtype.max)
+
+
+# Truth
+
+
+@op
+def reduce_all(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """Whether all elements along the axes, all if None, are true; true of nothing."""
+    return input_tensor.only(BOOL).with_shape(reduced(input_tensor, axis, keepdims))
+
+
+@op
+def reduce_any(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """Whether any element along the axes, all if None, is true; false of nothing."""
+    return input_tensor.only(BOOL).with_shape(reduced(input_tensor, axis, keepdims))
+
+
+for _made, _ufunc in (reduce_all, "logical_and"), (reduce_any, "logical_or"):
+    _made.no_gradient("truth values do not vary smoothly")
+    _reduction(_made, _ufunc, _made.name.removeprefix("reduce_"))
+
+
+# Norms
+
+
+@op
+def reduce_logsumexp(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
+    """log(sum(exp(x))) along the axes, all if None, without overflow on the way; -inf of nothing."""
+    return input_tensor.only(FLOAT).with_shape(reduced(input_tensor, axis, keepdims))
+
+
+@reduce_logsumexp.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return _spread_back(op, dy) * exp(op.inputs[0] - _spread_back(op, op.outputs[0]))
+
+
+@reduce_logsumexp.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Reduce:
+    (axes, keep), dtype = _bound(node), node.output_specs[0].dtype
+
+    def stable(x: Array) -> Array:
+        wide = x.astype(xp.float32) if dtype in NARROW else x
+        if not x.size:
+            return xp.full(_sizes_of(x.shape, axes, keep), -math.inf, dtype.np)
+        highest = xp.max(wide, axis=axes, keepdims=True)
+        highest = xp.where(xp.isfinite(highest), highest, xp.zeros((), wide.dtype))
+        result = xp.log(xp.sum(xp.exp(wide - highest), axis=axes, keepdims=True)) + highest
+        return (result if keep else xp.squeeze(result, axis=axes)).astype(dtype.np, copy=False)
+
+    return stable
+
+
+costs(reduce_logsumexp, SLOW)
+
+
+@op
+def l2_loss(t: Spec) -> Spec:
+    """Half the sum of the squares of all elements."""
+    return t.only(FLOAT).with_shape(())
+
+
+@l2_loss.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    return op.inputs[0] * dy
+
+
+@l2_loss.kernel(CPU, GPU, fresh=True)
+def _(xp: Namespace, t: Array) -> Array:
+    flat = t.ravel()
+    return flat.dot(flat) * 0.5
+
+
+@l2_loss.kernel(CPU, GPU, fresh=True, only=NARROW, priority=1)
+def _(xp: Namespace, t: Array) -> Array:
+    flat = t.ravel().astype(xp.float32)
+    return (flat.dot(flat) * 0.5).astype(t.dtype)
+
+
+costs(l2_loss, 2.0)
+
+__all__ = ["count_nonzero", "l2_loss", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean",
+           "reduce_min", "reduce_prod", "reduce_sum"]  # fmt: skip
+
+OPERATORS.update({name: globals()[name] for name in __all__})

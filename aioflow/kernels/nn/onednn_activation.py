@@ -1,0 +1,58 @@
+"""The gradient of the rectified linear unit by oneDNN, for large arrays of float32."""
+
+import functools
+from collections.abc import Callable
+from ctypes import c_float
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.devices.onednn import available, library
+from aioflow.devices.onednn_cache import ROUTINES
+from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.graph.op import NodeView, Op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.families import CPU
+from aioflow.tensors.dtypes import Array, Namespace, float32
+
+Function = Callable[..., Array]
+
+SMALL: Final = 1 << 17
+"""Elements up to which NumPy computes: it is not much slower, and such parts are what cores share out."""
+_TRAINING: Final = 64
+_OF_RESULT: Final = 0x100
+_DST, _DIFF_SRC, _DIFF_DST = 17, 129, 145
+
+
+def _backward(size: int, build: Builder) -> None:
+    layout, zero = build.layout(Layout.dense((size,))), c_float(0)
+    forward = build.primitive(
+        "dnnl_eltwise_forward_primitive_desc_create", _TRAINING, _OF_RESULT, layout, layout, zero, zero
+    )
+    create = "dnnl_eltwise_backward_primitive_desc_create"
+    made = build.primitive(create, _OF_RESULT, layout, layout, layout, zero, zero, forward)
+    build.run(made, {_DIFF_DST: build.array(layout), _DST: build.array(layout), _DIFF_SRC: build.array(layout)})
+
+
+def declare(relu_grad: Op[Tensor], plain: Callable[[Namespace, NodeView], Function]) -> None:
+    """Declare the kernel beside that by NumPy alone."""
+
+    @relu_grad.kernel(CPU, out=True, binds=True, only={float32}, priority=1, when=available)
+    def _(xp: Namespace, node: NodeView) -> Any:
+        lib, otherwise = library(), plain(xp, node)
+
+        def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
+            size = dy.size
+            if size <= SMALL or dy.shape != y.shape or not (dy.flags.c_contiguous and y.flags.c_contiguous):
+                return otherwise(dy, y, out=out)
+            routine = ROUTINES.find(lib, (_backward, size), functools.partial(_backward, size)) if lib else None
+            if routine is None or (out is not None and not out.flags.c_contiguous):
+                return otherwise(dy, y, out=out)
+            dx = np.empty(dy.shape, np.float32) if out is None else out
+            routine(dy, y, dx)
+            return dx
+
+        return otherwise if lib is None else compute
+
+
+__all__ = ["declare"]

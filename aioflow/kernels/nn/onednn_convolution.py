@@ -1,0 +1,259 @@
+"""Convolution and its gradients by oneDNN, for float32: along any number of axes, and for each channel by itself.
+
+Images stay as they lie in memory; filters are reordered into the layout that the library's kernel wants, and gradients
+of filters back, which takes a few microseconds. What it cannot do, NumPy does: empty arrays above all.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn_cache import ROUTINES
+from aioflow.devices.onednn_primitive import Builder, Handle, Layout, Place, Routine, dims
+from aioflow.graph.op import NodeView, Op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.families import CPU
+from aioflow.kernels.nn.windows import Slide, Sliding
+from aioflow.tensors.dtypes import INTEGER, Array, Namespace, float32
+
+Function = Callable[..., Array]
+Binding = Callable[[Namespace, NodeView], Function]
+
+_TRAINING: Final = 64
+_INFERENCE: Final = 96
+_DIRECT: Final = 1
+_SRC, _DST, _WEIGHTS, _BIAS, _DIFF_SRC, _DIFF_DST, _DIFF_WEIGHTS = 1, 17, 33, 41, 129, 145, 161  # arguments
+_OF_SRC, _OF_DIFF_SRC, _OF_WEIGHTS, _OF_DIFF_WEIGHTS, _OF_DST, _OF_DIFF_DST = range(129, 135)  # their layouts
+
+
+SMALL: Final = 1 << 17
+"""Multiplications up to which NumPy is not slower."""
+SLOW_SMALL: Final = 1 << 13
+"""The same where NumPy works element by element of the filter."""
+
+
+class Problem(NamedTuple):
+    """A convolution of arrays of certain shapes; `slides` along each axis. `by_channel`: each by filters of its own."""
+
+    x: tuple[int, ...]
+    window: tuple[int, ...]
+    y: tuple[int, ...]
+    channels_last: bool
+    slides: tuple[Slide, ...]
+    by_channel: bool
+
+    @property
+    def multiplications(self) -> int:
+        """How many; none if oneDNN does not take arrays of these sizes, since one of them is empty."""
+        outputs = 1 if self.by_channel else self.window[-1]
+        return (
+            math.prod(self.y) // max(1, self.window[-1]) * math.prod(self.window[:-1]) * outputs
+            if math.prod(self.x)
+            else 0
+        )
+
+
+def images_layout(shape: Sequence[int], channels_last: bool) -> Layout:
+    """Images as oneDNN numbers their axes: batch, channels, spatial ones."""
+    layout = Layout.dense(shape)
+    return layout.channels_second() if channels_last else layout
+
+
+def _filters(shape: Sequence[int], by_channel: bool) -> Layout:
+    """Filters as oneDNN numbers their axes: outputs, inputs, spatial ones; before these, groups if there are some."""
+    (*sizes, inputs, outputs), (*steps, step, _) = Layout.dense(shape)
+    if by_channel:
+        return Layout((inputs, outputs, 1, *sizes), (step, 1, 1, *steps))
+    return Layout((outputs, inputs, *sizes), (1, step, *steps))
+
+
+Argument = tuple[int, int, Place]
+"""oneDNN's numbers for an argument and for the question how it should lie, and where it is."""
+
+
+class _Building:
+    """What the three routines of one problem have in common."""
+
+    def __init__(self, build: Builder, problem: Problem) -> None:
+        self.build = build
+        self.problem = problem
+        self.x = images_layout(problem.x, problem.channels_last)
+        self.y = images_layout(problem.y, problem.channels_last)
+        self.window = _filters(problem.window, problem.by_channel)
+        slides = problem.slides
+        strides, dilations = [slide.stride for slide in slides], [slide.dilation - 1 for slide in slides]
+        pads = [slide.before for slide in slides], [slide.after for slide in slides]
+        self.geometry = [dims(values) for values in (strides, dilations, *pads)]
+
+    def wish(self, layout: Layout) -> Handle:
+        """How images may lie: as they do if channels are last, else as the library likes."""
+        return self.build.layout(layout) if self.problem.channels_last else self.build.any_layout(layout.sizes)
+
+    def described(self, kind: str, *arguments: Any) -> Handle:
+        """The descriptor of a primitive."""
+        return self.build.primitive(f"dnnl_convolution_{kind}_primitive_desc_create", *arguments)
+
+    def forward(self, purpose: int, bias: Handle | None = None) -> Handle:
+        """The convolution itself."""
+        filters = self.build.any_layout(self.window.sizes)
+        images = self.wish(self.x), filters, bias, self.wish(self.y)
+        return self.described("forward", purpose, _DIRECT, *images, *self.geometry)
+
+    def place(self, layout: Layout) -> Place:
+        """The next array of the call."""
+        return self.build.array(self.build.layout(layout))
+
+    def finish(
+        self, primitive: Handle, inputs: Sequence[Argument], output: Argument, others: Mapping[int, Place] | None = None
+    ) -> None:
+        """Let it run, with inputs and output in the layouts it wants."""
+        build = self.build
+        arguments = {
+            argument: build.reordered(place, build.wanted(primitive, query)) for argument, query, place in inputs
+        }
+        argument, query, place = output
+        target = build.result(build.wanted(primitive, query), place)
+        build.run(primitive, {**arguments, **(others or {}), argument: target})
+        build.deliver(target, place)
+
+
+def _forward(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    x, window, y = of.place(of.x), of.place(of.window), of.place(of.y)
+    inputs = (_SRC, _OF_SRC, x), (_WEIGHTS, _OF_WEIGHTS, window)
+    of.finish(of.forward(_INFERENCE), inputs, (_DST, _OF_DST, y))
+
+
+def _forward_with_bias(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    channels = Layout((problem.window[-1],), (1,))
+    x, window, bias, y = of.place(of.x), of.place(of.window), of.place(channels), of.place(of.y)
+    inputs = (_SRC, _OF_SRC, x), (_WEIGHTS, _OF_WEIGHTS, window)
+    of.finish(of.forward(_INFERENCE, bias.descriptor), inputs, (_DST, _OF_DST, y), {_BIAS: bias})
+
+
+def _backprop_input(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    window, dy, dx = of.place(of.window), of.place(of.y), of.place(of.x)
+    filters = build.any_layout(of.window.sizes)
+    made = of.described(
+        "backward_data", _DIRECT, of.wish(of.x), filters, of.wish(of.y), *of.geometry, of.forward(_TRAINING)
+    )
+    inputs = (_WEIGHTS, _OF_WEIGHTS, window), (_DIFF_DST, _OF_DIFF_DST, dy)
+    of.finish(made, inputs, (_DIFF_SRC, _OF_DIFF_SRC, dx))
+
+
+def _backprop_filter(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    x, dy, window = of.place(of.x), of.place(of.y), of.place(of.window)
+    filters = build.any_layout(of.window.sizes)
+    made = of.described(
+        "backward_weights", _DIRECT, of.wish(of.x), filters, None, of.wish(of.y), *of.geometry, of.forward(_TRAINING)
+    )
+    inputs = (_SRC, _OF_SRC, x), (_DIFF_DST, _OF_DIFF_DST, dy)
+    of.finish(made, inputs, (_DIFF_WEIGHTS, _OF_DIFF_WEIGHTS, window))
+
+
+def _found(lib: Library, build: Callable[[Problem, Builder], None], problem: Problem) -> Routine | None:
+    """The routine for a problem; None if NumPy has to do it, or does it as well."""
+    if problem.multiplications <= (SLOW_SMALL if problem.by_channel or build is _backprop_input else SMALL):
+        return None
+    return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
+
+
+def _ready(x: Array) -> Array:
+    return np.ascontiguousarray(x)
+
+
+class Kernels:
+    """The kernels of convolution along so many axes.
+
+    Args:
+        axes: how many.
+        sizes: (images, filter, sliding) -> images of the result, all as NHWC; ValueError if they do not fit.
+        by_channel: whether each channel has filters of its own.
+    """
+
+    def __init__(self, axes: int, sizes: Callable[..., Any], by_channel: bool = False) -> None:
+        self._axes = axes
+        self._sizes = sizes
+        self._by_channel = by_channel
+
+    def declare(self, op: Op[Tensor], bind: Callable[[Sliding, Library, Function], Function], plain: Binding) -> None:
+        """Declare a kernel for float32 that does what `plain` does where oneDNN cannot."""
+
+        @op.kernel(CPU, fresh=True, binds=True, only={float32, *INTEGER}, priority=2, when=available)
+        def _(xp: Namespace, node: NodeView) -> Function:
+            lib, otherwise = library(), plain(xp, node)
+            return otherwise if lib is None else bind(Sliding.of(**node.attrs, axes=self._axes), lib, otherwise)
+
+    def _problem(self, sliding: Sliding, x: Sequence[int], window: Sequence[int]) -> Problem:
+        """ValueError if they do not fit."""
+        sliding.check_rank(x)
+        whole = sliding.nhwc(x)
+        y = sliding.own(self._sizes(whole, window, sliding))
+        slides = sliding.slides(whole[1:-1], window[: self._axes])
+        return Problem(tuple(x), tuple(window), y, sliding.channels_last, slides, self._by_channel)
+
+    def forward(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
+        """The convolution."""
+
+        def compute(x: Array, window: Array) -> Array:
+            problem = self._problem(sliding, x.shape, window.shape)
+            routine = _found(lib, _forward, problem)
+            if routine is None:
+                return otherwise(x, window)
+            y = np.empty(problem.y, np.float32)
+            routine(_ready(x), _ready(window), y)
+            return y
+
+        return compute
+
+    def forward_with_bias(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
+        """The convolution, and a number added to each channel."""
+
+        def compute(x: Array, window: Array, bias: Array) -> Array:
+            problem = self._problem(sliding, x.shape, window.shape)
+            routine = _found(lib, _forward_with_bias, problem) if bias.shape == (window.shape[-1],) else None
+            if routine is None:
+                return otherwise(x, window, bias)
+            y = np.empty(problem.y, np.float32)
+            routine(_ready(x), _ready(window), _ready(bias), y)
+            return y
+
+        return compute
+
+    def backprop_input(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
+        """Its gradient for the images."""
+
+        def compute(sizes: Array, window: Array, dy: Array) -> Array:
+            problem = self._problem(sliding, sizes.tolist(), window.shape)
+            routine = _found(lib, _backprop_input, problem) if problem.y == dy.shape else None
+            if routine is None:
+                return otherwise(sizes, window, dy)
+            dx = np.empty(problem.x, np.float32)
+            routine(_ready(window), _ready(dy), dx)
+            return dx
+
+        return compute
+
+    def backprop_filter(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
+        """Its gradient for the filters."""
+
+        def compute(x: Array, sizes: Array, dy: Array) -> Array:
+            problem = self._problem(sliding, x.shape, sizes.tolist())
+            routine = _found(lib, _backprop_filter, problem) if problem.y == dy.shape else None
+            if routine is None:
+                return otherwise(x, sizes, dy)
+            window = np.empty(problem.window, np.float32)
+            routine(_ready(x), _ready(dy), window)
+            return window
+
+        return compute
+
+
+__all__ = ["Kernels", "images_layout"]

@@ -1,0 +1,222 @@
+"""Pooling and its gradients by oneDNN, for float32 and along any number of axes.
+
+oneDNN passes over NaN, and takes a window of -inf alone for one of the lowest finite number; NumPy's maximum does
+neither. Both are rare, and seen by a sum over all that is pooled: then NumPy computes. For the gradient of the highest
+element the library wants to know where each window has it, which it finds out by pooling once more.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from ctypes import c_float
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn_cache import ROUTINES
+from aioflow.devices.onednn_primitive import Builder, Handle, Layout, Routine, dims
+from aioflow.graph.op import NodeView, Op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.families import CPU
+from aioflow.kernels.nn.onednn_convolution import images_layout
+from aioflow.kernels.nn.windows import Slide, Sliding
+from aioflow.tensors.dtypes import INTEGER, Array, Namespace, float32
+
+Function = Callable[..., Array]
+Binding = Callable[[Namespace, NodeView], Function]
+
+_TRAINING: Final = 64
+_INFERENCE: Final = 96
+_HIGHEST: Final = 0x1FF
+_MEAN: Final = 0x3FF
+_SRC, _DST, _WORKSPACE, _DIFF_SRC, _DIFF_DST = 1, 17, 64, 129, 145
+_OF_WORKSPACE: Final = 135
+_SUM: Final = 0x2FFF4
+SMALL: Final = 1 << 14
+"""Elements up to which NumPy is not slower."""
+
+
+class Geometry(Protocol):
+    """How a node pools images."""
+
+    sliding: Sliding
+
+    def sizes(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape that images of that shape are pooled to."""
+
+    def slides(self, shape: Sequence[int]) -> Sequence[Slide]:
+        """How the window slides over images of that shape."""
+
+
+class Problem(NamedTuple):
+    """A pooling of images of a certain shape."""
+
+    algorithm: int
+    x: tuple[int, ...]
+    y: tuple[int, ...]
+    channels_last: bool
+    slides: tuple[Slide, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows, or channels, there are in all images."""
+        return self.x[0] * self.x[1]
+
+    @property
+    def possible(self) -> bool:
+        """Whether oneDNN can do it, and faster than NumPy: it is large, and every window sees more than padding."""
+        padded = any(max(slide.before, slide.after) >= slide.window for slide in self.slides)
+        return math.prod(self.x) > SMALL and math.prod(self.y) > 0 and not padded
+
+
+class _Building:
+    def __init__(self, build: Builder, problem: Problem) -> None:
+        self.build = build
+        self._algorithm = problem.algorithm
+        self.x = build.layout(images_layout(problem.x, problem.channels_last))
+        self.y = build.layout(images_layout(problem.y, problem.channels_last))
+        slides = problem.slides
+        self._geometry = [
+            dims([slide.stride for slide in slides]), dims([slide.window for slide in slides]),
+            dims([0] * len(slides)), dims([slide.before for slide in slides]), dims([slide.after for slide in slides]),
+        ]  # fmt: skip
+
+    def forward(self, purpose: int) -> Handle:
+        create = "dnnl_pooling_forward_primitive_desc_create"
+        return self.build.primitive(create, purpose, self._algorithm, self.x, self.y, *self._geometry)
+
+    def backward(self, forward: Handle) -> Handle:
+        create = "dnnl_pooling_backward_primitive_desc_create"
+        return self.build.primitive(create, self._algorithm, self.x, self.y, *self._geometry, forward)
+
+
+def _highest_and_sums(problem: Problem, build: Builder) -> None:
+    """Pool, and sum each row of each image (each channel, if channels come first)."""
+    of = _Building(build, problem)
+    x, y = build.array(of.x), build.array(of.y)
+    rows = problem.rows
+    whole = build.layout(Layout.dense((rows, math.prod(problem.x) // rows)))
+    sums = build.array(build.layout(Layout.dense((rows, 1))))
+    zero = c_float(0)
+    add = build.primitive("dnnl_reduction_primitive_desc_create", _SUM, whole, sums.descriptor, zero, zero)
+    build.run(add, {_SRC: build.seen(x, whole), _DST: sums})
+    build.run(of.forward(_INFERENCE), {_SRC: x, _DST: y})
+
+
+def _pool(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    x, y = build.array(of.x), build.array(of.y)
+    build.run(of.forward(_INFERENCE), {_SRC: x, _DST: y})
+
+
+def _highest_grad(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    x, dy, dx = build.array(of.x), build.array(of.y), build.array(of.x)
+    forward = of.forward(_TRAINING)
+    where = build.between(build.wanted(forward, _OF_WORKSPACE))
+    build.run(forward, {_SRC: x, _DST: build.between(of.y), _WORKSPACE: where})
+    build.run(of.backward(forward), {_DIFF_DST: dy, _DIFF_SRC: dx, _WORKSPACE: where})
+
+
+def _mean_grad(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    dy, dx = build.array(of.y), build.array(of.x)
+    build.run(of.backward(of.forward(_TRAINING)), {_DIFF_DST: dy, _DIFF_SRC: dx})
+
+
+def _found(lib: Library, build: Callable[[Problem, Builder], None], problem: Problem) -> Routine | None:
+    if not problem.possible:
+        return None
+    return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
+
+
+def _problem(algorithm: int, geometry: Geometry, x: Sequence[int]) -> Problem:
+    return Problem(algorithm, tuple(x), geometry.sizes(x), geometry.sliding.channels_last, tuple(geometry.slides(x)))
+
+
+def _highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
+    def compute(x: Array) -> Array:
+        problem = _problem(_HIGHEST, geometry, x.shape)
+        routine = _found(lib, _highest_and_sums, problem)
+        if routine is None:
+            return otherwise(x)
+        y, sums = np.empty(problem.y, np.float32), np.empty(problem.rows, np.float32)
+        routine(np.ascontiguousarray(x), y, sums)
+        return y if math.isfinite(sums.sum()) else otherwise(x)
+
+    return compute
+
+
+def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
+    def compute(x: Array, y: Array, dy: Array) -> Array:
+        problem = _problem(_HIGHEST, geometry, x.shape)
+        routine = _found(lib, _highest_grad, problem) if problem.y == y.shape == dy.shape else None
+        if routine is None or math.isnan(y.max()):
+            return otherwise(x, y, dy)
+        dx = np.empty(problem.x, np.float32)
+        routine(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
+        return dx
+
+    return compute
+
+
+def _mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
+    def compute(x: Array) -> Array:
+        problem = _problem(_MEAN, geometry, x.shape)
+        routine = _found(lib, _pool, problem)
+        if routine is None:
+            return otherwise(x)
+        y = np.empty(problem.y, np.float32)
+        routine(np.ascontiguousarray(x), y)
+        return y
+
+    return compute
+
+
+def _gradient_of_mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
+    def compute(sizes: Array, dy: Array) -> Array:
+        problem = _problem(_MEAN, geometry, sizes.tolist())
+        routine = _found(lib, _mean_grad, problem) if problem.y == dy.shape else None
+        if routine is None:
+            return otherwise(sizes, dy)
+        dx = np.empty(problem.x, np.float32)
+        routine(np.ascontiguousarray(dy), dx)
+        return dx
+
+    return compute
+
+
+Bind = Callable[[Geometry, Library, Function], Function]
+
+
+def _declare(op: Op[Tensor], bind: Bind, plain: Binding, geometry: Callable[[NodeView], Geometry]) -> None:
+    """Declare a kernel for float32 that does what `plain` does where oneDNN cannot."""
+
+    @op.kernel(CPU, fresh=True, binds=True, only={float32, *INTEGER}, priority=2, when=available)
+    def _(xp: Namespace, node: NodeView) -> Any:
+        lib, otherwise = library(), plain(xp, node)
+        floats = node.output_specs[0].dtype is float32
+        return bind(geometry(node), lib, otherwise) if lib is not None and floats else otherwise
+
+
+def declare(
+    highest: bool,
+    ops: tuple[Op[Tensor], Op[Tensor]],
+    plain: tuple[Binding, Binding],
+    geometry: Callable[[NodeView], Geometry],
+) -> None:
+    """Declare the kernels of pooling by the highest element or by the mean, and of its gradient.
+
+    Args:
+        highest: which of the two.
+        ops: the pooling and its gradient.
+        plain: the kernels that need NumPy alone.
+        geometry: how a node pools.
+    """
+    binds = (_highest, _gradient_of_highest) if highest else (_mean, _gradient_of_mean)
+    for op, bind, binding in zip(ops, binds, plain, strict=True):
+        _declare(op, bind, binding, geometry)
+
+
+__all__ = ["declare"]

@@ -1,0 +1,110 @@
+"""Softmax, its logarithm and their gradients by oneDNN, for large arrays of float32.
+
+The library does not promise what it makes of NaN and infinity; where there are some, NumPy computes.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn_cache import ROUTINES
+from aioflow.devices.onednn_primitive import MOST_AXES, Builder, Layout, Routine
+from aioflow.graph.op import NodeView, Op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.families import CPU
+from aioflow.tensors.dtypes import Array, Namespace, float32
+
+Function = Callable[..., Array]
+Binding = Callable[[Namespace, NodeView], Function]
+
+SMALL: Final = 1 << 16
+"""Elements up to which NumPy is not slower."""
+_ACCURATE: Final = 0x30000
+_LOGARITHM: Final = 0x30001
+_INFERENCE: Final = 96
+_TRAINING: Final = 64
+_SRC, _DST, _DIFF_SRC, _DIFF_DST = 1, 17, 129, 145
+
+
+def _forward(algorithm: int, shape: tuple[int, ...], axis: int, build: Builder) -> None:
+    layout = build.layout(Layout.dense(shape))
+    create = "dnnl_softmax_forward_primitive_desc_create"
+    made = build.primitive(create, _INFERENCE, algorithm, layout, layout, axis)
+    build.run(made, {_SRC: build.array(layout), _DST: build.array(layout)})
+
+
+def _backward(algorithm: int, shape: tuple[int, ...], axis: int, build: Builder) -> None:
+    layout = build.layout(Layout.dense(shape))
+    forward = build.primitive("dnnl_softmax_forward_primitive_desc_create", _TRAINING, algorithm, layout, layout, axis)
+    create = "dnnl_softmax_backward_primitive_desc_create"
+    made = build.primitive(create, algorithm, layout, layout, layout, axis, forward)
+    build.run(made, {_DIFF_DST: build.array(layout), _DST: build.array(layout), _DIFF_SRC: build.array(layout)})
+
+
+def _found(
+    lib: Library, build: Callable[[int, tuple[int, ...], int, Builder], None], algorithm: int, x: Array, axis: int
+) -> Routine | None:
+    if x.size <= SMALL or x.ndim > MOST_AXES:
+        return None
+    key = algorithm, x.shape, axis % x.ndim
+    return ROUTINES.find(lib, (build, *key), functools.partial(build, *key))
+
+
+def _finite(x: Array) -> bool:
+    return math.isfinite(x.max()) and math.isfinite(x.min())
+
+
+def _softmax(algorithm: int, axis: int, lib: Library, otherwise: Function) -> Function:
+    def compute(logits: Array, out: Array | None = None) -> Array:
+        routine = _found(lib, _forward, algorithm, logits, axis)
+        if routine is None or not _finite(logits):
+            return otherwise(logits, out=out)
+        y = _place(logits, out)
+        routine(np.ascontiguousarray(logits), y)
+        return _delivered(y, out)
+
+    return compute
+
+
+def _gradient(algorithm: int, axis: int, lib: Library, otherwise: Function) -> Function:
+    def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
+        routine = _found(lib, _backward, algorithm, y, axis) if dy.shape == y.shape else None
+        if routine is None or not (_finite(dy) and _finite(y)):
+            return otherwise(dy, y, out=out)
+        dx = np.empty(y.shape, np.float32)
+        routine(np.ascontiguousarray(dy), np.ascontiguousarray(y), dx)
+        return _delivered(dx, out)
+
+    return compute
+
+
+def _place(x: Array, out: Array | None) -> Array:
+    return out if out is not None and out.flags.c_contiguous else np.empty(x.shape, np.float32)
+
+
+def _delivered(y: Array, out: Array | None) -> Array:
+    if out is None or y is out:
+        return y
+    out[...] = y
+    return out
+
+
+def declare(logarithm: bool, ops: tuple[Op[Tensor], Op[Tensor]], plain: tuple[Binding, Binding]) -> None:
+    """Declare the kernels of softmax or of its logarithm, and of its gradient, beside those by NumPy alone."""
+    algorithm = _LOGARITHM if logarithm else _ACCURATE
+    for op, bind, binding in zip(ops, (_softmax, _gradient), plain, strict=True):
+        _declare(op, functools.partial(bind, algorithm), binding)
+
+
+def _declare(op: Op[Tensor], bind: Callable[[int, Library, Function], Function], plain: Binding) -> None:
+    @op.kernel(CPU, out=True, binds=True, only={float32}, priority=2, when=available)
+    def _(xp: Namespace, node: NodeView) -> Any:
+        lib, otherwise = library(), plain(xp, node)
+        return otherwise if lib is None else bind(node.attrs["axis"], lib, otherwise)
+
+
+__all__ = ["SMALL", "declare"]

@@ -1,0 +1,125 @@
+"""Rows looked up by index and brought together by segment: sums and means, as of the words of a text."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.op import Indices, Ints, Op, op
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels import known
+from aioflow.kernels.array.shapes import shape_of
+from aioflow.kernels.families import CPU, NodeView, costs
+from aioflow.kernels.math.elementwise import sqrt
+from aioflow.kernels.math.segment_families import divided, reduced_rows, segment_sizes, wide_for
+from aioflow.kernels.math.segments import (
+    bytes_to_highest,
+    check_constants,
+    check_ids,
+    check_range,
+    check_sorted,
+    gather_segments,
+)
+from aioflow.tensors.dtypes import COMPLEX, FLOAT, NUMERIC, Array, DType, Namespace, Spec, TensorShape
+
+_SIZES: Final[dict[str, Callable[[Array], Array] | None]] = {"sum": None, "mean": np.asarray, "sqrt_n": np.sqrt}
+"""By what the sum of so many rows is divided."""
+
+
+def _family(kind: str, doc: str, *families: frozenset[DType]) -> Callable[..., Tensor]:
+    """What users call for the op that divides sums by what `_SIZES` says."""
+
+    def rule(data: Spec, indices: Indices, segment_ids: Indices, num_segments: Ints) -> Spec:
+        places, ids = (
+            known.integers(spec, what).with_rank(1, what)
+            for spec, what in ((indices, "indices"), (segment_ids, "segment_ids"))
+        )
+        places.shape.merge_with(ids.shape)
+        if data.rank == 0:
+            raise ValueError("data has no rows: its shape is []")
+        count = known.scalar(num_segments, "num_segments")
+        rows = TensorShape.vector(None if count is None or count < 0 else count)
+        return Spec(data.only(*families).dtype, rows.concatenate(data.shape[1:]))
+
+    name = f"sparse_segment_{kind}"
+    rule.__doc__ = doc
+    made: Op[Tensor] = op(name=name)(rule)
+    _declare(made, kind)
+
+    def call(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> Tensor:
+        return made(data, indices, segment_ids, -1 if num_segments is None else num_segments, name=name)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    return call
+
+
+def _declare(made: Op[Tensor], kind: str) -> None:
+    size = _SIZES[kind]
+
+    @made.gradient
+    def _(op: Operation, dy: Tensor) -> tuple[IndexedSlices, None, None, None]:
+        data, indices, ids, _ = op.inputs
+        if size is not None:
+            counts = segment_sizes(ids, dy)
+            dy = dy / (sqrt(counts) if kind == "sqrt_n" else counts)
+        return IndexedSlices(gather_segments(dy, ids), indices, shape_of(data)), None, None, None
+
+    @made.kernel(CPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
+        dtype = node.output_specs[0].dtype
+        wide = wide_for(dtype, True)
+
+        def sums(data: Array, indices: Array, ids: Array, num_segments: Array) -> Array:
+            check_sorted(ids, len(indices))
+            check_range(np, indices, len(data))
+            count = int(ids[-1]) + 1 if ids.size else 0
+            if num_segments >= 0:
+                count = int(num_segments)
+                check_ids(np, ids, count)
+            rows = data.take(indices, axis=0).astype(wide, copy=False)
+            result, present, sizes = reduced_rows(np.add, rows, ids, count, 0, wide)
+            if size is not None:
+                result[present] = divided(result[present], size(sizes))
+            return result.astype(dtype.np, copy=False)
+
+        return sums
+
+    @made.makes
+    def _(inputs: Sequence[Array], attrs: Any) -> int:
+        data, _, ids, count = inputs
+        return bytes_to_highest(data, ids if count < 0 else np.array([count - 1]))
+
+    @made.check
+    def _(data: Spec | Array, indices: Spec | Array, ids: Spec | Array, num_segments: Spec | Array) -> None:
+        sizes, count = known.sizes_of(data), known.number(num_segments)
+        check_constants(indices, None if sizes is None else sizes[0])
+        if not isinstance(ids, Spec):
+            check_sorted(ids, len(ids))
+            check_ids(np, ids, len(ids) and int(ids[-1]) + 1 if count is None or count < 0 else count)
+
+    costs(made, 2.0)
+
+
+_HOW = """
+
+    There are as many rows as the highest id asks for, or `num_segments`; those of no id are 0. The ids, a vector, are
+    in rising order, with one index for each. The gradient for `data` is an `IndexedSlices`. InvalidArgumentError if an
+    index is out of range, or if the ids are negative, not in rising order, or not below `num_segments`.
+    """
+
+sparse_segment_sum = _family(
+    "sum", "Row s is the sum of the rows of `data` at those `indices` whose segment id is s." + _HOW, NUMERIC
+)
+sparse_segment_mean = _family(
+    "mean", "Row s is the mean of the rows of `data` at those `indices` whose segment id is s." + _HOW, FLOAT, COMPLEX
+)
+sparse_segment_sqrt_n = _family(
+    "sqrt_n",
+    "Row s is the sum of the rows of `data` at those `indices` whose segment id is s, over the square root of their "
+    "number." + _HOW,
+    FLOAT, COMPLEX,
+)  # fmt: skip
+
+__all__ = ["sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum"]

@@ -1,0 +1,1 @@
+"""Ops on resources: variables, queues, barriers, staging areas, readers, checkpoints and replicas."""

@@ -1,0 +1,109 @@
+"""Ops of replicas that train each for itself: how stale their gradients are, and who must wait for others."""
+
+from typing import Any
+
+import numpy as np
+
+from aioflow.graph.op import NodeView, op
+from aioflow.kernels import known
+from aioflow.kernels.context import Context
+from aioflow.kernels.state.accumulators import Steps
+from aioflow.kernels.state.replicas import NUMBER, TogetherSpec, check_replica
+from aioflow.kernels.state.resource_handles import opened
+from aioflow.replication.live import LiveTurns
+from aioflow.replication.turns import Turns
+from aioflow.tensors.dtypes import Array, DeviceKind, Spec
+
+CPU = DeviceKind.CPU
+UNBOUNDED = -1
+
+
+class TurnsSpec(TogetherSpec):
+    """A handle to turns of replicas."""
+
+    __slots__ = ()
+    kind = "turns of replicas"
+
+
+@op(stateful=True, observes=True, handle=True)
+def replica_turns(bound: int = UNBOUNDED, container: str = "", shared_name: str = "") -> Spec:
+    """A handle to the turns of replicas whose gradients are at most so stale; -1 for any staleness."""
+    if bound < UNBOUNDED:
+        raise ValueError(f"a staleness is 0 or more, not {bound}")
+    return TurnsSpec(())
+
+
+@replica_turns.kernel(CPU)
+def _(ctx: Context, *, node: NodeView) -> LiveTurns:
+    bound = None if node.attrs["bound"] == UNBOUNDED else node.attrs["bound"]
+    return opened(ctx, node, LiveTurns, lambda name: LiveTurns(name, Turns(bound), node.attrs))
+
+
+@op(waits=True)
+def replica_read_turn(handle: Spec, replica: int) -> Spec:
+    """The replica may read the variables: so many updates it surely sees."""
+    TurnsSpec.check(handle)
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_read_turn.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveTurns, *, replica: int, node: NodeView) -> Any:
+    return np.int64(await live.read(replica, node, ctx.step.check))
+
+
+@op(stateful=True)
+def replica_begin_turn(handle: Spec, replica: int) -> Spec:
+    """The replica computes a gradient of what it has read: a ticket, of which there is one at a time."""
+    TurnsSpec.check(handle)
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_begin_turn.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveTurns, *, replica: int) -> Any:
+    ctx.step.check()
+    with live.changing():
+        return np.int64(live.turns.begin(replica))
+
+
+@op(waits=True)
+def replica_apply_turn(handle: Spec, ticket: Steps, replica: int) -> Spec:
+    """The replica may update the variables: the number of its update. Who is too far ahead waits."""
+    TurnsSpec.check(handle)
+    known.scalar(ticket, "ticket")
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_apply_turn.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveTurns, ticket: Array, *, replica: int, node: NodeView) -> Any:
+    return np.int64(await live.apply(replica, int(ticket), node, ctx.step.check))
+
+
+@op(stateful=True)
+def replica_finish_turn(handle: Spec, number: Steps, replica: int) -> Spec:
+    """That update of the replica is done: the staleness that its gradient has at most."""
+    TurnsSpec.check(handle)
+    known.scalar(number, "number")
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_finish_turn.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveTurns, number: Array, *, replica: int) -> Any:
+    ctx.step.check()
+    with live.changing():
+        return np.int64(live.turns.finish(replica, int(number)))
+
+
+replica_turns.no_gradient("a handle has no history")
+replica_finish_turn.no_gradient("numbers of updates have none")
+replica_begin_turn.no_gradient("numbers of tickets have none")
+replica_read_turn.no_gradient("numbers of updates have none")
+replica_apply_turn.no_gradient("numbers of updates have none")
+
+__all__ = [
+    "UNBOUNDED", "replica_apply_turn", "replica_begin_turn", "replica_finish_turn", "replica_read_turn",
+    "replica_turns",
+]  # fmt: skip

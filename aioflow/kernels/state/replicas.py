@@ -1,0 +1,315 @@
+"""Ops of replicas that train in step: which gradients make a step is decided by one live object, of which these ask.
+
+Of one gradient a ticket goes around: the replica, the step, and a number that no other gradient has.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from aioflow.graph.op import NodeView, op
+from aioflow.kernels import known
+from aioflow.kernels.context import Context
+from aioflow.kernels.state.accumulators import Steps
+from aioflow.kernels.state.resource_handles import LiveSpec, check_component, opened
+from aioflow.replication.live import LiveQuorum, Together
+from aioflow.replication.quorum import Quorum, Ticket
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import SCALAR, Array, DeviceKind, Spec, TensorShape
+from aioflow.tensors.recursion import shown
+
+CPU = DeviceKind.CPU
+_INT64 = frozenset({dtypes.int64})
+TICKET = Spec(dtypes.int64, TensorShape([3]))
+NUMBER = Spec(dtypes.int64, SCALAR)
+_TEXT = Spec(dtypes.string, SCALAR)
+
+
+class TogetherSpec(LiveSpec):
+    """A handle to what decides for replicas."""
+
+    __slots__ = ()
+    kind = "what decides for replicas"
+
+
+class QuorumSpec(TogetherSpec):
+    """A handle to a quorum."""
+
+    __slots__ = ()
+    kind = "a quorum of replicas"
+
+
+def check_replica(replica: Any) -> None:
+    """ValueError unless it can be the number of a replica."""
+    if not isinstance(replica, int) or replica < 0:
+        raise ValueError(f"a replica has a number from 0 on, not {shown(replica)}")
+
+
+def ticket_of(ticket: Array) -> Ticket:
+    """The ticket that an array is."""
+    return Ticket(*[int(number) for number in ticket])
+
+
+def check_ticket(ticket: Spec) -> None:
+    """TypeError or ValueError unless it can be a ticket."""
+    ticket.only(_INT64).shape.merge_with(TICKET.shape)
+
+
+@op(stateful=True, observes=True, handle=True)
+def replica_quorum(total: int, required: int = 0, container: str = "", shared_name: str = "") -> Spec:
+    """A handle to a quorum: the same one for every operation with that container and name.
+
+    A step needs `required` gradients; 0 for one of each replica that is there. `total` replicas are expected.
+    """
+    if required < 0 or total < 1:
+        raise ValueError(f"{required} gradients of {total} replicas make no step")
+    return QuorumSpec(())
+
+
+@replica_quorum.kernel(CPU)
+def _(ctx: Context, *, node: NodeView) -> LiveQuorum:
+    required, total = node.attrs["required"] or None, node.attrs["total"]
+    return opened(ctx, node, LiveQuorum, lambda name: LiveQuorum(name, Quorum(required, total), node.attrs))
+
+
+@op(stateful=True)
+def replica_open(handle: Spec, step: Steps) -> None:
+    """Training goes on with that step; gradients begun before are dropped.
+
+    AbortedError if the step before it was applied in part.
+    """
+    QuorumSpec.check(handle)
+    known.scalar(step, "step")
+
+
+@replica_open.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, step: Array) -> None:
+    ctx.step.check()
+    with live.changing():
+        live.quorum.open(int(step))
+
+
+# Members
+
+
+@op(waits=True)
+def replica_present(handle: Spec, replica: int) -> None:
+    """Wait as long as the replica is there: it is gone when this ends, however it ends."""
+    TogetherSpec.check(handle)
+    check_replica(replica)
+
+
+@replica_present.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: Together, *, replica: int, node: NodeView) -> None:
+    await live.present(replica, node)
+
+
+@op(stateful=True)
+def replica_leave(handle: Spec, replica: int) -> None:
+    """The replica is gone, and nobody waits for it."""
+    TogetherSpec.check(handle)
+    check_replica(replica)
+
+
+@replica_leave.kernel(CPU, fresh=True)
+def _(ctx: Context, live: Together, *, replica: int) -> None:
+    ctx.step.check()
+    live.leave(replica)
+
+
+@op(stateful=True, observes=True)
+def replica_count(handle: Spec) -> Spec:
+    """How many replicas are present."""
+    TogetherSpec.check(handle)
+    return NUMBER
+
+
+@replica_count.kernel(CPU, fresh=True)
+def _(ctx: Context, live: Together) -> Any:
+    return np.int64(live.count())
+
+
+# One gradient
+
+
+@op(waits=True)
+def replica_admit(handle: Spec, replica: int) -> Spec:
+    """The step that the replica may begin, once training is open and no step is being applied."""
+    QuorumSpec.check(handle)
+    check_replica(replica)
+    return NUMBER
+
+
+@replica_admit.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveQuorum, *, replica: int, node: NodeView) -> Any:
+    return np.int64(await live.admit(replica, node, ctx.step.check))
+
+
+@op(stateful=True)
+def replica_begin(handle: Spec, examples: Steps, replica: int) -> Spec:
+    """A ticket for a gradient of so many examples, of the step that the replica was admitted to."""
+    QuorumSpec.check(handle)
+    known.scalar(examples, "examples")
+    check_replica(replica)
+    return TICKET
+
+
+@replica_begin.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, examples: Array, *, replica: int) -> Any:
+    ctx.step.check()
+    with live.changing():
+        ticket = live.quorum.begin(replica, int(examples))
+    return np.array([ticket.replica, ticket.step, ticket.serial], np.int64)
+
+
+@op(stateful=True)
+def replica_announce(handle: Spec, ticket: Spec) -> None:
+    """All parts of the gradient are stored: it is the step's, or dropped if the step is decided."""
+    QuorumSpec.check(handle)
+    check_ticket(ticket)
+
+
+@replica_announce.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, ticket: Array) -> None:
+    ctx.step.check()
+    with live.changing():
+        live.quorum.announce(ticket_of(ticket))
+
+
+@op(waits=True)
+def replica_settle(handle: Spec, ticket: Spec) -> tuple[Spec, Spec]:
+    """The step the replica may begin next, once there is one, and whether the gradient was in its own."""
+    QuorumSpec.check(handle)
+    check_ticket(ticket)
+    return NUMBER, Spec(dtypes.bool_, SCALAR)
+
+
+@replica_settle.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveQuorum, ticket: Array, *, node: NodeView) -> Any:
+    step, accepted = await live.settle(ticket_of(ticket), node, ctx.step.check)
+    return np.int64(step), np.bool_(accepted)
+
+
+@op(stateful=True, observes=True)
+def replica_dropped(handle: Spec, since: Steps) -> Spec:
+    """What was dropped after the first `since` gradients: number, replica, step, examples and reason of each."""
+    QuorumSpec.check(handle)
+    known.scalar(since, "since")
+    return Spec(dtypes.int64, TensorShape([None, 5]))
+
+
+@replica_dropped.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, since: Array) -> Any:
+    with live.changing():
+        drops = live.quorum.dropped(int(since))
+    rows = [[drop.number, drop.replica, drop.step, drop.examples, drop.reason] for drop in drops]
+    return np.array(rows, np.int64).reshape(-1, 5)
+
+
+# One step
+
+
+@op(waits=True)
+def replica_lead(handle: Spec, replica: int) -> tuple[Spec, Spec]:
+    """The present step and the tickets of its gradients, in the order of replicas, for that replica to apply.
+
+    They are there once they are decided and no other replica leads. OutOfRangeError when the replica has left.
+    """
+    QuorumSpec.check(handle)
+    check_replica(replica)
+    return NUMBER, Spec(dtypes.int64, TensorShape([None, 3]))
+
+
+@replica_lead.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveQuorum, *, replica: int, node: NodeView) -> Any:
+    decision = await live.lead(replica, node, ctx.step.check)
+    rows = [[ticket.replica, ticket.step, ticket.serial] for ticket in decision.tickets]
+    return np.int64(decision.step), np.array(rows, np.int64)
+
+
+@op(stateful=True)
+def replica_confirm(handle: Spec, step: Steps, global_step: Steps) -> None:
+    """The step may be applied: nobody has begun to. AbortedError if the global step is not that step any more."""
+    QuorumSpec.check(handle)
+    known.scalar(step, "step")
+    known.scalar(global_step, "global_step")
+
+
+@replica_confirm.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, step: Array, global_step: Array) -> None:
+    ctx.step.check()
+    with live.changing():
+        live.quorum.confirm(int(step), int(global_step))
+
+
+@op(stateful=True)
+def replica_finish(handle: Spec, step: Steps) -> None:
+    """The step was applied, and the next begins."""
+    QuorumSpec.check(handle)
+    known.scalar(step, "step")
+
+
+@replica_finish.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, step: Array) -> None:
+    ctx.step.check()
+    with live.changing():
+        live.quorum.finish(int(step))
+
+
+@op(stateful=True)
+def replica_fail(handle: Spec, why: Spec, replica: int) -> None:
+    """A run by which that replica was to apply a step has failed."""
+    QuorumSpec.check(handle)
+    check_component(why, _TEXT, "why")
+    check_replica(replica)
+
+
+@replica_fail.kernel(CPU, fresh=True)
+def _(ctx: Context, live: LiveQuorum, why: Array, *, replica: int) -> None:
+    ctx.step.check()
+    live.fail(replica, why.item().decode())
+
+
+# Between two steps
+
+
+@op(waits=True)
+def replica_hold(handle: Spec, mark: Steps) -> None:
+    """As long as this waits, no step begins to be applied; others tell by the mark whose hold it is."""
+    QuorumSpec.check(handle)
+    known.scalar(mark, "mark")
+
+
+@replica_hold.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveQuorum, mark: Array, *, node: NodeView) -> None:
+    await live.hold(int(mark), node)
+
+
+@op(waits=True)
+def replica_held(handle: Spec, mark: Steps) -> None:
+    """Wait until that hold is there and no step is being applied."""
+    QuorumSpec.check(handle)
+    known.scalar(mark, "mark")
+
+
+@replica_held.kernel(CPU, fresh=True)
+async def _(ctx: Context, live: LiveQuorum, mark: Array, *, node: NodeView) -> None:
+    await live.held(int(mark), node)
+
+
+replica_quorum.no_gradient("a handle has no history")
+replica_dropped.no_gradient("it tells the state of a quorum")
+for _op in (
+    replica_open, replica_present, replica_leave, replica_announce, replica_confirm, replica_fail, replica_finish,
+    replica_hold, replica_held,
+):  # fmt: skip
+    _op.no_gradient("it changes state")
+for _counts in (replica_admit, replica_begin, replica_settle, replica_lead, replica_count):
+    _counts.no_gradient("numbers of steps and replicas have none")
+
+__all__ = [
+    "NUMBER", "TICKET", "QuorumSpec", "TogetherSpec", "check_replica", "check_ticket", "replica_admit",
+    "replica_announce", "replica_begin", "replica_confirm", "replica_count", "replica_dropped", "replica_fail",
+    "replica_finish", "replica_held", "replica_hold", "replica_lead", "replica_leave", "replica_open",
+    "replica_present", "replica_quorum", "replica_settle", "ticket_of",
+]  # fmt: skip

@@ -1,0 +1,185 @@
+"""Ops that take and give back what a run leaves beside variables: elements of queues, positions, counts.
+
+A queue is told by text, and for each component by the elements' values, end to end, and by their ranks and sizes. What
+waits to be put into it is told as if it were in it.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.graph.op import NodeView, op
+from aioflow.kernels.context import Context
+from aioflow.kernels.state.queue_handles import QueueSpec
+from aioflow.kernels.state.readers import ReaderSpec, text_of
+from aioflow.kernels.state.snapshots import Cut
+from aioflow.queues import Queue
+from aioflow.resources.reader import Reader
+from aioflow.tensors import dtypes
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import SCALAR, STRING, Array, DeviceKind, Spec, TensorShape
+from aioflow.waiting.contents import Contents
+
+CPU = DeviceKind.CPU
+_TEXT = Spec(dtypes.string, SCALAR)
+_SIZES = Spec(dtypes.int64, TensorShape([None]))
+
+
+@op(stateful=True)
+def mark_queue(handle: Spec) -> None:
+    """What the queue holds will be taken together with all that the step has marked on the task by then."""
+    QueueSpec.check(handle)
+
+
+@op(stateful=True)
+def mark_reader(reader: Spec) -> None:
+    """Where the reader is will be taken together with all that the step has marked on the task by then."""
+    ReaderSpec.check(reader)
+
+
+for _mark in (mark_queue, mark_reader):
+    _mark.no_gradient("it marks what has state")
+    _mark.kernel(CPU)(lambda ctx, thing: ctx.step.common(Cut).mark(thing))
+
+
+# Queues
+
+
+@op(waits=True)
+def cut_queue(handle: Spec) -> tuple[Spec, ...]:
+    """What the queue held at the moment of the step's cut: text, then values and sizes of each component."""
+    items = QueueSpec.check(handle).items
+    parts = [(Spec(item.dtype, TensorShape([None])), _SIZES) for item in items]
+    return (_TEXT, *[spec for pair in parts for spec in pair])
+
+
+@cut_queue.kernel(CPU, fresh=True)
+async def _(ctx: Context, queue: Queue, *, node: NodeView) -> tuple[Array, ...]:
+    contents: Contents = ctx.step.common(Cut).value(queue)
+    types = [spec.dtype.np for spec in node.output_specs[1::2]]
+    found: tuple[Array, ...] = await ctx.step.in_thread(told, contents, types)
+    return found
+
+
+def told(contents: Contents, types: Sequence[np.dtype[Any]]) -> tuple[Array, ...]:
+    """What a queue held as text and arrays."""
+    state = {"closed": contents.closed, "count": len(contents.items), "generator": contents.generator}
+    columns = list(zip(*contents.items, strict=True)) or [()] * len(types)
+    parts = [part for column, dtype in zip(columns, types, strict=True) for part in _flat(column, dtype)]
+    return (_scalar(json.dumps(state).encode()), *parts)
+
+
+def _flat(column: Sequence[Any], dtype: np.dtype[Any]) -> tuple[AnyArray, AnyArray]:
+    """Values end to end; rank and sizes of each."""
+    shapes = [np.shape(value) for value in column]
+    values = np.empty(sum(map(math.prod, shapes)), dtype)
+    place = 0
+    for value, shape in zip(column, shapes, strict=True):
+        end = place + math.prod(shape)
+        values[place:end] = np.asarray(value, dtype).ravel()
+        place = end
+    sizes = [number for shape in shapes for number in (len(shape), *shape)]
+    return values, np.array(sizes, np.int64)
+
+
+@op(waits=True)
+def restore_queue(handle: Spec, told: Spec, parts: Sequence[Spec]) -> None:
+    """The queue holds what one held that was so told. DataLossError if that is not how a queue is told."""
+    items = QueueSpec.check(handle).items
+    told.only(STRING).with_rank(0)
+    if len(parts) != 2 * len(items):
+        raise ValueError(f"elements of {len(items)} components are told in {2 * len(items)} parts, not {len(parts)}")
+
+
+@restore_queue.kernel(CPU, fresh=True)
+async def _(ctx: Context, queue: Queue, told: Array, parts: Sequence[Array]) -> None:
+    contents = await ctx.step.in_thread(read, text_of(told), list(parts))
+    assert queue.elements is not None
+    items = [queue.elements.item(item) for item in contents.items]
+    ctx.step.check()
+    queue.refill(Contents(items, contents.closed, contents.generator))
+
+
+def read(text: bytes, parts: Sequence[Array]) -> Contents:
+    """What a queue held that was so told. DataLossError if that is not how a queue is told."""
+    try:
+        state = json.loads(text)
+        closed, count, generator = state["closed"] is True, int(state["count"]), state["generator"]
+        columns = [_column(count, values, sizes) for values, sizes in zip(parts[::2], parts[1::2], strict=True)]
+        items = list(zip(*columns, strict=True)) if columns else [()] * count
+        return Contents(items, closed, generator and (generator[0], tuple(generator[1]), generator[2]))
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise errors.DataLossError(f"this is not how a queue is told: {error!r}") from None
+
+
+def _column(count: int, values: AnyArray, sizes: AnyArray) -> list[Any]:
+    numbers: Iterator[int] = iter(sizes.tolist())
+    found, place = [], 0
+    for _ in range(count):
+        rank = next(numbers)
+        shape = [next(numbers) for _ in range(rank)]
+        end = place + math.prod(shape)
+        found.append(values[place:end].reshape(shape))
+        place = end
+    return found
+
+
+# Readers
+
+
+@op(stateful=True)
+def cut_reader(reader: Spec) -> Spec:
+    """Where the reader was at the moment of the step's cut, as a string for `reader_restore_state`."""
+    ReaderSpec.check(reader)
+    return _TEXT
+
+
+@cut_reader.kernel(CPU)
+def _(ctx: Context, reader: Reader) -> Array:
+    return _scalar(ctx.step.common(Cut).value(reader))
+
+
+# Counts
+
+
+@op(stateful=True)
+def run_counts() -> Spec:
+    """How often operations have run in this session on this task, of those that ask for it, as text."""
+    return _TEXT
+
+
+@run_counts.kernel(CPU)
+def _(ctx: Context) -> Array:
+    return _scalar(json.dumps(ctx.step.counts()).encode())
+
+
+@op(stateful=True)
+def restore_run_counts(told: Spec) -> None:
+    """From here on operations have run so often as was told."""
+    told.only(STRING).with_rank(0)
+
+
+@restore_run_counts.kernel(CPU)
+def _(ctx: Context, told: Array) -> None:
+    counts = json.loads(text_of(told))
+    if not isinstance(counts, dict) or not all(type(count) is int and count >= 0 for count in counts.values()):
+        raise errors.DataLossError("this is not how often operations ran")
+    ctx.step.recount(counts)
+
+
+def _scalar(text: bytes) -> Array:
+    value = np.empty((), object)
+    value[()] = text
+    return value
+
+
+for _taking in (cut_queue, cut_reader, run_counts):
+    _taking.no_gradient("it is for checkpoints")
+for _giving in (restore_queue, restore_run_counts):
+    _giving.no_gradient("it changes state")
+
+__all__: list[str] = []

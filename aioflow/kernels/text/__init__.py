@@ -1,0 +1,1 @@
+"""Ops on byte strings: formatting, splitting, hashing and regular expressions."""

@@ -1,0 +1,498 @@
+"""A client of a cluster: what a session does when its steps run elsewhere."""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import secrets
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.config import Config, RunOptions
+from aioflow.devices.device import DeviceAttributes
+from aioflow.devices.memory import MemoryUse
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.state.queue_handles import QueueSpec
+from aioflow.net.client.open_session import Opening, OpenSession
+from aioflow.net.client.partial_run import RemotePartialRun
+from aioflow.net.client.queue import RemoteQueue
+from aioflow.net.client.session_settings import session_settings
+from aioflow.net.peer.dial_liveness import DialLiveness
+from aioflow.net.peer.handshake import connect
+from aioflow.net.peer.peer import Peer
+from aioflow.net.peer.peers import BusyError, request_unless_busy, unless_busy
+from aioflow.net.transport.access import master_unreachable, too_late
+from aioflow.net.transport.channel import Network
+from aioflow.net.wire.graph_updates import addition
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.limits import check_sizes
+from aioflow.net.wire.master_verbs import (
+    CloseSession,
+    CreateSession,
+    ExtendSession,
+    InspectSession,
+    MakeCallable,
+    PartialRunSetup,
+    Place,
+    ReleaseCallable,
+    Replan,
+    Reset,
+    RunCallable,
+    RunStep,
+    SessionCreated,
+    TakeBackOnAll,
+    UseQueue,
+)
+from aioflow.net.wire.schema import Request
+from aioflow.net.wire.worker_verbs import Inspect, QueueServed
+from aioflow.net.worker.introspection import TaskReport, unpack_placement, unpack_trace
+from aioflow.plan.pipeline import Signature
+from aioflow.plan.placement import Placement
+from aioflow.runtime.attempts import Attempt, current_attempt, note_run
+from aioflow.runtime.call import copied, scalar
+from aioflow.runtime.explain import Report
+from aioflow.runtime.feeds import converter
+from aioflow.runtime.fetches import Fetches
+from aioflow.runtime.plan_cache import LONG_PLAN
+from aioflow.tensors.codecs import Saving
+from aioflow.tensors.dtypes import Array
+from aioflow.tracing import RunMetadata
+from aioflow.waiting.element_spec import Elements
+from aioflow.waiting.handover import Held
+
+_INSPECTED: Final = 10.0
+"""Seconds that the tasks have to say what they are at."""
+_AGAIN: Final = 0.1
+"""Seconds between two attempts to reach a master that is not there yet."""
+_NAMED: Final = 3
+"""The most fetches that an error names."""
+_ENDLESS: Final = 1e18
+"""Seconds: a time limit of so many or more is none."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Address:
+    """The address of a master, the network to it, and its settings, by default those of `Config`.
+
+    A launcher that restarts the master changes the address, for all sessions that open later.
+    """
+
+    address: str
+    network: Network
+    settings: Settings | None = None
+
+
+class RemoteEngine:
+    """Runs a graph by the master at an address.
+
+    It connects when it is first needed. If the master is lost, the runs under way fail, and the next one connects
+    again: what the cluster's tasks hold is still there, unless they are lost, too.
+    """
+
+    def __init__(self, address: Address, graph: Graph, config: Config) -> None:
+        self._address: Final = address
+        self._graph: Final = graph
+        self._config: Final = config
+        self._settings: Final = session_settings(config)
+        self._me: Final = Identity()
+        self._counts: Final = secrets.token_hex(16)
+        self._opening: Opening | None = None
+        self._answer = ""
+        """Why the master could not be reached, the last time that this was tried; empty if it could."""
+        self._dialled: DialLiveness | None = None
+        """The signs of life of the master while it is dialled."""
+        self._master: Peer | None = None
+        """The master while it opens the session."""
+        self._extending: Final = asyncio.Lock()
+        self._open: OpenSession | None = None
+        self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+
+    @property
+    def devices(self) -> Sequence[DeviceAttributes]:
+        """The devices of the cluster, once it is connected."""
+        return () if self._open is None else self._open.devices
+
+    def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> "RemoteCall":
+        """A call signature made ready."""
+        return RemoteCall(self, fetches, feeds)
+
+    async def begin(self, signature: Signature, limit: float | None) -> RemotePartialRun:
+        """Begin a partial run. `limit` is for each call of it. If the caller is cancelled, the run is given up."""
+        note_run(signature)
+        found = await self.ready(self.deadline())
+        limit = None if limit is None or limit >= _ENDLESS else float(limit)
+        options = {} if limit is None else {"timeout": limit}
+        handover = found.handover(self.limit())
+        request = PartialRunSetup(found.session, *signature.names(), options, handover.token)
+        made = await handover.done(request, self.deadline())
+        handle = RemotePartialRun(found, made.handle, limit)
+        self._handles.add(handle)
+        handle.give_up = self.give_up_with(handle, found, handle.giving_up())
+        return handle
+
+    def give_up_with(self, handle: object, found: OpenSession, request: Request[Any]) -> Callable[[], object]:
+        """When nobody has the handle any more, or the returned function is called, the master is told so."""
+        finalizer = weakref.finalize(handle, self._give_up, weakref.ref(found.peer), request)
+        finalizer.atexit = False
+        return finalizer
+
+    def _give_up(self, peer: "weakref.ref[Peer]", request: Request[Any]) -> None:
+        """Nobody has the handle any more. May be called on any thread."""
+        there = peer()
+        if there is not None and there.end is None and self._open is not None:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                self._open.loop.call_soon_threadsafe(lambda: self.later(there.request(request)))
+
+    def began(self, handle: object) -> bool:
+        """Whether that is a partial run of its."""
+        return handle in self._handles
+
+    async def explain(self) -> Report:
+        """What is under way on all tasks, and what it waits for; of tasks that do not answer, that they do not.
+
+        While the session is being opened, that is said, and not waited for.
+        """
+        opening = self._opening
+        if opening is not None and not opening.task.done():
+            seconds = asyncio.get_running_loop().time() - opening.since
+            text = self._with_answer(f"opening a session at {self._address.address} for {seconds:.1f} s")
+            return Report((), (), (), (), (text, *await self._told_by_master()))
+        try:
+            return (await self._inspected()).report
+        except BusyError as error:
+            return Report((), (), (), (), (f"{error.task}: {error.message}",))
+
+    async def _told_by_master(self) -> Sequence[str]:
+        """The busy tasks that the master dials while it opens the session."""
+        if self._master is None:
+            return ()
+        master, deadline = self._master, asyncio.get_running_loop().time() + _INSPECTED
+        try:
+            answer = await request_unless_busy(master, Inspect(), deadline)
+        except errors.OpError as error:
+            return (f"{master.task}: {error.message}",)
+        return TaskReport.unpack(bytes(answer.report)).report.absent
+
+    async def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the devices that account for it."""
+        return dict((await self._inspected()).memory)
+
+    async def savings(self) -> dict[str, Saving]:
+        """What lossy forms have saved on all tasks, by edge."""
+        return dict((await self._inspected()).savings)
+
+    async def _inspected(self) -> TaskReport:
+        deadline = self.deadline() or asyncio.get_running_loop().time() + _INSPECTED
+        found = await unless_busy(self.ready(deadline), self._busy, f"the master at {self._address.address}")
+        answer = await request_unless_busy(found.peer, InspectSession(found.session), deadline)
+        return TaskReport.unpack(bytes(answer.report))
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        deadline = self.deadline()
+        found = await self.ready(deadline)
+        answer = await found.peer.request(Place(found.session, *signature.names()), deadline=deadline)
+        return unpack_placement(bytes(answer.report))
+
+    async def replan(self) -> None:
+        """Forget all plans, on all tasks."""
+        deadline = self.deadline()
+        found = await self.ready(deadline)
+        await found.peer.request(Replan(found.session), deadline=deadline)
+
+    async def reset(self, containers: tuple[str, ...]) -> None:
+        """Drop these containers on all tasks. It needs no session for that."""
+        deadline = self.deadline()
+        peer = await self._dial(deadline)
+        try:
+            await peer.request(Reset(containers), deadline=deadline)
+        finally:
+            await peer.close()
+
+    def queue(self, handle: Tensor) -> RemoteQueue:
+        """The live queue behind a handle. TypeError if it is none, or chosen in a run."""
+        spec = QueueSpec.check(handle.spec)
+        if not handle.op.definition.handle:
+            raise TypeError(f"{handle!r} is chosen in a run: ask for one of the queues that it chooses from")
+        return RemoteQueue(self, handle.op.name, Elements(spec.items, spec.padded))
+
+    async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
+        """Undo the attempt on its tasks and on `tasks`, which have to be reachable. Returns the effects that remain."""
+        found = await self.ready(deadline)
+        known = [task for task in tasks if any(device.name.startswith(f"{task}/") for device in found.devices)]
+        request = TakeBackOnAll(found.session, tuple(attempt.ticket), tuple(known))
+        answer = await found.peer.request(request, deadline=deadline)
+        return tuple(answer.left)
+
+    async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
+        """Do something with a live queue."""
+        found = await self.ready(self.deadline())
+        served: QueueServed = await found.peer.request(UseQueue(found.session, handle, action, **more))
+        return served
+
+    async def put_into_queue(self, handle: str, action: str, values: Sequence[Array], atomic: bool) -> None:
+        """Put elements into a live queue. If the caller is cancelled, they are removed."""
+        found = await self.ready(self.deadline())
+        handover = found.handover(self.limit())
+        await handover.done(UseQueue(found.session, handle, action, tuple(values), 0, atomic, handover.token))
+
+    async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
+        """Take elements of a live queue. If the caller is cancelled, they are put back."""
+        found = await self.ready(self.deadline())
+        handover = found.handover(self.limit())
+        asked = UseQueue(found.session, handle, "take", number=count, option=fewer, token=handover.token)
+        return await handover.answer_to(asked)
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do this in a task that ends before the session does."""
+        task = asyncio.get_running_loop().create_task(work, name="for a session of a cluster")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_look_at)
+
+    async def ready(self, deadline: float | None) -> OpenSession:
+        """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
+        found = self._open
+        if found is not None and found.peer.interrupted:
+            async with self.within(deadline, f"the connection of the session {self} did not come back"):
+                await found.peer.settled()
+        if found is None or found.peer.end is not None:
+            found = await self._connected(deadline)
+        if found.version != self._graph.version:
+            async with self._extending:
+                await self._extend(found, deadline)
+        return found
+
+    async def _connected(self, deadline: float | None) -> OpenSession:
+        """The session, opened once for all. When the time of whoever began that is over, who has more goes on."""
+        while True:
+            opening = self._opening
+            if opening is None or opening.task.done():
+                opening = self._opening = self._begun(deadline)
+            try:
+                async with self.within(deadline, f"the session {self} was not open"):
+                    return await asyncio.shield(opening.task)
+            except (errors.DeadlineExceededError, errors.UnavailableError):
+                if not opening.task.done() or not opening.may_succeed_within(deadline):
+                    raise
+
+    def _begun(self, deadline: float | None) -> Opening:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._connect(deadline), name="opening a session")
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return Opening(deadline, loop.time(), task)
+
+    @contextlib.asynccontextmanager
+    async def within(self, deadline: float | None, text: str) -> AsyncIterator[None]:
+        """Raise DeadlineExceededError at the deadline.
+
+        The message is the text, the time limit, why the master could not be reached, and what helps.
+        """
+        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
+        try:
+            async with limit:
+                yield
+        except TimeoutError as error:
+            if deadline is None or not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            raise too_late(self._with_answer(f"{text} within {max(0.0, deadline - begin):.3g} s")) from None
+
+    def _with_answer(self, text: str) -> str:
+        busy = self._busy()
+        answer = f"the last answer: {self._answer}" if self._answer else ""
+        return "; ".join(filter(None, (text, busy and f"it is {busy}", answer)))
+
+    def _busy(self) -> str:
+        return "" if self._dialled is None else self._dialled.busy
+
+    async def _connect(self, deadline: float | None) -> OpenSession:
+        if self._open is not None:
+            await self._open.peer.close()
+        peer = self._master = await self._dial(deadline)
+        try:
+            version = self._graph.version
+            request = CreateSession(self._settings, *await self._added(0, peer), self._counts)
+            made: SessionCreated = await peer.request(request, deadline=deadline)
+        except BaseException:
+            await peer.close()
+            raise
+        finally:
+            self._master = None
+        devices = [DeviceAttributes(d.name, d.kind, d.memory, d.incarnation) for d in made.devices]
+        loop = asyncio.get_running_loop()
+        self._open = OpenSession(peer, made.session, devices, version, loop, weakref.WeakKeyDictionary())
+        return self._open
+
+    async def _dial(self, deadline: float | None) -> Peer:
+        where = self._address
+        settings = where.settings or Settings.of(self._config)
+        async with self.within(deadline, f"the master at {where.address} did not answer"):
+            return await self._reached(where, settings, deadline is not None)
+
+    async def _reached(self, where: Address, settings: Settings, waits: bool) -> Peer:
+        """The master. If it is not there yet, and there is a time limit, it is waited for."""
+        while True:
+            self._dialled = DialLiveness()
+            try:
+                peer = await connect(where.network, where.address, self._me, settings=settings, liveness=self._dialled)
+            except errors.UnavailableError as error:
+                self._answer = error.message
+                if not waits:
+                    raise master_unreachable(where.address, error) from None
+                await asyncio.sleep(_AGAIN)
+            else:
+                self._answer, self._dialled = "", None
+                return peer
+
+    async def _extend(self, found: OpenSession, deadline: float | None) -> None:
+        version = self._graph.version
+        if version > found.version:
+            request = ExtendSession(found.session, found.version, *await self._added(found.version, found.peer))
+            await found.peer.request(request, deadline=deadline)
+            found.version = version
+
+    async def _added(self, version: int, peer: Peer) -> tuple[bytes, dict[str, Array]]:
+        """What the graph has more than the master knows; of much it is written down on a thread.
+
+        ResourceExhaustedError names a constant that the master does not accept.
+        """
+        write = functools.partial(addition, self._graph, version, self._graph.version)
+        long = self._graph.planning_work > LONG_PLAN
+        data, constants = await asyncio.get_running_loop().run_in_executor(None, write) if long else write()
+        check_sizes(constants, peer.limits)
+        return data, constants
+
+    def limit(self, options: RunOptions | None = None) -> float | None:
+        """How many seconds a run has."""
+        limit = None if options is None else options.timeout
+        limit = self._config.operation_timeout if limit is None else limit
+        return None if limit is None or limit >= _ENDLESS else limit
+
+    def deadline(self, options: RunOptions | None = None) -> float | None:
+        """When a run that begins now has to be over, on the loop's clock."""
+        limit = self.limit(options)
+        return None if limit is None else asyncio.get_running_loop().time() + limit
+
+    async def close(self) -> None:
+        """Close the session. A master that is lost is not waited for."""
+        if self._opening is not None and not self._opening.task.done():
+            self._opening.task.cancel()
+            await asyncio.wait([self._opening.task])
+        found, self._open = self._open, None
+        if found is None:
+            return
+        limit = asyncio.get_running_loop().time() + self._config.close_timeout
+        await self._settle(limit if found.peer.end is None else None)
+        if found.peer.end is None:
+            await asyncio.gather(
+                found.peer.request(CloseSession(found.session), deadline=limit), return_exceptions=True
+            )
+        await found.peer.close()
+
+    async def _settle(self, limit: float | None) -> None:
+        """What goes on for the session beside its runs ends: by itself until that time, then because it has to."""
+        if self._tasks and limit is not None:
+            await asyncio.wait(self._tasks, timeout=limit - asyncio.get_running_loop().time())
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+
+    def __repr__(self) -> str:
+        return f"of the cluster whose master is at {self._address.address}"
+
+
+class RemoteCall:
+    """A call signature that a master makes ready: conversions for its feeds, and the way back to the fetches."""
+
+    def __init__(self, engine: RemoteEngine, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
+        self._engine: Final = engine
+        self._fetches: Final = fetches
+        self._converters: Final[list[Callable[[Any], Any]]] = [converter(tensor) for tensor in feeds]
+        self._feeds: Final = tuple([tensor.name for tensor in feeds])
+        computed = [tensor for tensor in fetches.tensors if tensor not in feeds]
+        self._names: Final = tuple(dict.fromkeys([tensor.name for tensor in computed]))
+        self._targets: Final = tuple([operation.name for operation in fetches.operations])
+
+    async def run(
+        self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
+    ) -> Any:
+        """Check and convert the feeds, run, and shape the result."""
+        given = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
+        deadline = self._engine.deadline(options)
+        if deadline is None:
+            found, request = await self._ready(given, options, None)
+        else:
+            found, request = await self._ready_in_time(given, options, deadline)
+        handover = found.handover(self._engine.limit(options))
+        try:
+            answer = await found.peer.request(request(token=handover.token), deadline=deadline)
+            if metadata is not None and options.trace:
+                unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
+            built = self._built(answer.values, given)
+            handover.uncommitted = answer.uncommitted
+            if held is None:
+                await handover.commit(deadline)
+        except BaseException as error:
+            handover.ended(error)
+            raise
+        if answer.held and held is None:
+            handover.forget()
+        elif answer.held and held is not None:
+            held.append(handover)
+        return built
+
+    async def _ready_in_time(self, given: list[Any], options: RunOptions, deadline: float) -> tuple[OpenSession, Any]:
+        names = ", ".join([*self._names, *self._targets][:_NAMED])
+        async with self._engine.within(deadline, f"the call of {names} did not begin in the session {self._engine}"):
+            return await self._ready(given, options, deadline)
+
+    async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[OpenSession, Any]:
+        """The session, and the request that runs the call there, without its token."""
+        found = await self._engine.ready(deadline)
+        told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
+        feeds = dict(zip(self._feeds, given, strict=True))
+        check_sizes(feeds, found.peer.limits)
+        attempt = current_attempt()
+        ticket = () if attempt is None else tuple(attempt.ticket)
+        if told:
+            request = functools.partial(RunStep, found.session, feeds, self._names, self._targets, told)
+            return found, functools.partial(request, attempt=ticket)
+        handle = await self._handle(found, deadline)
+        return found, functools.partial(RunCallable, found.session, handle, tuple(given), attempt=ticket)
+
+    def _built(self, values: Sequence[Any], given: Sequence[Any]) -> Any:
+        known: dict[str, Any] = {name: scalar(value) for name, value in zip(self._names, values, strict=True)}
+        known.update({name: copied(value) for name, value in zip(self._feeds, given, strict=True)})
+        found = [known[tensor.name] for tensor in self._fetches.tensors]
+        if len(found) > len(known):  # what is fetched twice is two arrays
+            found = [copied(value) for value in found]
+        return self._fetches.build(found)
+
+    async def _handle(self, found: OpenSession, deadline: float | None) -> int:
+        """The number of the call in that session; asked for once."""
+        handle = found.handles.get(self)
+        if handle is not None and handle.done() and not handle.cancelled() and handle.exception() is None:
+            return handle.result()
+        if handle is None or (handle.done() and (handle.cancelled() or handle.exception() is not None)):
+            handle = found.handles[self] = asyncio.ensure_future(self._made(found))
+            handle.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(handle)
+
+    async def _made(self, found: OpenSession) -> int:
+        answer = await found.peer.request(MakeCallable(found.session, self._feeds, self._names, self._targets))
+        number: int = answer.handle
+        self._engine.give_up_with(self, found, ReleaseCallable(found.session, number))
+        return number
+
+
+def _look_at(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled() and not isinstance(task.exception(), errors.OpError | None):
+        task.result()
+
+
+__all__ = ["Address", "RemoteCall", "RemoteEngine"]

@@ -1,0 +1,324 @@
+"""A master: what a task answers the clients that have their sessions with it [P15 section 3.3]. Any task can be one."""
+
+import asyncio
+import dataclasses
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.devices.device import DeviceAttributes
+from aioflow.net.cluster import filtered
+from aioflow.net.master.partial_runs import PartialOverTasks
+from aioflow.net.master.session import MasterSession
+from aioflow.net.peer.peers import Peers
+from aioflow.net.peer.serving import Call
+from aioflow.net.peer.statuses import attributes, devices_in, earlier, statuses_when_there
+from aioflow.net.wire.control_verbs import Reply
+from aioflow.net.wire.fields import Device
+from aioflow.net.wire.master_verbs import (
+    Acknowledge,
+    CallableMade,
+    CloseSession,
+    CommitStep,
+    CreateSession,
+    DeviceList,
+    ExtendSession,
+    InspectSession,
+    ListDevices,
+    ListTasks,
+    MakeCallable,
+    PartialRun,
+    PartialRunReady,
+    PartialRunSetup,
+    Place,
+    Placed,
+    ReleaseCallable,
+    Replan,
+    Reset,
+    RunCallable,
+    RunStep,
+    SessionCreated,
+    SessionExtended,
+    StepDone,
+    TakeBackOnAll,
+    TaskList,
+    UseQueue,
+)
+from aioflow.net.wire.worker_verbs import AttemptTakenBack, DropContainers, Inspected, QueueServed
+from aioflow.net.worker.introspection import pack_placement
+from aioflow.net.worker.worker import Worker
+from aioflow.tensors.validation import check_options
+from aioflow.tracing import RunMetadata
+
+SETTINGS: Final = (
+    "allow_soft_placement", "compression", "device_filters", "log_device_placement", "operation_timeout",
+    "optimize", "order_for_memory", "plan_cache_size", "recompute", "schedule_receives", "swap_to_host",
+)  # fmt: skip
+"""What a client may say of how its session works."""
+_OPTIONS: Final = frozenset({"check_numerics", "trace"})
+
+
+class Master:
+    """The master's side of a task."""
+
+    def __init__(self, addresses: Mapping[str, str], config: Config, worker: Worker, peers: Peers) -> None:
+        self._worker: Final = worker
+        self._addresses: Final = addresses
+        self._config: Final = config
+        self._sessions: Final[dict[str, MasterSession]] = {}
+        self._ending: Final[set[asyncio.Task[None]]] = set()
+        self._peers: Final = peers
+
+    async def create(self, call: Call) -> SessionCreated:
+        """Make a session over all tasks. UnavailableError or DeadlineExceededError names those that are not there."""
+        message: Any = call.message
+        config = self._settings(message.config)
+        limit = earlier(call.deadline)
+        devices = await self._all_devices(limit, config.device_filters)
+        number = secrets.token_hex(16)
+        found = [attributes(device) for device in devices]
+        counts = message.counts or number
+        session = MasterSession(number, call.peer, config, found, self._peers, self._worker.compute, counts)
+        try:
+            await session.extend(message.graph, message.constants, 0)
+            await session.begin(session.tasks, limit)
+        except BaseException:
+            await self._end(session)
+            raise
+        self._sessions[number] = session
+        return SessionCreated(number, tuple(devices))
+
+    def _settings(self, given: Mapping[str, Any]) -> Config:
+        if strange := given.keys() - set(SETTINGS):
+            raise errors.InvalidArgumentError(f"a session of a cluster has no setting {', '.join(sorted(strange))}")
+        try:
+            return dataclasses.replace(self._config, **given)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+
+    async def _all_devices(self, deadline: float | None, filters: Sequence[str] = ()) -> tuple[Device, ...]:
+        """The devices of all tasks, or of those that the filters name.
+
+        UnavailableError or DeadlineExceededError names the tasks that are not there.
+        """
+        statuses = await statuses_when_there(filtered(self._addresses, filters), self._peers, deadline)
+        absent = {task: found for task, found in statuses.items() if isinstance(found, errors.OpError)}
+        if absent:
+            texts = "; ".join(self._told(task, error.message) for task, error in absent.items())
+            task, first = next(iter(absent.items()))
+            raise type(first)(f"of the cluster's {len(statuses)} tasks {len(absent)} are not there: {texts}", task=task)
+        return devices_in(statuses)
+
+    def _told(self, task: str, text: str) -> str:
+        return text if text.startswith(task) else f"{task} at {self._addresses[task]}: {text}"
+
+    def _session(self, number: str) -> MasterSession:
+        if number not in self._sessions:
+            raise errors.AbortedError("the master does not know the session: it was closed, or the master started anew")
+        return self._sessions[number]
+
+    async def extend(self, call: Call) -> SessionExtended:
+        """Add operations to a session's graph. AbortedError if it has others than the client believes."""
+        message: Any = call.message
+        session = self._session(message.session)
+        await session.extend(message.graph, message.constants, message.version)
+        return SessionExtended(session.version)
+
+    async def run_step(self, call: Call) -> StepDone:
+        """Run a step by names."""
+        message: Any = call.message
+        session = self._session(message.session)
+        signature = session.signature(tuple(message.feeds), message.fetches, message.targets)
+        check_options(message.options, _OPTIONS)
+        metadata = RunMetadata() if message.options.get("trace") is True else None
+        feeds = list(message.feeds.values())
+        return await session.run(
+            signature, feeds, message.options, call.deadline, message.token, metadata, message.attempt
+        )
+
+    async def partial_run_setup(self, call: Call) -> PartialRunReady:
+        """Begin a partial run."""
+        message: Any = call.message
+        session = self._session(message.session)
+        signature = session.signature(message.feeds, message.fetches, message.targets)
+        check_options(message.options, frozenset({"timeout"}))
+        limit = message.options.get("timeout")
+        if limit is not None and not (isinstance(limit, float) and limit > 0):
+            raise errors.InvalidArgumentError(f"the time limit of a partial run is positive seconds, not {limit!r}")
+        made = await PartialOverTasks.begin(session, self._worker, signature, limit)
+        session.in_doubt(message.token, made.known)
+        return PartialRunReady(made.handle)
+
+    async def partial_run(self, call: Call) -> StepDone:
+        """Go on with a partial run; or end it, if nothing is fed and nothing fetched."""
+        message: Any = call.message
+        stream = self._session(message.session).streams.get(message.handle)
+        if stream is None:
+            raise errors.InvalidArgumentError("the partial run is over: must run partial_run_setup again")
+        if not message.feeds and not message.fetches:
+            await stream.stop()
+            return StepDone()
+        return await stream.call(message.fetches, message.feeds, message.token)
+
+    async def make_callable(self, call: Call) -> CallableMade:
+        """Plan a call, and register its parts."""
+        message: Any = call.message
+        session = self._session(message.session)
+        signature = session.signature(message.feeds, message.fetches, message.targets)
+        handle = next(session.handles)
+        session.callables[handle] = signature
+        return CallableMade(handle)
+
+    async def run_callable(self, call: Call) -> StepDone:
+        """Run a step of a call that was made ready."""
+        message: Any = call.message
+        session = self._session(message.session)
+        if message.handle not in session.callables:
+            raise errors.AbortedError(f"the session has no callable {message.handle}")
+        signature = session.callables[message.handle]
+        return await session.run(signature, message.feeds, {}, call.deadline, message.token, None, message.attempt)
+
+    async def commit_step(self, call: Call) -> Reply:
+        """A client is about to hand over the values of a step: what the step took is not given back by itself."""
+        message: Any = call.message
+        session = self._session(message.session)
+        await session.doubts.commit(message.token, lambda doubt: session.commit(doubt, call.deadline))
+        return Reply()
+
+    def acknowledge(self, call: Call) -> None:
+        """Settle steps whose values a client has received, or never will. Ignores sessions that are over."""
+        message: Any = call.message
+        session = self._sessions.get(message.session)
+        if session is not None:
+            for token in message.tokens:
+                session.doubts.end(token, message.received)
+
+    async def take_back(self, call: Call) -> AttemptTakenBack:
+        """Undo an attempt of a run on all tasks. Returns the names of the effects that remain."""
+        message: Any = call.message
+        session = self._session(message.session)
+        if strange := set(message.tasks) - set(session.tasks):
+            raise errors.InvalidArgumentError(f"the session has no task {min(strange)}")
+        limit = earlier(call.deadline)
+        return AttemptTakenBack(await session.attempts.take_back(message.attempt, message.tasks, session.tasks, limit))
+
+    async def release_callable(self, call: Call) -> Reply:
+        """A call is not needed any more."""
+        message: Any = call.message
+        self._session(message.session).callables.pop(message.handle, None)
+        return Reply()
+
+    async def list_devices(self, call: Call) -> DeviceList:
+        """The devices of the cluster, or of a session."""
+        message: Any = call.message
+        if message.session is not None:
+            return DeviceList(_devices(self._session(message.session).devices))
+        return DeviceList(await self._all_devices(earlier(call.deadline)))
+
+    async def list_tasks(self, call: Call) -> TaskList:
+        """The tasks of the cluster."""
+        return TaskList(dict(self._addresses))
+
+    async def inspect(self, call: Call) -> Inspected:
+        """What the steps of a session wait for, what the memory of its tasks holds."""
+        message: Any = call.message
+        session = self._session(message.session)
+        found = await session.inspected(session.tasks, earlier(call.deadline), session.under_way)
+        return Inspected(found.pack())
+
+    async def place(self, call: Call) -> Placed:
+        """Where each node of a call would be put."""
+        message: Any = call.message
+        session = self._session(message.session)
+        signature = session.signature(message.feeds, message.fetches, message.targets)
+        return Placed(pack_placement(await session.placement(signature)))
+
+    async def replan(self, call: Call) -> Reply:
+        """Forget the plans of a session."""
+        message: Any = call.message
+        self._session(message.session).replan()
+        return Reply()
+
+    async def use_queue(self, call: Call) -> QueueServed:
+        """Do something with a live queue, on the task that it lives on."""
+        message: Any = call.message
+        served: QueueServed = await self._session(message.session).queues.use(message, call.deadline)
+        return served
+
+    async def reset(self, call: Call) -> Reply:
+        """Drop containers on all tasks, and end the sessions of this master."""
+        message: Any = call.message
+        await self._end_all()
+        asked = [self._drop(task, message.containers, call.deadline) for task in self._addresses]
+        await asyncio.gather(*asked)
+        return Reply()
+
+    async def _drop(self, task: str, containers: Sequence[str], deadline: float | None) -> None:
+        peer = await self._peers.of(task)
+        await peer.request(DropContainers(tuple(containers)), deadline=deadline)
+
+    async def close_session(self, call: Call) -> Reply:
+        """End a session."""
+        message: Any = call.message
+        session = self._sessions.pop(message.session, None)
+        if session is not None:
+            await self._end(session)
+        return Reply()
+
+    async def _end(self, session: MasterSession) -> None:
+        """The session is over on all tasks. It ends there, too, if who waits for that does not any more."""
+        task = asyncio.get_running_loop().create_task(session.close(), name="closing a session")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        await asyncio.shield(task)
+
+    async def forget_lost(self) -> None:
+        """The sessions of clients that are lost end."""
+        for number, session in list(self._sessions.items()):
+            if session.owner is not None and session.owner.end is not None and number in self._sessions:
+                del self._sessions[number]
+                await self._end(session)
+
+    async def close(self) -> None:
+        """End all sessions."""
+        await self._end_all()
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _end_all(self) -> None:
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        await asyncio.gather(*[self._end(session) for session in sessions])
+
+
+def _devices(devices: Sequence[DeviceAttributes]) -> tuple[Device, ...]:
+    return tuple([Device(d.name, d.device_type, d.incarnation, d.memory_limit) for d in devices])
+
+
+HANDLERS: Final[Mapping[type, Any]] = {
+    CreateSession: Master.create,
+    ExtendSession: Master.extend,
+    RunStep: Master.run_step,
+    PartialRunSetup: Master.partial_run_setup,
+    PartialRun: Master.partial_run,
+    InspectSession: Master.inspect,
+    Place: Master.place,
+    Replan: Master.replan,
+    UseQueue: Master.use_queue,
+    Reset: Master.reset,
+    MakeCallable: Master.make_callable,
+    RunCallable: Master.run_callable,
+    CommitStep: Master.commit_step,
+    ReleaseCallable: Master.release_callable,
+    TakeBackOnAll: Master.take_back,
+    ListDevices: Master.list_devices,
+    ListTasks: Master.list_tasks,
+    CloseSession: Master.close_session,
+}
+"""What answers each request."""
+NOTES: Final[Mapping[type, Any]] = {Acknowledge: Master.acknowledge}
+"""The handler of each note."""
+
+__all__ = ["HANDLERS", "NOTES", "SETTINGS", "Master"]

@@ -1,0 +1,477 @@
+"""A client's session as its master has it: its graph, its plans on all tasks, its steps [P15 section 3.3].
+
+A step is one RunGraph for each task that takes part; tasks ask each other for values, never the master. The first error
+ends the step everywhere and is what the client gets.
+"""
+
+import asyncio
+import dataclasses
+import functools
+import itertools
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.devices.cpu import Threads
+from aioflow.devices.device import DeviceAttributes
+from aioflow.graph.graph import Graph
+from aioflow.net.master.attempt_tasks import AttemptTasks
+from aioflow.net.master.doubts import Doubt, Doubts
+from aioflow.net.master.queues import MasterQueues
+from aioflow.net.master.step_cleanup import StepCleanup
+from aioflow.net.peer.peer import Peer
+from aioflow.net.peer.peers import Peers, request_unless_busy
+from aioflow.net.peer.statuses import attributes, devices_in, statuses_of
+from aioflow.net.wire.failures import failure_of, first_error
+from aioflow.net.wire.graph_updates import extend
+from aioflow.net.wire.master_verbs import StepDone
+from aioflow.net.wire.worker_verbs import (
+    CancelStep,
+    CommitGraph,
+    CreateWorkerSession,
+    DeleteWorkerSession,
+    DeregisterGraph,
+    Inspect,
+    Inspected,
+    RegisterGraph,
+    RunGraph,
+    Status,
+)
+from aioflow.net.worker.introspection import TaskReport, joined, pack_trace, unpack_trace
+from aioflow.net.worker.plan_shares import Share, registration, shares_of
+from aioflow.net.worker.remote_rendezvous import task_of
+from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
+from aioflow.plan.placement import Placement
+from aioflow.plan.placer import Placer
+from aioflow.runtime.plan_cache import LONG_PLAN
+from aioflow.tensors.dtypes import Array
+from aioflow.tensors.validation import check_all_fit
+from aioflow.tracing import RunMetadata
+
+T = TypeVar("T")
+_TOLD: Final = 0.1
+"""Of a step's time limit, the share that is left to find out what it waits for when it is over."""
+_LONGEST_TOLD: Final = 0.5
+"""Seconds: as long as that at most."""
+_RENEWED: Final = 1.0
+"""Seconds that tasks have to say that they are there when one was lost. Who is later counts as absent until needed."""
+_MOST_TOLD: Final = 5
+"""So many operations the error of such a step names."""
+_LONG_GRAPH: Final = 1 << 13
+"""Bytes of a graph above which it is read on a thread: reading takes over 4 ms."""
+
+
+class Stream(Protocol):
+    """A partial run."""
+
+    async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array], token: int) -> StepDone:
+        """Give feeds, and return fetches as soon as they are there."""
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shared:
+    """A plan, as it is registered with those who run it.
+
+    Attributes:
+        plan: the plan.
+        shares: by the names of tasks, the share of each, and the handle by which it knows that.
+        takes: whether one of them may take elements.
+    """
+
+    plan: Plan
+    shares: Mapping[str, tuple[Share, int]]
+    takes: bool
+
+
+class MasterSession:
+    """One session of a client's."""
+
+    def __init__(
+        self, number: str, owner: Peer | None, config: Config, devices: Sequence[DeviceAttributes], peers: Peers,
+        threads: Threads, counts: str = "",
+    ) -> None:  # fmt: skip
+        self.number: Final = number
+        self.counts: Final = counts or number
+        self.owner: Final = owner
+        self.graph: Final = Graph()
+        self.devices = devices
+        self.tasks: Final = list(dict.fromkeys(task_of(device.name) for device in devices))
+        self.handles: Final = itertools.count(1)
+        self.callables: Final[dict[int, Signature]] = {}
+        self.queues: Final = MasterQueues(self)
+        self.doubts: Final = Doubts(self.settle)
+        """The steps whose values the client has not acknowledged."""
+        self.streams: Final[dict[str, Stream]] = {}
+        """The partial runs."""
+        self.version = 0
+        """How many operations the client has told of."""
+        self.config: Final = config
+        self.peers: Final = peers
+        self.placer: Final = Placer(config, devices, number)
+        self._threads: Final = threads
+        self.attempts: Final = AttemptTasks(peers)
+        self._extending: Final = asyncio.Lock()
+        self._numbers: Final = itertools.count(1)
+        self.under_way: Final[dict[int, int]] = {}
+        """The steps, by how all tasks know them: their numbers in this session."""
+        self._shared: Final[OrderedDict[Signature, asyncio.Task[Shared]]] = OrderedDict()
+        self._steps: Final[set[asyncio.Task[Any]]] = set()
+        self.cleanup: Final = StepCleanup(peers)
+        self.stale = False
+        """Whether a task was lost, and may have been started anew since."""
+        self._holding: Final[set[str]] = set()
+        """The tasks that may have variables, queues or the like of this session."""
+        self._told = ""
+        """What the errors said of lost tasks that steps have ended with since the session was made anew."""
+        self._renewing: Final = asyncio.Lock()
+
+    # Plans
+
+    def signature(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Signature:
+        """The call of these names. InvalidArgumentError if the graph has no such tensor or operation."""
+        try:
+            tensors: Any = [self.graph.as_graph_element(name, allow_operation=False) for name in (*feeds, *fetches)]
+            operations: Any = [self.graph.as_graph_element(name, allow_tensor=False) for name in targets]
+        except (TypeError, ValueError, KeyError) as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+        return Signature(tuple(tensors[: len(feeds)]), tuple(tensors[len(feeds) :]), tuple(operations))
+
+    async def _ready(self, signature: Signature) -> Shared:
+        """The plan of a call, registered; made once, however many ask for it."""
+        found = self._shared.get(signature)
+        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
+            work = self._share(signature)
+            found = self._shared[signature] = asyncio.get_running_loop().create_task(work, name="registering a plan")
+            self._steps.add(found)
+            found.add_done_callback(self._steps.discard)
+            found.add_done_callback(lambda done: done.cancelled() or done.exception())
+            if len(self._shared) > self.config.plan_cache_size:
+                self._drop(self._shared.popitem(last=False)[1])
+        self._shared.move_to_end(signature)
+        return await asyncio.shield(found)
+
+    async def _share(self, signature: Signature) -> Shared:
+        plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self.config.optimize))
+        return await self.register(plan, shares_of(plan.parts))
+
+    async def register(self, plan: Plan, shares: Mapping[str, Share]) -> Shared:
+        """Make these shares of a plan ready on their tasks."""
+        takes = any(share.takes for share in shares.values())
+
+        def write() -> dict[str, RegisterGraph]:
+            return {task: registration(self.number, share, plan.counted, takes) for task, share in shares.items()}
+
+        answers = await self.ask_all(await self.work(write))
+        self._holding.update(task for task, share in shares.items() if share.holds)
+        return Shared(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()}, takes)
+
+    async def deregister(self, shared: Shared) -> None:
+        """It is not needed any more."""
+        await self.tell({task: DeregisterGraph(self.number, handle) for task, (_, handle) in shared.shares.items()})
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """What the function gives, on a thread if the graph is so large that it may take long."""
+        return await self._threads.run(function, "planning") if self.graph.planning_work > LONG_PLAN else function()
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        return await self.work(lambda: self.placer.placement(make_flow(signature, self.config.optimize)))
+
+    def replan(self) -> None:
+        """Forget all plans, here and on all tasks."""
+        for shared in self._shared.values():
+            self._drop(shared)
+        self._shared.clear()
+
+    def _drop(self, registering: "asyncio.Task[Shared]") -> None:
+        """A plan is not needed any more: its tasks are told, once it is registered."""
+        self.later(self._drop_registered(registering))
+
+    async def _drop_registered(self, registering: "asyncio.Task[Shared]") -> None:
+        await asyncio.wait([registering])
+        if not registering.cancelled() and registering.exception() is None:
+            await self.deregister(registering.result())
+
+    async def extend(self, data: bytes, constants: Mapping[str, Array], version: int) -> None:
+        """Add operations to the graph. AbortedError if it has not as many as the client believes."""
+        async with self._extending:
+            if self.version != version:
+                raise errors.AbortedError(f"the session's graph has {self.version} operations, not {version}")
+            add = functools.partial(extend, self.graph, data, constants)
+            if len(data) > _LONG_GRAPH:
+                await self._threads.run(add, "reading a graph")
+            else:
+                add()
+            self.version = self.graph.version
+
+    async def ask_all(self, requests: Mapping[str, Any], deadline: float | None = None) -> dict[str, Any]:
+        """The answers of several tasks. The first error cancels the others."""
+        if len(requests) == 1:
+            ((task, request),) = requests.items()
+            return {task: await self.ask(task, request, deadline)}
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = {
+                    task: group.create_task(self.ask(task, request, deadline)) for task, request in requests.items()
+                }
+        except BaseExceptionGroup as several:
+            raise first_error(several) from None
+        return {task: answer.result() for task, answer in asked.items()}
+
+    async def ask(self, task: str, request: Any, deadline: float | None = None) -> Any:
+        """The answer of a task."""
+        peer = await self.peers.of(task)
+        return await peer.request(request, deadline=deadline)
+
+    async def _renew(self, deadline: float | None) -> None:
+        """Make the session anew on all tasks that can be reached, with the devices that they have now."""
+        async with self._renewing:
+            if not self.stale:
+                return
+            limit = asyncio.get_running_loop().time() + _RENEWED
+            limit = limit if deadline is None else min(limit, deadline)
+            statuses = await statuses_of(self.tasks, self.peers, limit)
+            now = {device.name: attributes(device) for device in devices_in(statuses)}
+            lost = self._lost_with(now)
+            there = [task for task, found in statuses.items() if isinstance(found, Status)]
+            await self.begin(there, deadline)
+            self.devices = [now.get(device.name, device) for device in self.devices]
+            self.placer.use(self.devices)
+            self._shared.clear()
+            self.stale, self._told = False, ""
+            self._holding.difference_update(lost)
+        if lost:
+            raise errors.AbortedError(
+                f"{' and '.join(lost)} was started anew since the last step: what it held for this session, such as "
+                "variables and queues, is gone. The next step runs; initialize or restore what it needs first"
+            )
+
+    def _lost_with(self, now: Mapping[str, DeviceAttributes]) -> list[str]:
+        """The tasks that held something and were started anew, of which no step has been told."""
+        anew = {task_of(device.name) for device in self.devices if now.get(device.name, device) != device}
+        return [task for task in self.tasks if task in anew & self._holding and task not in self._told]
+
+    async def begin(self, tasks: Sequence[str], deadline: float | None) -> None:
+        """Make the session on these tasks."""
+        await self.ask_all(dict.fromkeys(tasks, CreateWorkerSession(self.number, self.counts)), deadline)
+
+    # Steps
+
+    async def run(
+        self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
+        token: int, metadata: RunMetadata | None = None, attempt: tuple[int, ...] = (),
+    ) -> StepDone:  # fmt: skip
+        """Run a call. The result says whether the client has to commit and acknowledge the step by its token.
+
+        In every case the step leaves nothing on reachable tasks. After its deadline the error names what it waited for.
+        With `metadata` the step is traced, and its measured times are added to the cost model.
+        """
+        check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
+        try:
+            shared = await self.fresh(functools.partial(self._ready, signature), deadline)
+            return await self._run(shared, feeds, options, deadline, token, metadata, attempt)
+        except errors.OpError as error:
+            self.ended_by(error)
+            raise
+
+    async def fresh(self, ready: Callable[[], Awaitable[Shared]], deadline: float | None) -> Shared:
+        """The plan of a call, which `ready` registers, on tasks that are there.
+
+        What was lost since is asked to come back, once.
+        """
+        if not self.stale:
+            try:
+                shared = await ready()
+            except errors.AbortedError:
+                self.stale = True
+            else:
+                await self.peers.settled(shared.shares)
+                self.stale = any(self.peers.there(task) is None for task in shared.shares)
+        if self.stale:
+            await self._renew(deadline)
+            shared = await ready()
+        return shared
+
+    def ended_by(self, error: BaseException | None) -> None:
+        """A step has ended. If its error tells of a lost task, the next one looks for what has become of it."""
+        if isinstance(error, errors.AbortedError | errors.UnavailableError):
+            self.stale = True
+            self._told += str(error)
+
+    async def _run(
+        self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None, token: int,
+        metadata: RunMetadata | None, attempt: tuple[int, ...],
+    ) -> StepDone:  # fmt: skip
+        step = secrets.randbits(64)
+        self.attempts.note(attempt, {task: share for task, (share, _) in shared.shares.items()})
+        requests = {
+            task: RunGraph(
+                self.number, handle, step,
+                {str(place): feeds[index] for place, index in enumerate(share.feeds)}, options, attempt,
+            )
+            for task, (share, handle) in shared.shares.items()
+        }  # fmt: skip
+        number = self.begins(step)
+        try:
+            with self.doubts.running(token, Doubt(step, tuple(requests))):
+                answers = await self._to_the_end(step, requests, deadline)
+        finally:
+            self.is_over(step)
+        holders = tuple([task for task, answer in answers.items() if answer.held])
+        senders = [task for task, (share, _) in shared.shares.items() if share.sends and task not in holders]
+        if senders:
+            self.cleanup.over_soon(step, senders)
+        doubt = Doubt(step, holders, shared.takes)
+        if metadata is not None:
+            metadata.step_id = number
+            await self._unless_cancelled(doubt, self._learn(shared, answers, metadata))
+        if holders:
+            self.in_doubt(token, doubt)
+        fetched: list[Any] = [None] * len(shared.plan.signature.fetches)
+        for task, (share, _) in shared.shares.items():
+            for place, index in enumerate(share.fetches):
+                fetched[index] = answers[task].values[str(place)]
+        held = bool(holders and token)
+        traced = b"" if metadata is None else pack_trace(metadata)
+        return StepDone(tuple(fetched), traced, held, held and shared.takes)
+
+    def in_doubt(self, token: int, doubt: Doubt) -> None:
+        """Record that the client gets the values of a step. CancelledError if it has refused them."""
+        if not self.doubts.begin(token, doubt):
+            raise errors.CancelledError("the client does not wait for the step any more")
+
+    async def commit(self, doubt: Doubt, deadline: float | None) -> None:
+        """Commit a step on its tasks: they no longer give it back by themselves."""
+        await self.ask_all(dict.fromkeys(doubt.tasks, CommitGraph(doubt.step, doubt.settled is not None)), deadline)
+
+    async def _unless_cancelled(self, doubt: Doubt, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except BaseException:
+            self.settle(doubt, False)
+            raise
+
+    def settle(self, doubt: Doubt, received: bool) -> None:
+        """Tell the tasks of a step whether the client has its values."""
+        if doubt.settled is not None:
+            doubt.settled(received)
+        elif received:
+            self.cleanup.over_soon(doubt.step, doubt.tasks)
+        else:
+            self.cleanup.refused(doubt.step, doubt.tasks)
+
+    def begins(self, step: int) -> int:
+        """The step is under way until it `is_over`. Its number in this session."""
+        number = self.under_way[step] = next(self._numbers)
+        return number
+
+    def is_over(self, step: int) -> None:
+        """The step is not under way any more."""
+        del self.under_way[step]
+
+    async def _to_the_end(self, step: int, requests: Mapping[str, RunGraph], deadline: float | None) -> dict[str, Any]:
+        """The answers of all tasks. Whatever goes wrong ends the step on all of them."""
+        try:
+            if deadline is None:
+                return await self.ask_all(requests)
+            return await self._in_time(step, requests, deadline)
+        except BaseException as error:
+            await asyncio.shield(self.later(self.end(step, requests, error)))
+            raise
+
+    async def _in_time(self, step: int, requests: Mapping[str, RunGraph], deadline: float) -> dict[str, Any]:
+        """The same. What still runs when the time is over is looked at before it is ended."""
+        asked = asyncio.ensure_future(self.ask_all(requests, deadline))
+        asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # if that is raised, it was seen to
+        try:
+            await asyncio.wait([asked], timeout=_told_in_time(deadline) - asyncio.get_running_loop().time())
+            if not asked.done():
+                raise await self._too_late(step, requests)
+            return asked.result()
+        finally:
+            asked.cancel()
+            await asyncio.wait([asked])
+
+    async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
+        """The error of a step whose time is over: it says what still runs, and what waits for it."""
+        limit = asyncio.get_running_loop().time() + _LONGEST_TOLD / 2
+        number = self.under_way[step]
+        report = (await self.inspected(tasks, limit, self.under_way)).report
+        waits = [wait for wait in report.waits if wait.step == number]
+        stuck = sorted(waits, key=lambda wait: (bool(wait.what), wait.op_type == "recv", -wait.seconds))
+        cycles = [cycle for cycle in report.cycles if any(edge.step == number for edge in cycle.edges)]
+        told = [*map(str, stuck[:_MOST_TOLD]), *report.absent, *map(str, cycles)]
+        text = "; ".join([each.replace("\n    at ", ", at ") for each in told])
+        task = stuck[0].task if stuck else None
+        return errors.DeadlineExceededError(f"the time of the step is over: {text or 'it was about to end'}", task=task)
+
+    async def inspected(self, tasks: Iterable[str], limit: float | None, steps: Mapping[int, int]) -> TaskReport:
+        """What these tasks are at, as far as they say so in time; of their steps these."""
+        names = list(tasks)
+        asked = [self._inspect(task, limit) for task in names]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        reports, absent = [], []
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, errors.OpError):
+                absent.append(f"{name}: {answer.message}")
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                reports.append(TaskReport.unpack(bytes(answer.report)))
+        return joined(reports, absent, steps)
+
+    async def _inspect(self, task: str, limit: float | None) -> Inspected:
+        return await request_unless_busy(await self.peers.of_unless_busy(task), Inspect(), limit)
+
+    async def _learn(self, shared: Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
+        """Join what all tasks have written down, and let the cost model learn of it."""
+        for task, answer in answers.items():
+            peer = self.peers.there(task)
+            unpack_trace(bytes(answer.metadata), metadata, 0.0 if peer is None else peer.clock_offset)
+        nodes = [node for share, _ in shared.shares.values() for part in share.parts for node in part.flow.nodes]
+        learn = functools.partial(self.placer.model.learn, nodes, metadata.step_stats, metadata.transfers)
+        await self._threads.run(learn, "learning what nodes take")
+
+    def later(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """A task of the session's, which ends before it does."""
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._steps.add(task)
+        task.add_done_callback(self._steps.discard)
+        return task
+
+    async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
+        """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
+        if error is None:
+            self.cleanup.over(step, tasks)
+            return
+        if isinstance(error, asyncio.CancelledError):
+            error = errors.CancelledError("the run was cancelled")
+        await self.tell(dict.fromkeys(tasks, CancelStep(step, failure_of(error, ""))))
+
+    async def tell(self, requests: Mapping[str, Any]) -> None:
+        """Send each connected task its request. Does not wait for the answers of busy tasks."""
+        await self.peers.tell(requests, self.config.close_timeout)
+
+    async def close(self) -> None:
+        """Forget the plans, here and on all tasks that can be reached."""
+        await asyncio.gather(*[stream.stop() for stream in list(self.streams.values())])
+        self.doubts.close()
+        self.cleanup.close()
+        while self._steps:
+            await asyncio.wait(self._steps)
+        await self.tell(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
+
+
+def _told_in_time(deadline: float) -> float:
+    """When a step with that deadline has to be over, so that it can be said in time what it waited for."""
+    left = max(0.0, deadline - asyncio.get_running_loop().time())
+    return deadline - min(left * _TOLD, _LONGEST_TOLD)
+
+
+__all__ = ["MasterSession", "Shared"]

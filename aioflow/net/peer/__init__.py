@@ -1,0 +1,1 @@
+"""A connected task: handshake, requests and answers, reconnecting, and errors that say how it was lost."""

@@ -1,0 +1,353 @@
+"""How two tasks come to know each other: who dials, who answers, what they agree on, and what is refused.
+
+The one that wants to ask dials the other, twice: a control channel first, then a bulk channel that names it. Each
+begins with `Hello`, which is answered by `Welcome` or by closing the channel with the reason.
+"""
+
+import asyncio
+import contextlib
+import functools
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from aioflow import errors
+from aioflow.net.peer.dedup import Recent
+from aioflow.net.peer.dial_liveness import DialLiveness
+from aioflow.net.peer.peer import Peer
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.serving import Call, Handler
+from aioflow.net.peer.timeouts import listening_timeout
+from aioflow.net.transport.channel import (
+    LOST,
+    REFUSED,
+    VIOLATION,
+    Channel,
+    ClosedError,
+    Network,
+    NobodyListensError,
+    Reason,
+    receive,
+)
+from aioflow.net.transport.liveness import Offer, Watch
+from aioflow.net.wire.codec import Envelope, ProtocolError, announcement
+from aioflow.net.wire.control_verbs import VERSIONS, Hello, Welcome, bounded_heartbeat
+from aioflow.net.wire.framing import frame_of
+from aioflow.net.wire.identity import USUAL, Identity, Settings
+from aioflow.net.wire.limits import STANDARD, Limits
+from aioflow.net.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+Seek = Callable[[Identity], Awaitable[bool]]
+"""Finds out whether the process of that identity has ended."""
+Begins = Callable[[Identity], None]
+"""Is told that the process of that identity has begun."""
+_PLACES: Final = {"control": 0, "client": 0, "bulk": 1}
+"""The number of the peer's link for a channel of that role."""
+_ATTEMPTS: Final = 3
+"""The most attempts to dial a task when connections are lost during the handshake."""
+
+
+class _CutError(errors.UnavailableError):
+    """A connection was lost during the handshake."""
+
+
+async def _receive(channel: Channel, kind: type[M]) -> M:
+    """The first message of a channel. ProtocolError if it is another."""
+    announced = announcement(await receive(channel), STANDARD)
+    if announced.record.cls is not kind or announced.nbytes:
+        raise ProtocolError(f"a channel begins with {kind.__name__}, not with {announced.record.name}")
+    message = announced.envelope([]).message
+    assert isinstance(message, kind)
+    return message
+
+
+async def refuse_all(call: Call) -> Any:
+    """The handler of who answers nothing, as a client."""
+    raise errors.UnimplementedError(f"{type(call.message).__name__} is not answered here")
+
+
+# Dialling
+
+
+async def connect(
+    network: Network,
+    address: str,
+    me: Identity,
+    *,
+    target: str = "",
+    handler: Handler = refuse_all,
+    settings: Settings = USUAL,
+    liveness: DialLiveness | None = None,
+) -> Peer:
+    """The task that listens at an address, which has to be `target` if that is given.
+
+    The caller has to close it, even if it is lost. A task without a sign of life is waited for as long as a peer may
+    be silent, and a busy task until this is cancelled. `liveness` tells meanwhile whether it is busy.
+
+    Raises:
+        UnavailableError: it cannot be reached.
+        FailedPreconditionError: it refuses, as when it is another task, or knows another cluster.
+    """
+    cut = ""
+    async with (liveness or DialLiveness()).required(network, address, settings.silence):
+        for _ in range(_ATTEMPTS):
+            try:
+                return await _connect(network, address, me, target, handler, settings)
+            except _CutError as error:
+                cut = error.message
+            except NobodyListensError as error:
+                raise errors.UnavailableError(error.message) from error
+    raise errors.UnavailableError(cut)
+
+
+async def _connect(
+    network: Network, address: str, me: Identity, target: str, handler: Handler, settings: Settings
+) -> Peer:
+    """Connect in one attempt. _CutError if a connection is lost during the handshake."""
+    role = "control" if me.task else "client"
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            control, welcome = await _dial(network, address, _hello(me, role, target, settings), stack)
+        except NobodyListensError as error:
+            raise errors.UnavailableError(error.message) from error
+        it = Identity(welcome.task, welcome.incarnation, welcome.cluster)
+        hello = _hello(me, "bulk", welcome.task, settings, welcome.connection)
+        try:
+            bulk, again = await _dial(network, address, hello, stack)
+        except errors.FailedPreconditionError as error:
+            text = f"{it.label} at {address} does not know the connection any more: {error.message}"
+            raise errors.UnavailableError(text, task=it.task or None) from None
+        if again.incarnation != welcome.incarnation:
+            raise errors.UnavailableError(f"{it.label} at {address} was started anew", task=it.task or None)
+        limits = settings.limits.agreed(welcome.limits)
+
+        async def redial(place: int, received: int) -> tuple[Channel, int]:
+            again = _hello(me, (role, "bulk")[place], it.task, settings, welcome.connection, received)
+            return await _redial(network, address, again, it, settings.silence)
+
+        peer = Peer(me, it, limits, handler, Recent(settings.remembered), settings.silence, redial=redial)
+        if welcome.monitor:
+            heartbeat = min(settings.silence, welcome.heartbeat)
+            monitor = network.watch(control, welcome.connection, welcome.monitor, welcome.monitor_key, heartbeat)
+            peer.listen_to(monitor)
+        peer.attach(control)
+        peer.attach(bulk)
+        stack.pop_all()
+        return peer
+
+
+def _hello(
+    me: Identity, role: str, target: str, settings: Settings, connection: str = "", received: int | None = None
+) -> Hello:
+    return Hello(
+        role, VERSIONS, me.incarnation, me.task, target, me.cluster, connection, settings.limits, received,
+        bounded_heartbeat(settings.silence),
+    )  # fmt: skip
+
+
+async def _redial(network: Network, address: str, hello: Hello, it: Identity, silence: float) -> tuple[Channel, int]:
+    """A new channel in place of a lost one, and the number of bytes that the task has received.
+
+    Raises:
+        NobodyListensError: the process of that task has ended.
+        UnavailableError: the task cannot be reached for now.
+        FailedPreconditionError: the task has forgotten the connection.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        async with DialLiveness().required(network, address, silence):
+            channel, welcome = await _dial(network, address, hello, stack)
+        if welcome.incarnation != it.incarnation:
+            raise NobodyListensError(f"{it.label} at {address} was started anew")
+        stack.pop_all()
+        return channel, welcome.received
+
+
+async def _dial(
+    network: Network, address: str, hello: Hello, stack: contextlib.AsyncExitStack
+) -> tuple[Channel, Welcome]:
+    try:
+        channel = await network.dial(address)
+        stack.push_async_callback(channel.close)
+        channel.send(frame_of(Envelope(0, hello), STANDARD))
+        welcome = await _receive(channel, Welcome)
+        if welcome.version not in VERSIONS:
+            raise ProtocolError(f"it welcomes to version {welcome.version}")
+        return channel, welcome
+    except ClosedError as closed:
+        if closed.reason.code == REFUSED:
+            raise errors.FailedPreconditionError(f"{address} refuses: {closed.reason.text}") from None
+        raise _CutError(f"{address} cannot be reached: {closed.reason}") from None
+    except ProtocolError as error:
+        raise errors.UnavailableError(f"{address} does not speak the protocol: {error}") from None
+
+
+# Answering
+
+
+class Acceptor:
+    """Welcomes whoever dials a task. `accept` is for a Network's `listen`.
+
+    Attributes:
+        peers: those that are there.
+    """
+
+    def __init__(
+        self, me: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None, *,
+        network: Network | None = None, begins: Begins | None = None,
+    ) -> None:  # fmt: skip
+        """An acceptor without peers.
+
+        Args:
+            me: the task that is dialled.
+            handler: answers requests.
+            settings: how the task treats its peers.
+            has_ended: finds out whether a task has ended, when a connection that it dialled is lost.
+            network: offers monitors to dialling peers; None for no monitors.
+            begins: called with the identity of each dialling task, before the task's first request.
+        """
+        self.peers: Final[dict[str, Peer]] = {}
+        self._me: Final = me
+        self._handler: Final = handler
+        self._settings: Final = settings
+        self._recent: Final = Recent(settings.remembered)
+        self._network: Final = network
+        self._has_ended: Final = has_ended
+        self._begins: Final = begins
+
+    async def accept(self, channel: Channel) -> None:
+        """Serve a channel until its peer is lost."""
+        try:
+            async with listening_timeout(self._settings.handshake):
+                hello = await _receive(channel, Hello)
+        except TimeoutError:
+            await channel.close(Reason(REFUSED, f"no Hello came within {self._settings.handshake:g} s"))
+        except ProtocolError as error:
+            await channel.close(Reason(VIOLATION, str(error)))
+        except ClosedError:
+            pass
+        else:
+            await self._answer(channel, hello)
+
+    async def _answer(self, channel: Channel, hello: Hello) -> None:
+        refusal = self._refusal(hello)
+        if refusal:
+            await channel.close(Reason(REFUSED, refusal))
+            return
+        if hello.received is not None:
+            await self._resume(channel, hello)
+            return
+        connection = hello.connection or secrets.token_hex(16)
+        limits = self._settings.limits.agreed(hello.limits)
+        version = max(set(VERSIONS).intersection(hello.versions))
+        offer = self._offer(channel, hello, connection)
+        try:
+            with contextlib.suppress(ClosedError):
+                channel.send(frame_of(Envelope(0, self._welcome(version, connection, limits, offer)), STANDARD))
+                await self._serve(channel, hello, connection, limits, None if offer is None else offer.watch)
+        finally:
+            if offer is not None:
+                offer.watch.close()
+
+    def _offer(self, channel: Channel, hello: Hello, connection: str) -> Offer | None:
+        if self._network is None or hello.role == "bulk":
+            return None
+        silence = self._settings.silence
+        return self._network.offer(channel, connection, min(silence, hello.heartbeat or silence))
+
+    def _welcome(self, version: int, connection: str, limits: Limits, offer: Offer | None) -> Welcome:
+        me = self._me
+        return Welcome(
+            version, me.incarnation, me.task, me.cluster, connection, limits,
+            heartbeat=bounded_heartbeat(self._settings.silence),
+            monitor=offer.port if offer else 0, monitor_key=offer.key if offer else "",
+        )  # fmt: skip
+
+    def _refusal(self, hello: Hello) -> str:
+        """Why whoever says that is not welcome; empty if it is."""
+        me = self._me
+        if not set(VERSIONS).intersection(hello.versions):
+            return f"versions {_listed(VERSIONS)} of the protocol are spoken here, not {_listed(hello.versions)}"
+        if hello.target and hello.target != me.task:
+            return f"this is {me.label}, not {hello.target}"
+        if hello.cluster and me.cluster and hello.cluster != me.cluster:
+            return f"{me.label} has another cluster spec than {hello.task or 'the client'}"
+        if (hello.role == "control" and not hello.task) or (hello.role == "client" and hello.task):
+            return f"{hello.role} is no role of {hello.task or 'a client'}"
+        peer = self.peers.get(hello.connection)
+        if peer is not None and (peer.it.incarnation != hello.incarnation or peer.it.task != hello.task or peer.end):
+            peer = None
+        if hello.received is not None:
+            return self._refusal_to_resume(peer, hello)
+        if hello.role != "bulk":
+            return self._refusal_of_new(hello)
+        if peer is None or peer.channels != 1:
+            return "a bulk channel has to name a connection that waits for it"
+        return ""
+
+    def _refusal_to_resume(self, peer: Peer | None, hello: Hello) -> str:
+        if peer is None or peer.channels != 2:
+            return "the task has forgotten the connection"
+        if not peer.link_at(_PLACES[hello.role]).keeps(hello.received or 0):
+            return f"the connection cannot continue after {hello.received} bytes"
+        return ""
+
+    def _refusal_of_new(self, hello: Hello) -> str:
+        if hello.connection:
+            return "a new connection must not have a number"
+        if len(self.peers) >= self._settings.connections:
+            return f"{self._me.label} has {len(self.peers)} connections, some of which are lost and may come back"
+        return ""
+
+    async def _resume(self, channel: Channel, hello: Hello) -> None:
+        """Continue a lost connection over another channel, until that is lost or replaced."""
+        peer, place, me = self.peers[hello.connection], _PLACES[hello.role], self._me
+        old, link = peer.detach(place), peer.link_at(place)
+        version = max(set(VERSIONS).intersection(hello.versions))
+        welcome = Welcome(version, me.incarnation, me.task, me.cluster, hello.connection, peer.limits, link.received)
+        with contextlib.suppress(ClosedError):  # then the peer dials again
+            channel.send(frame_of(Envelope(0, welcome), STANDARD))
+        peer.resume(place, channel, hello.received or 0)
+        released = link.released
+        await old.close(Reason(LOST))
+        await link.resend()
+        await released.wait()
+
+    async def _serve(
+        self, channel: Channel, hello: Hello, connection: str, limits: Limits, watch: Watch | None
+    ) -> None:
+        if hello.role == "bulk":
+            await self.peers[connection].attach(channel).released.wait()
+            return
+        it = Identity(hello.task, hello.incarnation, hello.cluster)
+        self._lose_before(it)
+        has_ended = functools.partial(self._has_ended, it) if self._has_ended is not None and it.task else None
+        silence = self._settings.silence if it.task else max(self._settings.silence, hello.heartbeat or 0.0)
+        peer = Peer(self._me, it, limits, self._handler, self._recent, silence, has_ended=has_ended)
+        peer.listen_to(watch)
+        self.peers[connection] = peer
+        try:
+            peer.attach(channel)
+            await peer.closed()
+        finally:
+            del self.peers[connection]
+            await peer.close()
+
+    def _lose_before(self, it: Identity) -> None:
+        """Lose the peers of the former process of a restarted task, so that its requests end."""
+        for peer in list(self.peers.values()):
+            if it.task and peer.it.task == it.task and peer.it.incarnation != it.incarnation:
+                peer.lose(Loss.ENDED, "it was started anew")
+        if it.task and self._begins is not None:
+            self._begins(it)
+
+    async def close(self, text: str = "") -> None:
+        """Say goodbye to all."""
+        await asyncio.gather(*[peer.close(text) for peer in list(self.peers.values())])
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+__all__ = ["Acceptor", "connect", "refuse_all"]

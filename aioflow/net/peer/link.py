@@ -1,0 +1,296 @@
+"""Sends and receives whole messages over one channel: messages take turns burst by burst.
+
+Another channel can replace a lost one. Each end counts the bytes of all received frames. The other end keeps sent
+frames until the peer has counted them. Over the new channel it sends the missing frames again in order, even from the
+middle of a large value. So every message arrives exactly once, and senders and receivers of messages do not notice the
+change.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from aioflow.net.peer.sent_log import SentLog
+from aioflow.net.transport.channel import Channel, ClosedError, Reason
+from aioflow.net.transport.credits import Credits
+from aioflow.net.wire.assembler import Assembler, Receiver
+from aioflow.net.wire.codec import Envelope
+from aioflow.net.wire.control_verbs import Credit, Drop
+from aioflow.net.wire.framing import Frame, Outgoing, StreamKey, frame_of
+from aioflow.net.wire.limits import MIB, SLICE, Limits
+
+T = TypeVar("T")
+_MUCH: Final = 4 * MIB
+"""After this many received bytes, the end of a message reports the position to the peer; else the next `Ping` does."""
+
+
+class Owner(Receiver, Protocol):
+    """Who has a link."""
+
+    def arrived(self, link: "Link", message: Envelope) -> None:
+        """A message has come, whole."""
+
+    def failed(self, link: "Link", error: Exception) -> None:
+        """No more will come: a ClosedError, or what went wrong with what came."""
+
+
+class Link:
+    """One channel to a peer, or a sequence of channels that replace each other.
+
+    Attributes:
+        heard: the time of the last received frame, on the loop's clock.
+        received: bytes of all received frames.
+        flowing: whether a sent frame goes to the channel at once.
+        released: set when the link no longer uses its present channel.
+    """
+
+    def __init__(self, channel: Channel, limits: Limits, owner: Owner) -> None:
+        """From the next turn of the loop on, the owner is told what comes."""
+        self._clock: Final = asyncio.get_running_loop().time
+        self.heard = self._clock()
+        self.received = 0
+        self.flowing = True
+        self._channel = channel
+        self._limits: Final = limits
+        self._owner: Final = owner
+        self._assembler: Final = Assembler(limits, owner)
+        self._credits: Final = Credits(limits.window)
+        self._turn: Final = asyncio.Lock()
+        self._sent: Final = SentLog()
+        self._missing: deque[Frame] | None = None
+        """While frames are sent again, the remaining frames for this channel; otherwise None."""
+        self._told = 0
+        """The received bytes that were reported to the peer."""
+        self._closed: Reason | None = None
+        self._changed: Final = asyncio.Event()
+        self.released = asyncio.Event()
+        channel.listen(self)
+
+    @property
+    def congested(self) -> bool:
+        """Whether nothing should be sent that is not needed."""
+        return not self.flowing or self._channel.congested or self._sent.nbytes > 2 * self._limits.window
+
+    @property
+    def credit(self) -> int:
+        """Bytes of values that may be sent."""
+        return self._credits.left
+
+    @property
+    def arriving(self) -> int:
+        """How many messages are on their way in."""
+        return self._assembler.pending
+
+    # Sending
+
+    async def send(
+        self, message: Outgoing, deadline: float | None = None, wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """The message has been given to the channel, whole, unless it is not `wanted` any more by then.
+
+        Waits for credit, for its turn, and for room. Cancelled before its end the message is taken back.
+        """
+        if not message.nbytes and not self.congested:  # one frame, which may go between the frames of other messages
+            self._give(message.frame(_left(deadline)))
+            return
+        charge = self._limits.charge(message.nbytes)
+        if charge:
+            await self._credits.take(charge)
+        begun = whole = False
+        try:
+            clock = asyncio.get_running_loop().time
+            since = clock()
+            for burst in message.bursts(_left(deadline)):
+                if clock() - since > SLICE:
+                    await asyncio.sleep(0)
+                    since = clock()
+                async with self._turn:
+                    await self._room()
+                    if begun and not wanted():
+                        return
+                    self._give(*burst)
+                begun = True
+            whole = True
+        finally:
+            if charge and not whole:
+                self._take_back(message.key, charge, begun)
+
+    def tell(self, message: Outgoing) -> None:
+        """Send a message of one frame at once, before waiting ones. ClosedError if the link is closed."""
+        assert not message.nbytes
+        self._give(message.frame())
+
+    def _give(self, *frames: Frame) -> None:
+        """Send frames over this channel or the next one. ClosedError if the link is closed."""
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        for frame in frames:
+            self._sent.append(frame)
+        if self.flowing:
+            try:
+                self._channel.send(*frames)
+            except ClosedError:
+                self.flowing = False  # `lost` follows
+        elif self._missing is not None:
+            self._missing.extend(frames)
+
+    async def _room(self) -> None:
+        """Returns as soon as the link is not congested. ClosedError if it is closed."""
+        while self._closed is None and self.congested:
+            channel = self._channel
+            if self.flowing and channel.congested:
+                try:
+                    await channel.room()
+                except ClosedError:
+                    self.flowing = self.flowing and channel is not self._channel
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+
+    def _take_back(self, key: StreamKey, charge: int, begun: bool) -> None:
+        if begun:
+            self.post(Envelope(key[0], Drop(key[1])))
+        else:
+            self._credits.give(charge)
+
+    def post(self, message: Envelope) -> None:
+        """Send a short message at once, before waiting ones; do nothing if the link is closed."""
+        with contextlib.suppress(ClosedError):
+            self._give(frame_of(message, self._limits))
+
+    def give(self, nbytes: int) -> None:
+        """The other end lets so much more come."""
+        self._credits.give(nbytes)
+
+    def forget(self, position: int) -> None:
+        """Drop the frames that the peer has received. ValueError if it reports more bytes than were sent."""
+        self._sent.forget(position)
+        self._changed.set()
+
+    # From one channel to the next
+
+    def keeps(self, position: int) -> bool:
+        """Whether the link keeps all frames after that position."""
+        return self._sent.keeps(position)
+
+    def detach(self) -> Channel:
+        """Stop using the channel, and return it. The caller closes it."""
+        self._channel.listen(None)
+        self.flowing = False
+        self._missing = None
+        self.released.set()
+        return self._channel
+
+    def resume(self, channel: Channel, position: int) -> None:
+        """Continue over another channel, to a peer that has received `position` bytes; `resend` has to follow.
+
+        Raises ValueError if frames that the peer lacks are not kept.
+        """
+        missing = self._sent.after(position)
+        self._channel, self._missing, self.released = channel, missing, asyncio.Event()
+        self.heard = self._clock()
+        channel.listen(self)
+
+    async def resend(self) -> None:
+        """Send the missing frames again. Returns when all are sent, or the channel is lost, too."""
+        channel, missing, since = self._channel, self._missing, self._clock()
+        if missing is None:
+            return
+        with contextlib.suppress(ClosedError):
+            while missing:
+                await channel.room()
+                if self._clock() - since > SLICE:
+                    await asyncio.sleep(0)
+                    since = self._clock()
+                if missing is not self._missing:
+                    return
+                channel.send(missing.popleft())
+            if missing is self._missing:
+                self.flowing, self._missing = True, None
+                self._changed.set()
+
+    # Receiving
+
+    @property
+    def raw(self) -> int:
+        """So many raw bytes are to follow."""
+        return self._assembler.raw
+
+    def space(self, most: int) -> memoryview | None:
+        """Where they belong."""
+        return self._assembler.space(most)
+
+    def filled(self, nbytes: int) -> None:
+        """So many are there."""
+        self.received += nbytes
+        self._take(self._assembler.filled, nbytes)
+
+    def hear(self, frame: Frame) -> None:
+        """A frame has come."""
+        self.received += len(frame)
+        self._take(self._assembler.feed, frame)
+
+    def _take(self, assemble: Callable[[T], Envelope | None], what: T) -> None:
+        """The owner is told of the message that is whole now, if one is."""
+        self.heard = self._clock()
+        try:
+            message = assemble(what)
+            if self._assembler.received * 8 >= self._limits.window or self._owes(message is not None):
+                self._tell_credit()
+            if message is not None:
+                self._owner.arrived(self, message)
+        except Exception as error:
+            self.ignore()
+            self._owner.failed(self, error)
+
+    def _owes(self, whole: bool) -> bool:
+        """Whether the peer keeps enough sent bytes that it needs a new position; normally at the end of a message."""
+        untold = self.received - self._told
+        return untold >= _MUCH and (whole or untold * 8 >= self._limits.window)
+
+    def position(self) -> int:
+        """The received bytes, which the caller now reports to the peer."""
+        self._told = self.received
+        return self._told
+
+    def lost(self, reason: Reason) -> None:
+        """Record that the channel is lost, and tell the owner."""
+        self.flowing = False
+        self._missing = None
+        self.released.set()
+        self._owner.failed(self, ClosedError(reason))
+
+    def ignore(self) -> None:
+        """Nobody is told any more of what comes."""
+        self._channel.listen(None)
+
+    def _tell_credit(self) -> None:
+        """More may come. It is told an eighth of the window at a time: nobody who waits needs the last eighth."""
+        nbytes, self._assembler.received = self._assembler.received, 0
+        self.post(Envelope(0, Credit(nbytes, self.position())))
+
+    def expects(self, key: StreamKey) -> bool:
+        """Whether that message is announced, but not complete."""
+        return self._assembler.expects(key)
+
+    def abandon(self, key: StreamKey) -> None:
+        """Nobody wants that message any more."""
+        self._assembler.abandon(key)
+
+    async def close(self, reason: Reason) -> None:
+        """Neither end sends or receives any more; whoever waits to send gets a ClosedError."""
+        self._closed = reason
+        self._credits.close(reason)
+        self._assembler.clear()
+        self._changed.set()
+        self.released.set()
+        await self._channel.close(reason)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+
+
+__all__ = ["Link", "Owner"]

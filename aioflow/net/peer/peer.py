@@ -1,0 +1,500 @@
+"""Another task, reached over two channels: one for what is short, one for what is large.
+
+Either side may ask. Many requests are under way at a time; each ends in an answer, in the error that was raised there,
+or in the error that says how the peer was lost, once. `reconnect` replaces a lost channel; the peer is lost only if
+that does not succeed in time. Cancelling a request frees what it holds, here at once and there as soon as that is
+known.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aioflow import errors
+from aioflow.net.peer.dedup import NEW, UNKNOWN, Recent
+from aioflow.net.peer.link import Link
+from aioflow.net.peer.peer_loss import End, Loss, end_of
+from aioflow.net.peer.reconnect import HasEnded, Reconnect, Redial
+from aioflow.net.peer.serving import Handler, Serving
+from aioflow.net.transport.channel import LOST, NORMAL, Channel, ClosedError
+from aioflow.net.transport.liveness import Liveness, State, Watch, Word
+from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
+from aioflow.net.wire.control_verbs import Cancel, Credit, Failure, Goodbye, Ping, Pong
+from aioflow.net.wire.failures import error_of, failure_of
+from aioflow.net.wire.framing import Outgoing, StreamKey
+from aioflow.net.wire.identity import Identity
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.schema import ANSWERS, Answer, Message, Note, Request
+
+A = TypeVar("A", bound=Answer)
+_log: Final = logging.getLogger(__name__)
+_FORGETS: Final = 1.1
+"""By so much the shortest trip is taken to be longer each time: an old one says little of clocks that drift."""
+_GRACE: Final = 0.25
+"""Seconds to receive messages that a process sent before it ended."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PeerStatistics:
+    """A peer at a moment.
+
+    Attributes:
+        asked: requests that it has not answered.
+        serving: requests of its that are not answered.
+        held: bytes of values that came with these.
+        arriving: messages of which a part has come.
+        credit: bytes of values that may be sent, on each channel.
+        late: answers that nobody waited for any more.
+        round_trip: seconds from a ping to its pong, the last time; None before the first.
+        clock_offset: what its clock was ahead of this one then, in seconds.
+    """
+
+    asked: int
+    serving: int
+    held: int
+    arriving: int
+    credit: tuple[int, ...]
+    late: int
+    round_trip: float | None
+    clock_offset: float
+
+
+class _Asked:
+    """A request that is not answered yet."""
+
+    __slots__ = ("answer", "future", "name")
+
+    def __init__(self, message: Message, future: "asyncio.Future[Any]") -> None:
+        self.name: Final = type(message).__name__
+        self.answer: Final = ANSWERS[type(message)]
+        self.future = future
+
+
+class Peer:
+    """Another task, or a client.
+
+    Attributes:
+        me: who it is talking to.
+        it: who it is.
+        limits: what both keep to.
+        end: how it was lost; None as long as it is there.
+        on_end: what is told when that happens.
+    """
+
+    def __init__(
+        self, me: Identity, it: Identity, limits: Limits, handler: Handler, recent: Recent, silence: float, *,
+        redial: Redial | None = None, has_ended: HasEnded | None = None,
+    ) -> None:  # fmt: skip
+        self.me: Final = me
+        self.it: Final = it
+        self.limits: Final = limits
+        self.end: End | None = None
+        self.on_end: Callable[[errors.OpError], None] | None = None
+        self._liveness: Final = Liveness(silence)
+        self._monitor: Watch | None = None
+        self._grace: asyncio.TimerHandle | None = None
+        self._recent: Final = recent
+        self._serving: Final = Serving(self, handler, limits, self._reply)
+        self._links: Final[list[Link]] = []
+        self._reconnect: Final = Reconnect(
+            silence, self._finish, lambda: bool(self.busy), redial=redial, has_ended=has_ended
+        )  # fmt: skip
+        self._asked: Final[dict[int, _Asked]] = {}
+        self._slots: Final = asyncio.Semaphore(limits.requests)
+        self._watching: asyncio.Task[None] | None = None
+        self._over: Final = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
+        self._late = 0
+        self._last_note = 0
+        self._round_trip: float | None = None
+        self._clock_offset = 0.0
+        self._shortest = math.inf
+        """How long a trip took, the shortest time; grows slowly, for clocks drift."""
+        self._pinged = 0.0, 0.0
+        """When it was asked the last time: on the loop's clock, and on that of traces."""
+
+    @property
+    def statistics(self) -> PeerStatistics:
+        """How it is."""
+        arriving = sum([link.arriving for link in self._links])
+        credit = tuple([link.credit for link in self._links])
+        return PeerStatistics(
+            len(self._asked), len(self._serving), self._serving.held, arriving, credit, self._late, self._round_trip,
+            self._clock_offset,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        state = f"{len(self._links)} channels" if self.end is None else f"lost: {self.end}"
+        return f"<Peer {self.it.label}, {state}, {len(self._asked)} asked, {len(self._serving)} serving>"
+
+    # From beginning to end
+
+    def attach(self, channel: Channel) -> Link:
+        """Talk over this channel, too: the first for what is short, the second for what is large."""
+        link = Link(channel, self.limits, self)
+        self._links.append(link)
+        if len(self._links) == 1:
+            loop = asyncio.get_running_loop()
+            self._watching = loop.create_task(self._watch(), name=f"{self.it.label} watches")
+            self._closing = loop.create_task(self._close_when_over(), name=f"{self.it.label} closes")
+        return link
+
+    def link_at(self, place: int) -> Link:
+        """The link for short messages, 0, or for large ones, 1."""
+        return self._links[place]
+
+    def detach(self, place: int) -> Channel:
+        """Remove the channel of a link, until `resume` or the time limit, and return it. The caller closes it."""
+        self._reconnect.lost(place, self._links[place])
+        return self._links[place].detach()
+
+    def resume(self, place: int, channel: Channel, received: int) -> None:
+        """Continue over a new channel, to a peer that has received that many bytes; `Link.resend` has to follow.
+
+        Raises ValueError if frames that the peer lacks are not kept.
+        """
+        self._reconnect.resume(self._links[place], channel, received)
+
+    @property
+    def clock_offset(self) -> float:
+        """By how many seconds its clock is ahead of this one's, as far as is known."""
+        return self._clock_offset
+
+    @property
+    def channels(self) -> int:
+        """How many it has."""
+        return len(self._links)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a connection to it is lost, and may still come back."""
+        return not self._reconnect.settled.is_set()
+
+    async def settled(self) -> None:
+        """Return when all connections are restored, or the peer is lost."""
+        await self._reconnect.settled.wait()
+
+    async def closed(self) -> None:
+        """Return when the peer is lost or closed, and nothing of it is left."""
+        if self._closing is not None:
+            await asyncio.wait((self._closing,))
+
+    async def close(self, text: str = "") -> None:
+        """Say goodbye; whoever waits for an answer gets a CancelledError. Nothing is left. May be called again."""
+        if self.end is None:
+            self._post(Envelope(0, Goodbye(text)))
+        self._finish(Loss.LEFT, text)
+        await self.closed()
+
+    def lose(self, loss: Loss, text: str = "") -> None:
+        """It counts as lost from here on: whoever waits for an answer gets the error that says so, at once."""
+        self._finish(loss, text)
+
+    def _finish(self, loss: Loss, text: str) -> None:
+        self._end(End(loss, text, asyncio.get_running_loop().time()))
+
+    def _end(self, end: End) -> None:
+        if self.end is not None:
+            return
+        self.end = end
+        for link in self._links:
+            link.ignore()
+        if self.on_end is not None:
+            self.on_end(self._error(""))
+        for asked in self._asked.values():
+            if not asked.future.done():
+                asked.future.set_exception(self._error(asked.name))
+        self._over.set()
+
+    def _error(self, asked: str) -> errors.OpError:
+        assert self.end is not None
+        return self.end.error(self.it.label, self.it.task or None, asked)
+
+    async def _close_when_over(self) -> None:
+        """Once the peer is lost: end all tasks, and close all channels."""
+        try:
+            await self._over.wait()
+        finally:
+            self._hear_nothing_more()
+        assert self.end is not None
+        assert self._watching is not None
+        self._watching.cancel()
+        await asyncio.gather(self._watching, self._reconnect.stop(), return_exceptions=True)
+        await asyncio.gather(*[link.close(self.end.reason) for link in self._links], return_exceptions=True)
+        await self._serving.stop()
+
+    def failed(self, link: Link, error: Exception) -> None:
+        """No more will come over one of its channels."""
+        if isinstance(error, ClosedError):
+            if error.reason.code == NORMAL and link is not self._links[0]:
+                return  # it says goodbye on the first, after whatever it answers there
+            if error.reason.code == LOST and len(self._links) > 1 and self.end is None:
+                self._reconnect.lost(self._links.index(link), link)
+                return
+            self._end(end_of(error.reason, asyncio.get_running_loop().time()))
+        elif isinstance(error, ProtocolError):
+            self._finish(Loss.VIOLATION, str(error))
+        else:
+            _log.error("reading from %s", self.it.label, exc_info=error)
+            self._finish(Loss.VIOLATION, f"an internal error: {type(error).__name__}")
+
+    # Is it there?
+
+    def listen_to(self, monitor: Watch | None) -> None:
+        """Use the reports of the peer's monitor. This object ends the subscription when the peer is lost."""
+        self._monitor = monitor
+        if monitor is not None:
+            monitor.told = self._told
+
+    def _told(self, word: Word) -> None:
+        loop = asyncio.get_running_loop()
+        self._liveness.tell(word, loop.time())
+        if word.state is State.ENDED and self._grace is None:
+            self._grace = loop.call_later(_GRACE, self._finish, Loss.ENDED, "")
+
+    def _hear_nothing_more(self) -> None:
+        """End the subscription to the monitor, and the time left after its report of the end."""
+        if self._grace is not None:
+            self._grace.cancel()
+        if self._monitor is not None:
+            self._monitor.close()
+
+    @property
+    def task(self) -> str:
+        """The name of the task; for a client, its label."""
+        return self.it.label
+
+    @property
+    def busy(self) -> str:
+        """A text with how long its loop has been busy, and with which kernels; empty if it turns, or is unknown."""
+        heard = max([link.heard for link in self._links], default=0.0)
+        return "" if self.end is not None else self._liveness.busy(asyncio.get_running_loop().time(), heard)
+
+    async def _watch(self) -> None:
+        """Ask for a sign of life now and then, and count it as lost when none comes for too long."""
+        loop, liveness = asyncio.get_running_loop(), self._liveness
+        while True:
+            due = liveness.due(loop.time(), self._last_heard)
+            self._pinged = loop.time(), time.perf_counter()
+            for link in self._links:
+                if not link.congested:
+                    link.post(Envelope(0, Ping(self._pinged[0], link.position())))
+            await asyncio.sleep(due - loop.time())
+            if liveness.is_silent(loop.time(), due, self._last_heard):
+                stopped = ": its process is stopped" * liveness.is_stopped
+                self._finish(Loss.SILENT, f"for {liveness.heartbeat:g} s{stopped}")
+
+    @property
+    def _last_heard(self) -> float:
+        """The time of the last frame on the quieter channel. Lost channels do not count: they have their own limit."""
+        return min([link.heard for link in self._links if link.flowing], default=asyncio.get_running_loop().time())
+
+    def _ping(self, link: Link, message: Envelope) -> None:
+        ping: Any = message.message
+        _forget(link, ping.received)
+        if not link.congested:
+            link.post(Envelope(0, Pong(ping.clock, time.perf_counter())))
+
+    def _pong(self, link: Link, message: Envelope) -> None:
+        """Clocks are those of traces, on which a moment here and there is compared; the trip is timed by the loop's."""
+        if link is not self._links[0]:
+            return  # what is large may have held it up
+        pong: Any = message.message
+        self._round_trip = asyncio.get_running_loop().time() - pong.ping
+        if pong.ping == self._pinged[0]:
+            now = time.perf_counter()
+            trip = now - self._pinged[1]
+            if trip < self._shortest:  # the offset is known the better the shorter the trip
+                self._clock_offset = pong.clock - (now + self._pinged[1]) / 2
+            self._shortest = min(trip, _FORGETS * self._shortest)
+
+    # Asking
+
+    async def request(
+        self, message: Request[A], *, deadline: float | None = None, trace: str = "", number: int | None = None
+    ) -> A:
+        """The answer of the peer.
+
+        Args:
+            message: what is asked.
+            deadline: when it has to be there, on the loop's clock; DeadlineExceededError when it is not. The peer is
+                told how many seconds are left.
+            trace: the trace that it belongs to.
+            number: that of the same request when it was asked before, to ask again without doing it twice.
+
+        Raises:
+            OpError: what was raised there, or UnavailableError if the peer is lost.
+        """
+        envelope = Envelope(next(self.me.numbers) if number is None else number, message, None, trace)
+        answer: A = await (self._request(envelope) if deadline is None else self._request_until(envelope, deadline))
+        return answer
+
+    async def _request_until(self, envelope: Envelope, deadline: float) -> Any:
+        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
+        try:
+            async with limit:
+                return await self._request(envelope, deadline)
+        except TimeoutError as error:
+            if not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            text = f"{self.it.label} has not answered {type(envelope.message).__name__} within {deadline - begin:.3g} s"
+            raise errors.DeadlineExceededError(text, task=self.it.task or None) from None
+
+    def note(self, message: Note) -> None:
+        """Say something that is not answered, and has no large values: at once. UnavailableError if it is lost."""
+        if self.end is not None:
+            raise self._error(type(message).__name__)
+        self._links[0].tell(Outgoing(Envelope(next(self.me.numbers), message), self.limits))
+
+    async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
+        async with self._slots:
+            self._check(message)
+            asked = _Asked(message.message, asyncio.get_running_loop().create_future())
+            outgoing = Outgoing(message, self.limits)
+            link = self._link_for(outgoing)
+            self._asked[message.number] = asked
+            sent = False
+            try:
+                await link.send(outgoing, deadline, lambda: not asked.future.done())
+                sent = True
+                return await asked.future
+            except ClosedError:  # the peer is lost
+                raise self._error(asked.name) from None
+            except asyncio.CancelledError:
+                if sent and (asked.future.cancelled() or not asked.future.done()):
+                    link.post(Envelope(message.number, Cancel()))
+                raise
+            finally:
+                self._forget(message.number, asked)
+
+    def _check(self, message: Envelope) -> None:
+        if self.end is not None:
+            raise self._error(type(message.message).__name__)
+        if message.number in self._asked:
+            raise errors.AlreadyExistsError(f"request {message.number} is not answered yet")
+
+    def _forget(self, number: int, asked: _Asked) -> None:
+        del self._asked[number]
+        if asked.future.done() and not asked.future.cancelled():
+            asked.future.exception()  # it was seen to
+        del asked.future  # its error refers to the frame that holds `asked`
+        for link in self._links:
+            link.abandon((number, True))
+
+    def _link_for(self, message: Outgoing) -> Link:
+        """The second channel for what is large, if there is one."""
+        return self._links[-1] if message.nbytes else self._links[0]
+
+    def _post(self, message: Envelope) -> None:
+        self._links[0].post(message)
+
+    # What arrives
+
+    def arrived(self, link: Link, message: Envelope) -> None:
+        """A message has come over one of its channels."""
+        content = message.message
+        if isinstance(content, Answer):
+            self._answered(message.number, content)
+        elif isinstance(content, Request):
+            self._begin(message)
+        elif isinstance(content, Note):
+            self._heard(message)
+        else:
+            handle = _HANDLERS.get(type(content))
+            if handle is None:
+                raise ProtocolError(f"{type(content).__name__} came where it cannot")
+            handle(self, link, message)
+
+    def _answered(self, number: int, answer: Answer) -> None:
+        asked = self._asked.get(number)
+        if asked is None or asked.future.done():
+            self._late += 1
+        elif isinstance(answer, Failure):
+            asked.future.set_exception(error_of(answer))
+        elif isinstance(answer, asked.answer):
+            asked.future.set_result(answer)
+        else:
+            raise ProtocolError(f"{type(answer).__name__} answers no {asked.name}")
+
+    def _heard(self, message: Envelope) -> None:
+        if message.number > self._last_note:  # else it has come before
+            self._last_note = message.number
+            self._serving.hear(message)
+
+    def _begin(self, message: Envelope) -> None:
+        """Begin a new request. A repeated request gets the earlier answer, and is not done again."""
+        number = message.number
+        if self._serving.awaits(number) and any(link.expects((number, False)) for link in self._links):
+            raise ProtocolError(f"request {number} came while it was announced")
+        known = self._recent.begin((self.it.incarnation, number))
+        if known is NEW:
+            self._serving.begin(message)
+        elif isinstance(known, Answer):
+            self._serving.answer(number, known)
+        elif not self._serving.answers(number):
+            self._serving.answer(number, UNKNOWN)
+
+    async def _reply(self, number: int, answer: Answer) -> None:
+        """Send the answer to a request of the peer's."""
+        try:
+            await self._send_answer(number, answer)
+        except Exception as error:
+            await self._send_answer(number, failure_of(error, self.me.task))
+
+    async def _send_answer(self, number: int, answer: Answer) -> None:
+        outgoing = Outgoing(Envelope(number, answer), self.limits)
+        self._recent.end((self.it.incarnation, number), None if outgoing.nbytes else answer)
+        with contextlib.suppress(ClosedError):
+            await self._link_for(outgoing).send(outgoing)
+
+    def _cancel(self, link: Link, message: Envelope) -> None:
+        self._serving.cancel(message.number)
+
+    def _credit(self, link: Link, message: Envelope) -> None:
+        credit: Any = message.message
+        link.give(credit.nbytes)
+        _forget(link, credit.received)
+
+    def _goodbye(self, link: Link, message: Envelope) -> None:
+        goodbye: Any = message.message
+        self._finish(Loss.GOODBYE, goodbye.reason)
+
+    # What needs memory
+
+    def admits(self, announced: Announcement, key: StreamKey) -> bool:
+        """Whether a message is wanted, and there is room for it."""
+        number, answer = key
+        return number in self._asked if answer else self._serving.holds(number, announced.nbytes)
+
+    def out_of_memory(self, announced: Announcement, key: StreamKey) -> None:
+        """There is no memory for a message."""
+        number, answer = key
+        text = f"there is no memory for the {announced.nbytes} bytes of {announced.record.name}"
+        if not answer:
+            self._serving.refuse(number, text)
+        elif number in self._asked and not self._asked[number].future.done():
+            self._asked[number].future.set_exception(errors.ResourceExhaustedError(text))
+
+    def dropped(self, key: StreamKey) -> None:
+        """A message will not come."""
+        if not key[1]:
+            self._serving.dropped(key[0])
+
+
+def _forget(link: Link, received: int) -> None:
+    try:
+        link.forget(received)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
+
+
+_HANDLERS: Final[dict[type[Message], Callable[[Peer, Link, Envelope], None]]] = {
+    Cancel: Peer._cancel, Credit: Peer._credit, Ping: Peer._ping, Pong: Peer._pong, Goodbye: Peer._goodbye,
+}  # fmt: skip
+
+__all__ = ["Peer", "PeerStatistics"]

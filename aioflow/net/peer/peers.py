@@ -1,0 +1,277 @@
+"""The other tasks of a cluster, each dialled when first needed."""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from aioflow import errors
+from aioflow.net.peer.dial_liveness import DialLiveness
+from aioflow.net.peer.handshake import connect
+from aioflow.net.peer.peer import Peer
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.serving import Call, Handler, Hearer
+from aioflow.net.transport.channel import Network, NobodyListensError
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.schema import Answer, Note, Request
+from aioflow.net.wire.worker_verbs import GetStatus
+
+A = TypeVar("A", bound=Answer)
+R = TypeVar("R")
+_LOOKS: Final = 0.25
+"""Seconds between two checks, during a request, whether the peer is busy."""
+
+
+class Asked(Protocol):
+    """Whoever can be asked: a peer, or the task itself."""
+
+    async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
+        """The answer."""
+
+    def note(self, message: Note) -> None:
+        """Say something that is not answered. UnavailableError if it is lost."""
+
+    @property
+    def clock_offset(self) -> float:
+        """By how many seconds its clock is ahead of this one's."""
+
+    @property
+    def task(self) -> str:
+        """Its name."""
+
+    @property
+    def busy(self) -> str:
+        """A text with how long its loop has been busy; empty if it turns, or is unknown."""
+
+
+class BusyError(errors.UnavailableError):
+    """The loop of the task does not turn, so it cannot answer now."""
+
+
+async def request_unless_busy(peer: Asked, message: Request[A], deadline: float | None) -> A:
+    """The answer of a peer. BusyError, with the time, if its loop does not turn."""
+    return await unless_busy(peer.request(message, deadline=deadline), lambda: peer.busy, peer.task)
+
+
+async def unless_busy(work: Coroutine[Any, Any, R], busy: Callable[[], str], name: str) -> R:
+    """The result of `work`. BusyError, in the name of the task, when `busy` has a text; then `work` is cancelled."""
+    task = asyncio.get_running_loop().create_task(work, name="asks unless busy")
+    try:
+        while not (text := busy()):
+            done, _ = await asyncio.wait((task,), timeout=_LOOKS)
+            if done:
+                return task.result()
+        raise BusyError(f"it is {text}", task=name)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class Peers:
+    """The tasks that one task talks to, itself among them.
+
+    A task that was lost is dialled again when it is needed again; it may have been started anew by then, which it
+    says by its incarnation.
+    """
+
+    def __init__(
+        self, network: Network, me: Identity, addresses: Mapping[str, str], itself: Asked, handler: Handler,
+        settings: Settings,
+    ) -> None:  # fmt: skip
+        self._network: Final = network
+        self._me: Final = me
+        self._addresses: Final = addresses
+        self._itself: Final = itself
+        self._handler: Final = handler
+        self._settings: Final = settings
+        self._peers: Final[dict[str, Peer]] = {}
+        self._dialling: Final[dict[str, asyncio.Task[Peer]]] = {}
+        self._liveness: Final[dict[str, DialLiveness]] = {}
+        """Of each task that is being dialled."""
+        self._telling: Final[dict[asyncio.Task[Any], None]] = {}
+        self._closed = False
+        self.on_loss: Callable[[Peer, errors.OpError], None] | None = None
+        """What is told when a task that was dialled is lost."""
+
+    async def of(self, task: str) -> Asked:
+        """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none.
+
+        While its connection is lost, this waits for it. If the peer is lost, this dials the task again.
+        """
+        if task == self._me.task:
+            return self._itself
+        peer = self._peers.get(task)
+        if peer is not None and peer.interrupted:
+            await peer.settled()
+        if peer is not None and peer.end is None:
+            return peer
+        return await asyncio.shield(self._dial(task))
+
+    async def of_unless_busy(self, task: str) -> Asked:
+        """The same, but BusyError if the task is being dialled, and its loop does not turn."""
+        return await unless_busy(self.of(task), lambda: self.busy(task), task)
+
+    def busy(self, task: str) -> str:
+        """A text with how long the loop of a task that is being dialled has been busy; else empty."""
+        liveness = self._liveness.get(task)
+        return "" if liveness is None else liveness.busy
+
+    def busy_dialled(self) -> dict[str, str]:
+        """The tasks that are being dialled and whose loops do not turn, with how long they have been busy."""
+        return {task: text for task in self._liveness if (text := self.busy(task))}
+
+    def there(self, task: str) -> Asked | None:
+        """The task of that name, if it is connected: for news that is of no use to one who is not."""
+        if task == self._me.task:
+            return self._itself
+        peer = self._peers.get(task)
+        return peer if peer is not None and peer.end is None else None
+
+    async def tell(self, requests: Mapping[str, Any], seconds: float) -> None:
+        """Send each connected task its request, and wait for the answers; errors are ignored.
+
+        Busy tasks get the request when they listen again; this does not wait for them. It waits for the others at most
+        that many seconds.
+        """
+        there = {task: peer for task in requests if (peer := self.there(task)) is not None}
+        asked = {self._ask(peer, requests[task]): peer for task, peer in there.items()}
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + seconds
+        while pending := [task for task, peer in asked.items() if not (task.done() or peer.busy)]:
+            if loop.time() >= limit:
+                break
+            await asyncio.wait(pending, timeout=min(_LOOKS, limit - loop.time()))
+
+    def _ask(self, peer: Asked, message: Request[Any]) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(peer.request(message), name=f"tell {type(message).__name__}")
+        self._telling[task] = None
+        task.add_done_callback(self._told)
+        return task
+
+    def _told(self, task: "asyncio.Task[Any]") -> None:
+        del self._telling[task]
+        if not task.cancelled():
+            task.exception()
+
+    async def settled(self, tasks: Iterable[str]) -> None:
+        """Return when every lost connection to these tasks is restored or given up."""
+        for task in tasks:
+            peer = self._peers.get(task)
+            if peer is not None and peer.interrupted:
+                await peer.settled()
+
+    def _dial(self, task: str) -> "asyncio.Task[Peer]":
+        """Who needs it meanwhile waits for the same call, which is not given up when one of them is."""
+        found = self._dialling.get(task)
+        if found is None:
+            found = self._dialling[task] = asyncio.get_running_loop().create_task(
+                self._dialled(task), name=f"dial {task}"
+            )
+            found.add_done_callback(lambda done: self._ended(task, done))
+        return found
+
+    async def _dialled(self, task: str) -> Peer:
+        if task not in self._addresses:
+            raise errors.NotFoundError(f"the cluster has no {task}; it has {', '.join(self._addresses)}")
+        if self._closed:
+            raise errors.CancelledError(f"{self._me.label} is closing")
+        old = self._peers.pop(task, None)
+        if old is not None:
+            await old.close()
+        address = self._addresses[task]
+        liveness = self._liveness[task] = DialLiveness()
+        try:
+            peer = await connect(
+                self._network, address, self._me, target=task, handler=self._handler, settings=self._settings,
+                liveness=liveness,
+            )  # fmt: skip
+        except errors.OpError as error:
+            error.message = f"{task} at {address}: {error.message}"
+            error.task = error.task or task
+            raise
+        finally:
+            del self._liveness[task]
+        self._peers[task] = peer
+        if self.on_loss is not None:
+            peer.on_end = functools.partial(self.on_loss, peer)
+        return peer
+
+    def lose_before(self, it: Identity) -> None:
+        """That process of a task has begun, so the process before it has ended: the connection to that one is lost."""
+        peer = self._peers.get(it.task)
+        if peer is not None and peer.it.incarnation != it.incarnation:
+            peer.lose(Loss.ENDED, "it was started anew")
+
+    async def has_ended(self, it: Identity) -> bool:
+        """Whether that process of a task has ended: no process listens there, or another one.
+
+        It sends a request to the task, and waits for the answer or the final loss of the connection.
+        """
+        while True:
+            try:
+                peer = await self.of(it.task)
+            except errors.OpError as error:
+                return isinstance(error.__cause__, NobodyListensError)
+            if not isinstance(peer, Peer) or peer.it.incarnation != it.incarnation:
+                return True
+            with contextlib.suppress(errors.OpError):
+                await peer.request(GetStatus())
+            if peer.end is None:
+                return False
+
+    def _ended(self, task: str, done: "asyncio.Task[Peer]") -> None:
+        del self._dialling[task]
+        if not done.cancelled():
+            done.exception()  # all who waited may be gone
+
+    async def close(self, text: str = "") -> None:
+        """Say goodbye to all."""
+        self._closed = True
+        for task in list(self._dialling.values()):
+            task.cancel()
+        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        await asyncio.gather(*[peer.close(text) for peer in self._peers.values()])
+        for telling in list(self._telling):
+            telling.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
+        self._peers.clear()
+
+
+class Itself:
+    """A task as its own peer: what it asks of itself goes over no channel."""
+
+    task = "this task"
+
+    def __init__(self, handler: Hearer) -> None:
+        self._handler: Final = handler
+
+    @property
+    def clock_offset(self) -> float:
+        """It has this clock."""
+        return 0.0
+
+    @property
+    def busy(self) -> str:
+        """Empty: this code runs only while the loop turns."""
+        return ""
+
+    async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
+        """The answer."""
+        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
+        try:
+            async with limit:
+                return cast(A, await self._handler(Call(message, None, 0, deadline, trace)))
+        except TimeoutError as error:
+            if deadline is None or not limit.expired() or isinstance(error, errors.OpError):
+                raise
+            seconds = max(0.0, deadline - begin)
+            text = f"{type(message).__name__} has not ended within {seconds:.3g} s"
+            raise errors.DeadlineExceededError(text) from None
+
+    def note(self, message: Note) -> None:
+        """It is heard at once."""
+        self._handler.notes[type(message)](Call(message, None, 0, None, ""))
+
+
+__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy", "unless_busy"]

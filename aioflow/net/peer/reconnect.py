@@ -1,0 +1,136 @@
+"""Reconnects a peer whose connection was lost while its process lives. Code above the links does not notice.
+
+The side that dialled dials again, at once and then after short pauses. The other side waits for that. A peer is given
+up after the time limit, or as soon as no process or another process listens at its address.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aioflow import errors
+from aioflow.net.peer.link import Link
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.transport.channel import LOST, VIOLATION, Channel, NobodyListensError, Reason
+
+Redial = Callable[[int, int], Awaitable[tuple[Channel, int]]]
+"""Dials a new channel for a link, given its number and its received bytes; also returns the peer's received bytes.
+
+After an UnavailableError it may be called again; NobodyListensError and any other OpError are final.
+"""
+HasEnded = Callable[[], Awaitable[bool]]
+"""Finds out whether the process of the peer has ended."""
+
+_FIRST: Final = 0.02
+_LONGEST: Final = 0.5
+"""Seconds between two attempts to dial: at first, and at most."""
+
+
+class Reconnect:
+    """The links of one peer whose channels are lost and may be restored.
+
+    Attributes:
+        settled: set unless a lost link may still be restored.
+    """
+
+    def __init__(
+        self, limit: float, give_up: Callable[[Loss, str], None], is_busy: Callable[[], bool], *,
+        redial: Redial | None = None, has_ended: HasEnded | None = None,
+    ) -> None:  # fmt: skip
+        """A peer without lost links.
+
+        Args:
+            limit: seconds after which a lost link, and with it the peer, is given up.
+            give_up: called with the kind and the text of the loss when the peer is given up.
+            is_busy: whether the monitor of the peer reports that its loop does not turn. Then the limit begins anew.
+            redial: how this side dials; None if the peer does.
+            has_ended: finds out whether a dialling peer has ended; None if this side cannot.
+        """
+        self.settled: Final = asyncio.Event()
+        self.settled.set()
+        self._limit: Final = limit
+        self._give_up: Final = give_up
+        self._is_busy: Final = is_busy
+        self._redial: Final = redial
+        self._has_ended: Final = has_ended
+        self._waiting: Final[dict[Link, asyncio.TimerHandle]] = {}
+        self._tasks: Final[dict[asyncio.Task[None], None]] = {}
+
+    def lost(self, place: int, link: Link) -> None:
+        """Begin to restore a link whose channel is lost. Does not wait."""
+        if link in self._waiting:
+            return
+        self.settled.clear()
+        loop = asyncio.get_running_loop()
+        self._waiting[link] = loop.call_later(self._limit, self._expire, link)
+        work = self._dial_again(place, link) if self._redial is not None else self._look(link)
+        task = loop.create_task(work, name="reconnects")
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    def resume(self, link: Link, channel: Channel, position: int) -> None:
+        """Continue a link over a new channel, to a peer that has received that many bytes; see `Link.resume`."""
+        link.resume(channel, position)
+        timer = self._waiting.pop(link, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._waiting:
+            self.settled.set()
+
+    def _expire(self, link: Link) -> None:
+        if self._is_busy():
+            self._waiting[link] = asyncio.get_running_loop().call_later(self._limit, self._expire, link)
+            return
+        self._give_up(Loss.GONE, f"it was not made again within {self._limit:g} s")
+
+    async def _look(self, link: Link) -> None:
+        """Give up the peer if its process has ended."""
+        if self._has_ended is not None and link in self._waiting and await self._has_ended():
+            self._give_up(Loss.ENDED, "")
+
+    async def _dial_again(self, place: int, link: Link) -> None:
+        await link.detach().close(Reason(LOST))
+        try:
+            channel, position = await self._dialled(place, link.received)
+        except NobodyListensError as error:
+            self._give_up(Loss.ENDED, error.message)
+        except errors.OpError as error:
+            self._give_up(Loss.GONE, error.message)
+        else:
+            await self._go_on(link, channel, position)
+
+    async def _go_on(self, link: Link, channel: Channel, position: int) -> None:
+        try:
+            self.resume(link, channel, position)
+        except ValueError as error:
+            self._give_up(Loss.VIOLATION, str(error))
+            await channel.close(Reason(VIOLATION, str(error)))
+        else:
+            await link.resend()
+
+    async def _dialled(self, place: int, received: int) -> tuple[Channel, int]:
+        """Dial until there is a new channel, or a final error. The timer of the time limit cancels this."""
+        assert self._redial is not None
+        pause = _FIRST
+        while True:
+            try:
+                return await self._redial(place, received)
+            except NobodyListensError:
+                raise
+            except errors.UnavailableError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST)
+
+    async def stop(self) -> None:
+        """Stop dialling and waiting."""
+        for timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+        self.settled.set()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+__all__ = ["HasEnded", "Reconnect", "Redial"]

@@ -1,0 +1,214 @@
+"""The requests that a peer has sent and that are not answered yet."""
+
+import asyncio
+import contextvars
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from aioflow import errors
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.wire.codec import Envelope, ProtocolError
+from aioflow.net.wire.failures import failure_of
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.schema import ANSWERS, Answer, Message
+
+if TYPE_CHECKING:
+    from aioflow.net.peer.peer import Peer
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A request, and all that its handler may want to know.
+
+    Attributes:
+        message: what is asked.
+        peer: who asks; None for the task itself.
+        number: the number of the request.
+        deadline: when it has to be answered, on the loop's clock; None for no limit.
+        trace: the trace that it belongs to.
+    """
+
+    message: Message
+    peer: "Peer | None"
+    number: int
+    deadline: float | None
+    trace: str
+
+
+Reply = Callable[[int, Answer], Coroutine[Any, Any, None]]
+"""Sends the answer to the request of that number."""
+Handler = Callable[[Call], Awaitable[Answer]]
+"""Answers a request, or raises what is to be raised there. It is cancelled when nobody waits for the answer any more,
+when its time is over, and when the peer is lost."""
+Hears = Callable[[Call], None]
+"""Is told of a note."""
+
+
+class Hearer(Protocol):
+    """A handler that hears notes, too.
+
+    Attributes:
+        notes: what hears each, by their classes.
+    """
+
+    notes: Mapping[type[Message], Hears]
+
+    async def __call__(self, call: Call) -> Answer:
+        """Answer a request."""
+
+
+class Serving:
+    """Answers the requests of one peer, each in a task of its own."""
+
+    def __init__(self, peer: "Peer", handler: Handler, limits: Limits, reply: Reply) -> None:
+        self._peer: Final = peer
+        self._handler: Final = handler
+        self._notes: Final[Mapping[type[Message], Hears]] = getattr(handler, "notes", {})
+        self._limits: Final = limits
+        self._reply: Final = reply
+        self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
+        self._held: Final[dict[int, int]] = {}
+        self._context: Final = contextvars.copy_context()
+        """Requests are answered in the context that the peer was made in, whatever the loop was at when they came."""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def held(self) -> int:
+        """Bytes of values that came, or come, with requests which are not answered."""
+        return sum(self._held.values())
+
+    def answers(self, number: int) -> bool:
+        """Whether the request of that number is being answered."""
+        return number in self._tasks
+
+    def awaits(self, number: int) -> bool:
+        """Whether the request of that number is announced, but has not begun."""
+        return number in self._held and number not in self._tasks
+
+    def holds(self, number: int, nbytes: int) -> bool:
+        """Reserve bytes for an announced request. If there is no room, refuse it, and return False.
+
+        Also returns False for a repeated request that is being answered.
+        """
+        if number in self._tasks or number in self._held:
+            return False
+        if self.held + nbytes > self._limits.held:
+            self.refuse(number, f"requests with {self.held} bytes are not answered yet, and {nbytes} more come")
+            return False
+        self._held[number] = nbytes
+        return True
+
+    def refuse(self, number: int, text: str) -> None:
+        """There is no room for the request of that number."""
+        self._held.pop(number, None)
+        self.answer(number, self._failure(errors.ResourceExhaustedError(text)))
+
+    def dropped(self, number: int) -> None:
+        """The request of that number will not come."""
+        self._held.pop(number, None)
+
+    def begin(self, message: Envelope) -> None:
+        """Answer a request, unless it is being answered. ProtocolError if far too many are open."""
+        count = len(self._tasks)
+        if count < self._limits.requests:
+            self._start(message.number, lambda: self._serve(message))
+        else:
+            self.refuse(message.number, f"{count} requests are not answered yet")
+
+    def hear(self, message: Envelope) -> None:
+        """Hand on a note. ProtocolError if nobody hears such notes."""
+        heard = self._notes.get(type(message.message))
+        if heard is None:
+            raise ProtocolError(f"{type(message.message).__name__} came where it cannot")
+        try:
+            heard(Call(message.message, self._peer, message.number, None, message.trace))
+        except (errors.OpError, ValueError) as error:
+            raise ProtocolError(f"{type(message.message).__name__}: {error}") from None
+
+    def answer(self, number: int, answer: Answer) -> None:
+        """Send the known answer to a request. ProtocolError if far too many are open."""
+        self._start(number, lambda: self._reply(number, answer))
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for that answer any more."""
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+
+    async def stop(self) -> None:
+        """Cancel all, and return when all have ended."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, number: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start one asyncio task that answers a request. A repeated request gets the answer of that task."""
+        if number in self._tasks:
+            return
+        if len(self._tasks) >= 2 * self._limits.requests:
+            raise ProtocolError(f"{len(self._tasks)} requests were open, and more came")
+        task = asyncio.get_running_loop().create_task(work(), name=f"answer {number}", context=self._context.copy())
+        self._tasks[number] = task
+        task.add_done_callback(lambda done: self._ended(number, done))
+
+    def _ended(self, number: int, task: "asyncio.Task[None]") -> None:
+        del self._tasks[number]
+        self._held.pop(number, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.error("answering %s", self._peer.it.label, exc_info=error)
+            self._peer.lose(Loss.VIOLATION, f"an answer could not be sent: {type(error).__name__}")
+
+    async def _serve(self, message: Envelope) -> None:
+        await self._reply(message.number, await self._answer(message))
+
+    async def _answer(self, message: Envelope) -> Answer:
+        loop = asyncio.get_running_loop()
+        deadline = None if message.left is None else loop.time() + message.left
+        call = Call(message.message, self._peer, message.number, deadline, message.trace)
+        limit = asyncio.timeout_at(deadline)
+        try:
+            if deadline is None:
+                return _checked(message.message, await self._handler(call))
+            async with limit:
+                if message.left == 0:
+                    await asyncio.sleep(0)  # where the limit is noticed
+                return _checked(message.message, await self._handler(call))
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return self._failure(errors.CancelledError("what answers the request was cancelled"))
+        except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
+                name = type(message.message).__name__
+                error = errors.DeadlineExceededError(f"the {message.left:g} s for {name} are over")
+            return self._failure(error)
+
+    def _failure(self, error: BaseException) -> Answer:
+        return failure_of(error, self._peer.me.task)
+
+
+def _checked(request: Message, answer: Answer) -> Answer:
+    """What a handler gave, if it answers that request."""
+    name = type(request).__name__
+    if not isinstance(answer, ANSWERS[type(request)]):
+        raise errors.InternalError(
+            f"{name} was answered by {type(answer).__name__}, not {ANSWERS[type(request)].__name__}"
+        )
+    return answer
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the running task that was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+__all__ = ["Call", "Handler", "Hearer", "Serving"]

@@ -1,0 +1,80 @@
+"""Which tasks are there, and with which devices."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aioflow import errors
+from aioflow.devices.device import DeviceAttributes
+from aioflow.net.peer.peers import Peers
+from aioflow.net.wire.fields import Device
+from aioflow.net.wire.worker_verbs import GetStatus, Status
+
+_TOLD: Final = 0.1
+"""Of the time that is left, the share that is kept to tell who was waited for."""
+_LONGEST_TOLD: Final = 0.5
+"""Seconds: as long as that at most."""
+Statuses = Mapping[str, Status | errors.OpError]
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.5
+"""Seconds after which a task that could not be reached is dialled again; at last after half of those that are left."""
+
+
+async def statuses_of(tasks: Sequence[str], peers: Peers, deadline: float | None) -> Statuses:
+    """How these tasks are, or why that cannot be known."""
+    asked = await asyncio.gather(*[_status(task, peers, deadline) for task in tasks])
+    return dict(zip(tasks, asked, strict=True))
+
+
+async def statuses_when_there(tasks: Sequence[str], peers: Peers, deadline: float | None) -> Statuses:
+    """How these tasks are as soon as all can be reached, in whatever order they start, or else at the deadline.
+
+    Without a deadline nobody is waited for.
+    """
+    asked = await asyncio.gather(*[_status_when_there(task, peers, deadline) for task in tasks])
+    return dict(zip(tasks, asked, strict=True))
+
+
+async def _status_when_there(task: str, peers: Peers, deadline: float | None) -> Status | errors.OpError:
+    """The same of one task. Why it could not be reached is told, rather than that it did not answer at last."""
+    found = await _status(task, peers, deadline)
+    now, pause = asyncio.get_running_loop().time, _FIRST_PAUSE
+    while isinstance(found, errors.UnavailableError) and deadline is not None and now() + _FIRST_PAUSE < deadline:
+        await asyncio.sleep(min(pause, max(_FIRST_PAUSE, (deadline - now()) / 2)))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        again = await _status(task, peers, deadline)
+        found = found if isinstance(again, errors.DeadlineExceededError) else again
+    return found
+
+
+async def _status(task: str, peers: Peers, deadline: float | None) -> Status | errors.OpError:
+    try:
+        async with asyncio.timeout_at(deadline):
+            peer = await peers.of(task)
+            return await peer.request(GetStatus(), deadline=deadline)
+    except errors.OpError as error:
+        return error
+    except TimeoutError:
+        busy = peers.busy(task)
+        return errors.DeadlineExceededError("it did not answer in time" + f"; it is {busy}" * bool(busy), task=task)
+
+
+def devices_in(statuses: Statuses) -> tuple[Device, ...]:
+    """The devices of the tasks that are there."""
+    return tuple([device for found in statuses.values() if isinstance(found, Status) for device in found.devices])
+
+
+def attributes(device: Device) -> DeviceAttributes:
+    """A device as placement sees it."""
+    return DeviceAttributes(device.name, device.kind, device.memory, device.incarnation)
+
+
+def earlier(deadline: float | None) -> float | None:
+    """Somewhat before a deadline, so that there is time to tell who was waited for."""
+    if deadline is None:
+        return None
+    left = deadline - asyncio.get_running_loop().time()
+    return deadline - min(left * _TOLD, _LONGEST_TOLD)
+
+
+__all__ = ["Statuses", "attributes", "devices_in", "earlier", "statuses_of", "statuses_when_there"]

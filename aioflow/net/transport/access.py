@@ -1,0 +1,85 @@
+"""From what a user says of token and certificates to how tasks reach each other."""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Final
+
+from aioflow import errors
+from aioflow.config import Config, Tls
+from aioflow.net.transport.credentials import Token, load_token
+from aioflow.net.transport.tls import client_tls, server_tls
+from aioflow.net.transport.websocket_server import WebSocketNetwork
+
+_NODE: Final = "node"
+
+
+def network_of_server(config: Config, token: Token | None = None) -> WebSocketNetwork:
+    """How a task listens, and dials others.
+
+    The token is that of `Config(token_file=)`, unless one is given.
+
+    Raises:
+        TypeError: `Config(ssl=)` says only one of the two.
+        FailedPreconditionError: its directory has no certificate that a task could show.
+    """
+    listening, dialling = _contexts(config.ssl)
+    if dialling is not None and listening is None and isinstance(config.ssl, (str, os.PathLike)):
+        folder = os.fspath(config.ssl)
+        raise errors.FailedPreconditionError(
+            f"{folder} has no {_NODE}.pem, which a task shows to others: copy it and {_NODE}.key there from where "
+            f"the authority is, by which `aioflow ca issue DIR {_NODE} --host HOST` makes them"
+        )
+    if dialling is not None and listening is None:
+        raise TypeError("a server listens and dials: ssl is a directory, or a pair of contexts for the two")
+    return WebSocketNetwork(token or load_token(config.token_file), server_tls=listening, client_tls=dialling)
+
+
+def network_of_client(config: Config, secure: bool, token: Token | None = None) -> WebSocketNetwork:
+    """How a client dials, by TLS if `secure`: with the authorities of the machine unless `Config(ssl=)` says others.
+
+    The token is that of `Config(token_file=)`, unless one is given.
+
+    ValueError if it is told not to use TLS, and how to.
+    """
+    if not secure and config.ssl is not None:
+        raise ValueError("ssl is for a target that begins with wss://, and this one begins with ws://")
+    _, dialling = _contexts(config.ssl)
+    if secure and dialling is None:
+        dialling = ssl.create_default_context()
+    return WebSocketNetwork(token or load_token(config.token_file), client_tls=dialling)
+
+
+def _contexts(told: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """For whoever listens, and for whoever dials."""
+    match told:
+        case None:
+            return None, None
+        case str() | os.PathLike():
+            name = _NODE if (Path(told) / f"{_NODE}.pem").exists() else None
+            return None if name is None else server_tls(told), client_tls(told, name)
+        case ssl.SSLContext():
+            return None, told
+        case (ssl.SSLContext() as listening, ssl.SSLContext() as dialling):
+            return listening, dialling
+    raise TypeError(f"ssl is a directory, an SSLContext or a pair of them, not a {type(told).__name__}")
+
+
+def master_unreachable(address: str, error: errors.UnavailableError) -> errors.UnavailableError:
+    """The error for a client without a time limit that cannot reach its master."""
+    reason = error.message.removeprefix(f"{address} cannot be reached: ")
+    return errors.UnavailableError(
+        f"Cannot connect to the master at {address}: {reason}. Start it, or set Config(operation_timeout=) to wait for "
+        "it."
+    )
+
+
+def too_late(text: str) -> errors.DeadlineExceededError:
+    """The error with that text for a client whose time limit is over, with what helps."""
+    return errors.DeadlineExceededError(
+        f"{text}. Check that the master runs, or pass a larger limit as RunOptions(timeout=) or "
+        "Config(operation_timeout=); session.explain() tells what the cluster waits for"
+    )
+
+
+__all__ = ["master_unreachable", "network_of_client", "network_of_server", "too_late"]

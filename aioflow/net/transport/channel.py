@@ -1,0 +1,197 @@
+"""Channels: what carries frames between two tasks.
+
+A channel is ordered, loses nothing as long as it is open, and holds only so much. There are two: over a websocket, and
+in memory, for simulated clusters. One that is made for other hardware needs these five members and no more.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from aioflow import errors
+from aioflow.net.transport.liveness import Offer, Watch, Word
+from aioflow.net.wire.framing import Frame
+
+# Why a channel was closed, as the codes of websockets that applications may use
+NORMAL: Final = 1000
+LOST: Final = 1006
+VIOLATION: Final = 4000
+REFUSED: Final = 4001
+SILENT: Final = 4002
+
+LONGEST_REASON: Final = 120
+"""So many bytes of a reason are sent."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a channel was closed: a code for programs, and a text for people."""
+
+    code: int = NORMAL
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or {NORMAL: "it was closed", LOST: "the connection was lost"}.get(self.code, str(self.code))
+
+
+DONE: Final = Reason()
+"""It was no longer needed."""
+
+
+class ClosedError(Exception):
+    """The channel is closed, here or there; `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason: Final = reason
+
+
+class NobodyListensError(errors.UnavailableError):
+    """The host reports that no process listens at the address: the task there has ended."""
+
+
+class Ear(Protocol):
+    """The receiver of a channel's frames.
+
+    Attributes:
+        received: bytes of all received frames. A simulated network that repeats a frame subtracts its bytes.
+    """
+
+    received: int
+
+    @property
+    def raw(self) -> int:
+        """So many raw bytes are to follow, in frames that may be told of in parts; 0 if the next is to be whole."""
+
+    def space(self, most: int) -> memoryview | None:
+        """Where the next raw bytes belong, `most` at most, if a channel can write them there itself."""
+
+    def filled(self, nbytes: int) -> None:
+        """So many have been written there."""
+
+    def hear(self, frame: Frame) -> None:
+        """A frame has come, or the next raw bytes. Their memory is the channel's again afterwards."""
+
+    def lost(self, reason: Reason) -> None:
+        """No more will come, for it was closed, here or there. Told once."""
+
+
+class Channel(Protocol):
+    """Frames to and from one other task."""
+
+    @property
+    def congested(self) -> bool:
+        """Whether so much waits to be sent that no more should be given to it for now."""
+
+    async def room(self) -> None:
+        """Return as soon as it is not congested. ClosedError if it is closed. Only one may wait at a time."""
+
+    def send(self, *frames: Frame) -> None:
+        """The frames are on their way, one after the other and none of another between them. Never waits.
+
+        What a memoryview shows must stay as it is until the frame has left. ClosedError if the channel is closed.
+        """
+
+    def listen(self, ear: Ear | None) -> None:
+        """Tell `ear` of all that comes and was not told yet, in order, beginning with the next turn of the loop.
+
+        As long as nobody listens, what comes waits, and holds up who sends it.
+        """
+
+    async def close(self, reason: Reason = DONE) -> None:
+        """What was sent still arrives if the other end takes it at once; then no more does, here or there.
+
+        Whoever waits gets a ClosedError. It takes a moment at most, whatever the other end does. May be called again.
+        """
+
+
+async def receive(channel: Channel) -> bytes:
+    """The next frame of a channel. ClosedError if no more will come. Cancelled as it comes, it is lost."""
+    ear = _One(channel)
+    channel.listen(ear)
+    try:
+        return await ear.frame
+    finally:
+        channel.listen(None)
+
+
+class _One:
+    """Listens for one frame."""
+
+    raw = received = 0
+
+    def __init__(self, channel: Channel) -> None:
+        self.frame: Final[asyncio.Future[bytes]] = asyncio.get_running_loop().create_future()
+        self._channel: Final = channel
+
+    def space(self, most: int) -> None:
+        """It takes frames that are whole."""
+
+    def filled(self, nbytes: int) -> None:
+        """Nothing is."""
+
+    def hear(self, frame: Frame) -> None:
+        """This is it; what follows waits."""
+        self._channel.listen(None)
+        if not self.frame.done():
+            self.frame.set_result(bytes(frame))
+
+    def lost(self, reason: Reason) -> None:
+        """There is none."""
+        if not self.frame.done():
+            self.frame.set_exception(ClosedError(reason))
+
+
+class Listener(Protocol):
+    """A task that can be dialled."""
+
+    @property
+    def address(self) -> str:
+        """Where."""
+
+    async def close(self) -> None:
+        """It cannot be any more, and what was accepted is closed."""
+
+
+Accept = Callable[[Channel], Awaitable[None]]
+"""What serves a channel that was accepted: when it returns, the channel is closed."""
+
+
+class Network(Protocol):
+    """How tasks reach each other."""
+
+    async def dial(self, address: str) -> Channel:
+        """A channel to the listener at that address; this end sends first.
+
+        Raises UnavailableError if it cannot be reached, and NobodyListensError if no process listens there.
+        """
+
+    async def listen(self, address: str, accept: Accept) -> Listener:
+        """Serve whoever dials that address."""
+
+    def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer | None:
+        """Offer this process's monitor to the peer that dialled the channel; None if no monitor is possible."""
+
+    def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
+        """Watch a dialled task through the monitor that it has offered; None if no monitor is possible.
+
+        Args:
+            channel: the control channel to that task.
+            connection: the number of the connection.
+            port: the port of the monitor.
+            key: the key by which both monitors authenticate.
+            heartbeat: the shorter of the heartbeat timeouts of both ends.
+        """
+
+    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+        """Ask the monitor of the task that listens at an address for its state, until cancelled.
+
+        Calls `told` with each answer. Nothing is raised if no answer comes.
+        """
+
+
+__all__ = [
+    "DONE", "LONGEST_REASON", "LOST", "NORMAL", "REFUSED", "SILENT", "VIOLATION", "Accept", "Channel", "ClosedError",
+    "Ear", "Listener", "Network", "NobodyListensError", "Reason", "receive",
+]  # fmt: skip

@@ -1,0 +1,65 @@
+"""How much of what was sent may still be on its way: so a receiver that is slow, or gone, holds up little."""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from aioflow.net.transport.channel import ClosedError, Reason
+
+
+class Credits:
+    """The bytes that a peer lets come to it. Who wants to send takes some first, in the order they came.
+
+    Attributes:
+        left: bytes that may be taken.
+    """
+
+    __slots__ = ("_closed", "_waiting", "_window", "left")
+
+    def __init__(self, window: int) -> None:
+        self._window: Final = window
+        self.left = window
+        self._waiting: Final[deque[tuple[int, asyncio.Future[None]]]] = deque()
+        self._closed: Reason | None = None
+
+    async def take(self, nbytes: int) -> None:
+        """So many may be sent, at most as many as the window. Cancelling gives up the place and takes none."""
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        if not self._waiting and nbytes <= self.left:
+            self.left -= nbytes
+            return
+        place = nbytes, asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place[1]
+        except BaseException:
+            if place in self._waiting:
+                self._waiting.remove(place)
+            elif not place[1].cancelled():
+                self.left += nbytes
+            self._serve()
+            raise
+
+    def give(self, nbytes: int) -> None:
+        """So many more may be sent; there are never more than the window."""
+        self.left = min(self._window, self.left + nbytes)
+        self._serve()
+
+    def close(self, reason: Reason) -> None:
+        """Whoever waits, and whoever comes, gets a ClosedError."""
+        self._closed = self._closed or reason
+        while self._waiting:
+            _, future = self._waiting.popleft()
+            if not future.done():
+                future.set_exception(ClosedError(reason))
+
+    def _serve(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.left:
+            nbytes, future = self._waiting.popleft()
+            if not future.done():
+                self.left -= nbytes
+                future.set_result(None)
+
+
+__all__ = ["Credits"]

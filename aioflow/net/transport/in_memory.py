@@ -1,0 +1,462 @@
+"""Channels in memory, on the loop's clock: a network with latency, a bandwidth, and faults when they are wanted.
+
+    network = MemoryNetwork(latency=0.001, bandwidth=1e9)
+    listener = await network.listen("b", accept)
+    channel = await network.at("a").dial("b")
+    network.part("a", "b")          # a partition: nothing arrives, and nobody is told
+    network.heal("a", "b")          # what was held up arrives
+    network.cut("a", "b")           # all channels between them are lost, at both ends
+    network.crash("b")              # as when a process is killed; it can listen again
+
+On a virtual-time loop all of it takes no time, and the same program takes the same turns every time.
+
+A channel is a reliable stream: no frame of it is missing between two that arrive, and none overtakes another. So a
+frame that is lost is the last: nothing that follows it arrives, as when TCP repeats a segment in vain, and the channel
+hangs in that direction, though neither end knows, until somebody closes it. Frames of different channels overtake each
+other as their delays have it.
+"""
+
+import asyncio
+import contextvars
+import dataclasses
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final, cast
+
+from aioflow import errors
+from aioflow.net.transport.channel import DONE, LOST, Accept, Channel, ClosedError, Ear, NobodyListensError, Reason
+from aioflow.net.transport.liveness import Offer, Watch, Word
+from aioflow.net.transport.memory_monitor import MemoryMonitors
+from aioflow.net.wire.framing import Frame
+
+CONGESTED: Final = 256 << 10
+"""So many bytes may wait in one direction of a channel before it is congested."""
+
+
+@dataclasses.dataclass(slots=True)
+class Path:
+    """How frames go from one host to another; may be changed at any time, for frames sent from then on.
+
+    Attributes:
+        latency: seconds that each takes.
+        bandwidth: bytes a second of one channel.
+        parted: whether nothing arrives for now.
+        delay: seconds that a frame takes besides, drawn for each; the order within a channel stays.
+        twice: whether a frame arrives twice, asked for each.
+        lost: whether a frame is lost, and with it all that follows in its channel, asked for each.
+        sent: told of each frame.
+    """
+
+    latency: float = 0.0
+    bandwidth: float = float("inf")
+    parted: bool = False
+    delay: Callable[[], float] = lambda: 0.0
+    twice: Callable[[bytes], bool] = lambda frame: False
+    lost: Callable[[], bool] = lambda: False
+    sent: Callable[[Frame], None] = lambda frame: None
+
+
+class _Pipe:
+    """One direction of a channel."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self.closed: Reason | None = None
+        self.waiting = 0
+        self.hanging = False
+        """Whether nothing arrives any more of what is sent from now on."""
+        self._frames: deque[tuple[float, Frame, bool]] = deque()
+        """Frames, each with its time of arrival, and whether it repeats the one before."""
+        self._free = 0.0
+        self._last = 0.0
+        self._reached = 0.0
+        """The time that a timer was set for and has rung: it may do so before that, by the resolution of the clock."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a frame may have arrived, or none will."""
+
+    def push(self, frame: Frame) -> None:
+        """One frame, to arrive in its time."""
+        path, now = self.path, asyncio.get_running_loop().time()
+        path.sent(frame)
+        self.hanging = self.hanging or path.lost()
+        if self.hanging:
+            self.waiting += len(frame)
+            return
+        self._free = max(self._free, now) + len(frame) / path.bandwidth
+        self._last = max(self._last, self._free + path.latency + path.delay())
+        self._frames.append((self._last, frame, False))
+        self.waiting += len(frame)
+        if path.twice(bytes(frame)):
+            self._frames.append((self._last, bytes(frame), True))
+            self.waiting += len(frame)
+        self.wake()
+
+    @property
+    def ended(self) -> Reason | None:
+        """Why no more is sent, as far as the news has come."""
+        return None if self.path.parted or self.hanging else self.closed
+
+    def take(self) -> tuple[bytes, bool] | None:
+        """The next frame, if it has arrived, and whether it repeats the one before."""
+        now = max(self._reached, asyncio.get_running_loop().time())
+        if self.path.parted or not self._frames or self._frames[0][0] > now:
+            return None
+        _, frame, repeated = self._frames.popleft()
+        self.waiting -= len(frame)
+        if self.waiting <= CONGESTED:
+            _done(self._writer)
+        return bytes(frame), repeated
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._frames
+
+    def expect(self, context: contextvars.Context) -> None:
+        """Have the next frame announce itself, if one is coming, in that context."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._frames and not self.path.parted:
+            due = self._frames[0][0]
+            self._timer = asyncio.get_running_loop().call_at(due, self._ring, due, context=context)
+
+    def _ring(self, due: float) -> None:
+        self._timer = None
+        self._reached = due
+        self.changed()
+
+    async def change(self) -> None:
+        """Return when less may be waiting."""
+        self._writer = asyncio.get_running_loop().create_future()
+        try:
+            await self._writer
+        finally:
+            self._writer = None
+
+    def close(self, reason: Reason) -> None:
+        """No more is sent. What is lost is lost with all that was on its way."""
+        if self.closed is None:
+            self.closed = reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if reason.code == LOST:
+            self._frames.clear()
+            self.waiting = 0
+        self.wake()
+
+    def wake(self) -> None:
+        """Let who waits look again."""
+        self.changed()
+        _done(self._writer)
+
+
+def _done(future: "asyncio.Future[None] | None") -> None:
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+class MemoryChannel:
+    """One end of a channel in memory."""
+
+    def __init__(self, out: _Pipe, back: _Pipe, hosts: tuple[str, str]) -> None:
+        self.hosts: Final = hosts
+        self._out: Final = out
+        self._in: Final = back
+        self._closed: Reason | None = None
+        self._ear: Ear | None = None
+        self._context = contextvars.copy_context()
+        """That of the host that listens, which a simulation may stop, whoever sends."""
+        self._looking: asyncio.Handle | None = None
+        back.changed = self._look_soon
+
+    @property
+    def congested(self) -> bool:
+        """Whether much waits to be sent."""
+        return self._out.waiting > CONGESTED
+
+    async def room(self) -> None:
+        """Return as soon as little does."""
+        while self._out.waiting > CONGESTED and self._closed is None and self._in.ended is None:
+            await self._out.change()
+        self._check()
+
+    def send(self, *frames: Frame) -> None:
+        """The frames are on their way."""
+        self._check()
+        for frame in frames:
+            self._out.push(frame)
+
+    def _check(self) -> None:
+        reason = self._closed or self._in.ended
+        if reason is not None:
+            raise ClosedError(reason)
+
+    def listen(self, ear: Ear | None) -> None:
+        """Tell `ear` of what comes."""
+        self._ear, self._context = ear, contextvars.copy_context()
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._ear is not None and self._looking is None:
+            self._looking = asyncio.get_running_loop().call_soon(self._look, context=self._context)
+
+    def _look(self) -> None:
+        """Tell whoever listens of the frames that have arrived, and in the end that no more will."""
+        self._looking = None
+        while (ear := self._ear) is not None and self._closed is None and (found := self._in.take()) is not None:
+            frame, repeated = found
+            ear.hear(frame)
+            if repeated:
+                ear.received -= len(frame)
+        ended = self._closed or (self._in.ended if self._in.empty else None)
+        if self._ear is None:
+            return
+        if ended is None:
+            self._in.expect(self._context)
+        else:
+            ear, self._ear = self._ear, None
+            ear.lost(ended)
+
+    async def close(self, reason: Reason = DONE) -> None:
+        """Closed, here at once and there when all that was sent has arrived."""
+        self.end(reason)
+
+    def end(self, reason: Reason) -> None:
+        """Close this end."""
+        if self._closed is None:
+            self._closed = reason
+            self._out.close(reason)
+            self._in.close(Reason(LOST, reason.text))
+
+    def lose(self) -> None:
+        """The connection is lost, as each end learns when nothing parts them."""
+        self.end(Reason(LOST))
+
+    def hang(self) -> None:
+        """From here on nothing that is sent at this end arrives, nor that it was closed, and neither end is told."""
+        self._out.hanging = True
+
+    def wake(self) -> None:
+        """Look again at what has arrived, and at what is waiting."""
+        self._in.wake()
+        self._out.wake()
+
+    @property
+    def open(self) -> bool:
+        """Whether this end is."""
+        return self._closed is None
+
+
+class MemoryListener:
+    """A host that can be dialled."""
+
+    def __init__(self, network: "MemoryNetwork", address: str, accept: Accept) -> None:
+        self._network: Final = network
+        self._address: Final = address
+        self._accept: Final = accept
+        self._context: Final = contextvars.copy_context()
+        self._serving: Final[dict[asyncio.Task[None], None]] = {}
+
+    @property
+    def address(self) -> str:
+        """The host's name."""
+        return self._address
+
+    def begin(self, channel: MemoryChannel) -> None:
+        """Serve a channel, in the context of who listens, not of who dials."""
+        task = asyncio.get_running_loop().create_task(self._serve(channel), context=self._context.copy())
+        self._serving[task] = None
+        task.add_done_callback(self._serving.pop)
+
+    async def _serve(self, channel: MemoryChannel) -> None:
+        try:
+            await self._accept(channel)
+        finally:
+            await channel.close()
+
+    async def close(self) -> None:
+        """It cannot be dialled any more, and what was accepted is closed."""
+        self._network.forget(self)
+        tasks = list(self._serving)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class MemoryHost:
+    """A network as one of its hosts sees it, until it crashes."""
+
+    def __init__(self, network: "MemoryNetwork", name: str, crashes: int) -> None:
+        self._network: Final = network
+        self._crashes: Final = crashes
+        self.name: Final = name
+
+    async def dial(self, address: str) -> Channel:
+        """A channel to the host of that name. UnavailableError if it does not listen."""
+        return await self._network.connect(self.name, self._crashes, address)
+
+    async def listen(self, address: str, accept: Accept) -> MemoryListener:
+        """Serve whoever dials this host, whose name the address is."""
+        return self._network.listen(address, accept)
+
+    def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer:
+        """A subscription to the monitor of the host that has dialled the channel."""
+        return Offer(1, "", self.watch(channel, connection, 1, "", heartbeat))
+
+    def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch:
+        """A subscription to the monitor of the host at the other end of the channel."""
+        return self._network.monitors.watch(*cast(MemoryChannel, channel).hosts, heartbeat)
+
+    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+        """Pass on the messages of the monitor of the host of that name, until cancelled."""
+        watch = self._network.monitors.watch(self.name, address, heartbeat)
+        watch.told = told
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            watch.close()
+
+
+class MemoryNetwork:
+    """Hosts by name, which reach each other by channels in memory. All of it belongs to one loop.
+
+    Attributes:
+        monitors: the monitors of the hosts.
+    """
+
+    def __init__(
+        self,
+        latency: float = 0.0,
+        bandwidth: float = float("inf"),
+        prepare: Callable[[str, str, Path], None] = lambda source, target, path: None,
+    ) -> None:
+        """A network without faults.
+
+        Args:
+            latency: seconds that each frame takes.
+            bandwidth: bytes a second, of each channel.
+            prepare: given each path when it is first needed, and the hosts that it goes from and to.
+        """
+        self._make: Final[Callable[[], Path]] = lambda: Path(latency, bandwidth)
+        self._prepare: Final = prepare
+        self._paths: Final[dict[tuple[str, str], Path]] = {}
+        self._listeners: Final[dict[str, MemoryListener]] = {}
+        self._channels: list[MemoryChannel] = []
+        self._crashes: Final[Counter[str]] = Counter()
+        self._dark: Final[dict[str, None]] = {}
+        """Hosts that do not even say that nobody listens."""
+        self._dialling: Final[dict[asyncio.Future[None], None]] = {}
+        self.monitors: Final = MemoryMonitors(self._reaches)
+
+    def at(self, host: str) -> MemoryHost:
+        """The network as that host sees it."""
+        return MemoryHost(self, host, self._crashes[host])
+
+    def listen(self, address: str, accept: Accept) -> MemoryListener:
+        """Serve whoever dials the host of that name. UnavailableError if it listens already."""
+        if address in self._listeners:
+            raise errors.UnavailableError(f"{address} is in use")
+        listener = self._listeners[address] = MemoryListener(self, address, accept)
+        self._dark.pop(address, None)
+        self.wake()
+        return listener
+
+    def forget(self, listener: MemoryListener) -> None:
+        """It listens no more."""
+        if self._listeners.get(listener.address) is listener:
+            del self._listeners[listener.address]
+
+    async def connect(self, host: str, crashes: int, address: str) -> Channel:
+        """A channel from one host, which has crashed so often, to another, after a round trip.
+
+        UnavailableError if nobody listens there, or the host has crashed since.
+        """
+        there, back = self.path(host, address), self.path(address, host)
+        await asyncio.sleep(there.latency + there.delay() + back.latency + back.delay())
+        while there.parted or back.parted or address in self._dark:
+            await self._change()
+        if self._crashes[host] != crashes:
+            raise NobodyListensError(f"{host} has crashed")
+        listener = self._listeners.get(address)
+        if listener is None:
+            raise NobodyListensError(f"nobody listens at {address}")
+        out, into = _Pipe(there), _Pipe(back)
+        near, far = MemoryChannel(out, into, (host, address)), MemoryChannel(into, out, (address, host))
+        self._channels = [channel for channel in self._channels if channel.open] + [near, far]
+        listener.begin(far)
+        return near
+
+    async def _change(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._dialling[future] = None
+        try:
+            await future
+        finally:
+            del self._dialling[future]
+
+    # Faults
+
+    def path(self, source: str, target: str) -> Path:
+        """How frames go from one host to another."""
+        found = self._paths.get((source, target))
+        if found is None:
+            found = self._paths[source, target] = self._make()
+            self._prepare(source, target, found)
+        return found
+
+    def _reaches(self, one: str, other: str) -> bool:
+        return not (self.path(one, other).parted or self.path(other, one).parted)
+
+    def channels(self, one: str, other: str) -> list[MemoryChannel]:
+        """The ends at one host of the open channels between two, in the order in which they were dialled."""
+        return [channel for channel in self._channels if channel.open and channel.hosts == (one, other)]
+
+    def part(self, one: str, other: str, *, one_way: bool = False) -> None:
+        """From now on nothing arrives, in either direction or only from one to the other, and nobody is told."""
+        self._set_parted(one, other, True, one_way)
+
+    def heal(self, one: str, other: str) -> None:
+        """What was held up arrives, and what comes."""
+        self._set_parted(one, other, False, False)
+
+    def _set_parted(self, one: str, other: str, parted: bool, one_way: bool) -> None:
+        for pair in ((one, other),) if one_way else ((one, other), (other, one)):
+            self.path(*pair).parted = parted
+        self.wake()
+
+    def wake(self) -> None:
+        """Let all who wait look again: paths have changed."""
+        for channel in self._channels:
+            channel.wake()
+        for future in self._dialling:
+            _done(future)
+
+    def cut(self, one: str, other: str) -> None:
+        """All channels between them are lost, as each end learns when nothing parts them."""
+        for channel in self._channels:
+            if set(channel.hosts) == {one, other}:
+                channel.lose()
+
+    def crash(self, host: str, *, silent: bool = False) -> None:
+        """Its process is killed: it listens and dials no more, and its channels are lost.
+
+        It may listen again, as another. If it is `silent`, as when the power fails, the others are not told, and
+        whoever dials it until then waits.
+        """
+        self._crashes[host] += 1
+        self._listeners.pop(host, None)
+        if silent:
+            self._dark[host] = None
+        for channel in self._channels:
+            if channel.hosts[0] == host:
+                if silent:
+                    channel.hang()
+                channel.lose()
+        self.monitors.crash(host, silent=silent)
+
+
+__all__ = ["CONGESTED", "MemoryChannel", "MemoryHost", "MemoryListener", "MemoryNetwork", "Path"]

@@ -1,0 +1,77 @@
+"""Questions to the monitor of a process that is not connected yet, and the answers of this process's monitor.
+
+A question is a datagram to the UDP port that has the number of the TCP port at which the process listens. So the
+address of the process is enough to ask. Both datagrams are signed by a key that is derived from the token; without a
+token anyone may ask. An answer has the state of the process, and no names of kernels.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aioflow.net.transport import monitor_process
+from aioflow.net.transport.addresses import split_address
+from aioflow.net.transport.credentials import Token
+from aioflow.net.transport.liveness import State, Word, word_interval
+from aioflow.net.transport.monitor import Answers, Monitor, with_monitor
+
+_PUBLIC: Final = "00" * 16
+"""The key of tasks without a token."""
+_STATES: Final = {state.value: state for state in State}
+
+
+def answer(addresses: Sequence[tuple[str, int]], token: Token | None, heartbeat: float) -> list[Answers]:
+    """Let the monitor of this process answer questions at these UDP addresses; none where that is impossible."""
+
+    def begin(monitor: Monitor) -> list[Answers]:
+        return [monitor.answer(address, _key(token), heartbeat) for address in addresses]
+
+    return with_monitor(begin) or []
+
+
+async def ask(address: str, token: Token | None, heartbeat: float, told: Callable[[Word], None]) -> None:
+    """Ask the monitor of the process at an address for its state, again and again, until cancelled.
+
+    Each answer goes to `told`. The first question is sent late enough that a process that answers itself gets none.
+    """
+    loop, interval = asyncio.get_running_loop(), word_interval(heartbeat)
+    await asyncio.sleep(interval)
+    with contextlib.suppress(OSError):
+        wire, questions = await loop.create_datagram_endpoint(
+            lambda: _Questions(_key(token), told), remote_addr=split_address(address)
+        )
+        try:
+            while not wire.is_closing():
+                wire.sendto(questions.next())
+                await asyncio.sleep(interval)
+        finally:
+            wire.close()
+
+
+class _Questions(asyncio.DatagramProtocol):
+    """The questions to one monitor. Only the answer to the latest one counts."""
+
+    def __init__(self, key: str, told: Callable[[Word], None]) -> None:
+        self._key: Final = key
+        self._told: Final = told
+        self._nonce = ""
+
+    def next(self) -> bytes:
+        """Another question."""
+        self._nonce = secrets.token_hex(16)
+        return monitor_process.question(self._key, self._nonce)
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        """Pass on an answer; drop anything else."""
+        with contextlib.suppress(ValueError, KeyError):
+            state, seconds = monitor_process.answered(self._key, self._nonce, data)
+            self._told(Word(_STATES[state], seconds))
+
+
+def _key(token: Token | None) -> str:
+    return _PUBLIC if token is None else token.key("questions to a monitor")
+
+
+__all__ = ["answer", "ask"]

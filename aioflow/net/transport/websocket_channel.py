@@ -1,0 +1,290 @@
+"""One end of a websocket as a channel, once aiohttp has agreed on it with the other end.
+
+From then on the transport is this channel's: what comes goes from the socket into one buffer, and from there to whoever
+listens, in the same turn of the loop; the bytes of a large value go straight to where they belong. By way of a queue,
+and of a task that reads it, a small message takes half as long again, and a large one is copied three times.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aioflow.net.transport import websocket_frames as frames
+from aioflow.net.transport.channel import (
+    DONE,
+    LONGEST_REASON,
+    LOST,
+    NORMAL,
+    SILENT,
+    VIOLATION,
+    ClosedError,
+    Ear,
+    Reason,
+)
+from aioflow.net.transport.websocket_arrivals import Arrivals
+from aioflow.net.wire.framing import Frame
+from aioflow.net.wire.limits import SLICE
+
+CLOSING: Final = 0.5
+"""Seconds that the other end has to take what was sent and to close, too."""
+_JOINED: Final = 1 << 13
+"""A payload of no more bytes is joined with its head: to copy it takes less than another call of the system."""
+
+
+class WebSocketChannel(asyncio.BufferedProtocol):
+    """A websocket as a channel."""
+
+    def __init__(
+        self, transport: asyncio.Transport, longest: int, *, dialled: bool, release: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Take over the transport of a websocket that was agreed on.
+
+        Args:
+            transport: what it goes over. What talked to it until now is still told when the connection is lost.
+            longest: bytes that a frame may have.
+            dialled: whether this end dialled, so that it masks what it sends.
+            release: gives back what else it needs.
+        """
+        self._transport: Final = transport
+        self._before: Final = transport.get_protocol()
+        self._arrivals: Final = Arrivals(longest, masked=not dialled)
+        self._dialled: Final = dialled
+        self._release: Final = release
+        self._ear: Ear | None = None
+        self._direct = False
+        """Whether what comes goes straight to where it belongs."""
+        self._late: float | None = None
+        """When others should run; None if nothing has come since they did."""
+        self._behind = False
+        """Whether they run before more is read."""
+        self._reading = True
+        self._room: asyncio.Future[None] | None = None
+        self._full = False
+        self._closed: Reason | None = None
+        """Why it was closed here."""
+        self._ended: Reason | None = None
+        """Why no more comes."""
+        self._deaf = False
+        """Whether what may have come after all means nothing."""
+        self._over: Final = asyncio.Event()
+        transport.pause_reading()
+        transport.set_protocol(self)
+        transport.resume_reading()
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport of the channel."""
+        return self._transport
+
+    # Sending
+
+    @property
+    def congested(self) -> bool:
+        """Whether the transport has enough to do."""
+        return self._full and self._ended is None
+
+    async def room(self) -> None:
+        """Return as soon as it has less."""
+        while self.congested and self._closed is None:
+            self._room = asyncio.get_running_loop().create_future()
+            try:
+                await self._room
+            finally:
+                self._room = None
+        self._check()
+
+    def send(self, *some: Frame) -> None:
+        """The frames are in the transport's buffer, or in the kernel's."""
+        self._check()
+        for frame in some:
+            self._write(frames.BINARY, frame)
+
+    def _check(self) -> None:
+        reason = self._closed or self._ended
+        if reason is not None or self._transport.is_closing():
+            raise ClosedError(reason or Reason(LOST))
+
+    def _write(self, opcode: int, payload: Frame) -> None:
+        head, payload = frames.frame(opcode, payload, self._dialled)
+        try:
+            if len(payload) <= _JOINED:
+                self._transport.write(b"".join((head, payload)))
+            else:
+                self._transport.write(head)
+                self._transport.write(payload)
+        except RuntimeError:  # uvloop knows that the connection is lost before it tells
+            raise ClosedError(Reason(LOST)) from None
+
+    def _control(self, opcode: int, payload: bytes) -> None:
+        if not self._transport.is_closing():
+            with contextlib.suppress(ClosedError):
+                self._write(opcode, payload)
+
+    def _tell_why(self, reason: Reason) -> None:
+        text = reason.text.encode(errors="backslashreplace")[:LONGEST_REASON].decode(errors="ignore").encode()
+        self._control(frames.CLOSE, reason.code.to_bytes(2, "big") + text)
+
+    def pause_writing(self) -> None:
+        """The transport has enough to do."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """It has less."""
+        self._full = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    # Receiving
+
+    def listen(self, ear: Ear | None) -> None:
+        """From the next turn of the loop on, what comes is told to `ear`."""
+        self._ear = ear
+        if ear is not None:
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where to what comes goes."""
+        wants = self._arrivals.wants
+        space = self._ear.space(wants) if wants and self._ear is not None else None
+        self._direct = space is not None
+        return self._arrivals.room() if space is None else space
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much has come."""
+        self._begin_turn()
+        if not self._direct:
+            self._arrivals.add(nbytes)
+            self._tell()
+        elif self._ear is not None:
+            self._arrivals.add_elsewhere(nbytes)
+            self._ear.filled(nbytes)
+            self._rest()
+
+    def _begin_turn(self) -> None:
+        """Others run after a slice of time: uvloop reads again and again in a turn as long as much is there."""
+        if self._late is None:
+            loop = asyncio.get_running_loop()
+            self._late = loop.time() + SLICE
+            loop.call_soon(self._turned)
+
+    def _turned(self) -> None:
+        self._late = None
+        if self._behind:
+            self._behind = False
+            self._tell()
+
+    @property
+    def _is_late(self) -> bool:
+        return self._late is not None and asyncio.get_running_loop().time() > self._late
+
+    def _rest(self) -> None:
+        """Read more in this turn, or in the next, or when somebody listens: what nobody does stays with who sends."""
+        self._behind = self._behind or self._is_late
+        self._read(self._ended is None and self._is_heard and not self._behind)
+
+    def _tell(self) -> None:
+        """Tell whoever listens of the frames that are there, and in the end that no more will come."""
+        self._begin_turn()
+        try:
+            self._take()
+        except frames.FrameError as error:
+            self._tell_why(Reason(VIOLATION, str(error)))
+            self._end(Reason(VIOLATION, str(error)))
+            self._deaf = True
+        if self._ended is not None and self._ear is not None and not self._behind:
+            ear, self._ear = self._ear, None
+            ear.lost(self._closed or self._ended)
+        self._rest()
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether somebody listens, if only for the end."""
+        return not self._deaf and (self._ear is not None or self._closed is not None)
+
+    def _read(self, wanted: bool) -> None:
+        if wanted is not self._reading and not self._transport.is_closing():
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _take(self) -> None:
+        while self._is_heard and not self._behind:
+            found = self._arrivals.take(0 if self._ear is None else self._ear.raw)
+            if found is None:
+                break
+            self._came(*found)
+            self._behind = self._behind or self._is_late
+
+    def _came(self, opcode: int, payload: Frame) -> None:
+        if opcode == frames.BINARY:
+            self._message(payload)
+        elif opcode == frames.CLOSE:
+            self._close_came(bytes(payload))
+        elif opcode == frames.PING:
+            if not self._full:
+                self._control(frames.PONG, bytes(payload))
+        elif opcode == frames.TEXT:
+            raise frames.FrameError("a text came, and all messages are binary")
+
+    def _message(self, message: Frame) -> None:
+        if self._closed is None and self._ear is not None:
+            self._ear.hear(message)
+
+    def _close_came(self, payload: bytes) -> None:
+        code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NORMAL
+        text = payload[2:].decode(errors="replace")
+        known = code in (NORMAL, *range(VIOLATION, 5000))
+        self._end(Reason(code if known else LOST, text))
+        self._deaf = True
+        if self._closed is None:
+            self._tell_why(Reason(code if known else NORMAL))
+
+    def eof_received(self) -> None:
+        """No more comes: the transport closes itself."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """No more comes, and nothing can be sent."""
+        if self._ended is None:
+            self._end(Reason(LOST))
+        self._tell()
+        self._before.connection_lost(exc)
+
+    def _end(self, reason: Reason) -> None:
+        self._ended = reason
+        self._over.set()
+        self._wake()
+
+    # Closing
+
+    async def close(self, reason: Reason = DONE) -> None:
+        """Say why, if anybody can still hear it, and be gone."""
+        if self._closed is not None:
+            return
+        self._closed = reason
+        self._wake()
+        ear, self._ear = self._ear, None
+        try:
+            if ear is not None:
+                ear.lost(reason)
+            if self._ended is None and reason.code not in (LOST, SILENT):
+                await self._say(reason)
+        finally:
+            self._transport.abort()
+            await self._release()
+
+    async def _say(self, reason: Reason) -> None:
+        """The other end knows, and says so, if it does so soon."""
+        self._tell_why(reason)
+        self._tell()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                await self._over.wait()
+
+
+__all__ = ["CLOSING", "WebSocketChannel"]

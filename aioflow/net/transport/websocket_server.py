@@ -1,0 +1,257 @@
+"""A task that can be dialled over websockets. Whoever dials is let in, or not, before the websocket is made."""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from aioflow import errors
+from aioflow.net.transport import monitor, monitor_questions
+from aioflow.net.transport.addresses import split_address
+from aioflow.net.transport.channel import Accept, Channel
+from aioflow.net.transport.credentials import Token, check_binding
+from aioflow.net.transport.liveness import Offer, Watch, Word
+from aioflow.net.transport.monitor import Answers
+from aioflow.net.transport.websocket import HEADER, PATH, dial
+from aioflow.net.transport.websocket_channel import CLOSING, WebSocketChannel
+from aioflow.net.wire.identity import USUAL, Settings
+
+_log: Final = logging.getLogger(__name__)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether it tells of a fault of ours: whoever connects could fill the log, and show in it what others sent."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_log.addFilter(_is_ours)
+
+
+class WebSocketNetwork:
+    """Tasks that reach each other over websockets, at addresses `host:port`.
+
+    Attributes:
+        token: what whoever dials has to show; None if nothing.
+    """
+
+    def __init__(
+        self,
+        token: Token | None = None,
+        *,
+        server_tls: ssl.SSLContext | None = None,
+        client_tls: ssl.SSLContext | None = None,
+        origins: tuple[str, ...] = (),
+        settings: Settings = USUAL,
+    ) -> None:
+        self.token: Final = token
+        self._server_tls: Final = server_tls
+        self._client_tls: Final = client_tls
+        self._origins: Final = origins
+        self._settings: Final = settings
+
+    async def dial(self, address: str) -> Channel:
+        """A channel to the task that listens there."""
+        return await dial(address, self.token, self._client_tls, self._settings.limits)
+
+    async def listen(self, address: str, accept: Accept) -> "WebSocketListener":
+        """Serve whoever dials that address; port 0 is one that is free.
+
+        Raises:
+            FailedPreconditionError: it is not of this machine alone, and there is neither a token nor mutual TLS.
+            UnavailableError: it cannot be bound.
+        """
+        host, port = split_address(address)
+        check_binding(host, self.token, self._server_tls)
+        listener = WebSocketListener(accept, self.token, self._origins, self._settings)
+        try:
+            await listener.begin(host, port, self._server_tls)
+        except OSError as error:
+            raise errors.UnavailableError(f"{address} cannot be bound: {error.strerror or error}") from None
+        return listener
+
+    def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer | None:
+        """Offer this process's monitor to the peer that dialled the channel."""
+        return monitor.offer(cast(WebSocketChannel, channel).transport, connection, heartbeat)
+
+    def watch(self, channel: Channel, connection: str, port: int, key: str, heartbeat: float) -> Watch | None:
+        """Watch a dialled task through the monitor that it has offered."""
+        return monitor.watch(cast(WebSocketChannel, channel).transport, connection, port, key, heartbeat)
+
+    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+        """Ask the monitor of the task that listens at an address for its state, until cancelled."""
+        await monitor_questions.ask(address, self.token, heartbeat, told)
+
+
+class WebSocketListener:
+    """One address at which a task is dialled."""
+
+    def __init__(self, accept: Accept, token: Token | None, origins: tuple[str, ...], settings: Settings) -> None:
+        self._accept: Final = accept
+        self._token: Final = token
+        self._origins: Final = origins
+        self._settings: Final = settings
+        self._web: Final = web.Server(self._serve)
+        self._arriving: Final[dict[_Arriving, asyncio.TimerHandle]] = {}
+        self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
+        self._serving: Final[set[asyncio.Task[None]]] = set()
+        self._server: asyncio.Server | None = None
+        self._answers: Sequence[Answers] = ()
+        self._address = ""
+
+    async def begin(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        """Listen there. OSError if that cannot be."""
+        limit = None if tls is None else self._settings.handshake
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._protocol, host, port, ssl=tls, ssl_handshake_timeout=limit, backlog=1024
+        )
+        names = [socket.getsockname()[:2] for socket in self._server.sockets]
+        self._answers = monitor_questions.answer(names, self._token, self._settings.silence)
+        self._address = f"{f'[{host}]' if ':' in host else host}:{self._server.sockets[0].getsockname()[1]}"
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as `host:port`."""
+        return self._address
+
+    @property
+    def connections(self) -> int:
+        """How many are open, and how many were opened in the last moment whose TLS is not agreed, or never will be."""
+        return len(self._arriving) + len(self._web.connections)
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        """What talks to whoever has just connected: he has a moment to say what he wants."""
+        if self.connections >= self._settings.connections:
+            return _Full()
+        arriving = _Arriving(self._arrived)
+        loop = asyncio.get_running_loop()
+        self._arriving[arriving] = loop.call_later(self._settings.handshake, self._arriving.pop, arriving)
+        return arriving
+
+    def _arrived(self, arriving: "_Arriving", transport: asyncio.Transport) -> None:
+        """From here on it can be heard what he wants."""
+        timer = self._arriving.pop(arriving, None)
+        if timer is None:
+            transport.abort()  # too late
+            return
+        timer.cancel()
+        # None is no log of requests, which aiohttp takes and its annotation has forgotten
+        protocol = _Handler(self._web, loop=asyncio.get_running_loop(), access_log=None, logger=_log)  # type: ignore[arg-type]
+        self._slow[protocol] = asyncio.get_running_loop().call_at(timer.when(), self._too_slow, protocol)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+    def _too_slow(self, protocol: web.RequestHandler) -> None:
+        del self._slow[protocol]
+        if protocol.transport is not None:
+            protocol.transport.abort()
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        socket = web.WebSocketResponse(compress=False, timeout=CLOSING)
+        try:
+            await socket.prepare(request)
+        except (ConnectionError, ValueError):
+            return _response(400, "who asks has left, or asks for no websocket")
+        timer = self._slow.pop(request.protocol, None)
+        if timer is not None:
+            timer.cancel()
+        transport = request.transport
+        if transport is not None:  # else who asks has left
+            longest = self._settings.limits.frame
+            await self._run(WebSocketChannel(transport, longest, dialled=False, release=_nothing))
+        return socket
+
+    async def _run(self, channel: Channel) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._serving.add(task)
+        try:
+            await self._accept(channel)
+        finally:
+            self._serving.discard(task)
+            await channel.close()
+
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        """What whoever is not let in gets to hear."""
+        if request.path != PATH or request.method != "GET":
+            return _response(404, "there is nothing here")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin not in self._origins:
+            return _response(403, "pages of that origin are not let in")
+        if HEADER not in request.headers:
+            return _response(400, f"the header {HEADER} is missing")
+        if self._token is not None and not self._token.matches(request.headers.get("Authorization", "")):
+            return _response(401, "the token is missing, or is another")
+        return None
+
+    async def close(self) -> None:
+        """It cannot be dialled any more, and what was accepted is closed."""
+        if self._server is None:
+            return
+        for answers in self._answers:
+            answers.close()
+        self._server.close()
+        for timer in (*self._arriving.values(), *self._slow.values()):
+            timer.cancel()
+        self._arriving.clear()
+        self._slow.clear()
+        tasks = list(self._serving)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._web.shutdown(CLOSING)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                await self._server.wait_closed()
+
+
+async def _nothing() -> None:
+    """There is nothing to give back."""
+
+
+class _Arriving(asyncio.Protocol):
+    """Talks to whoever connects until TLS is agreed, if there is any.
+
+    If that fails, or he leaves, the loop tells nobody: so whoever does neither counts as a connection for a while.
+    """
+
+    def __init__(self, arrived: "Callable[[_Arriving, asyncio.Transport], None]") -> None:
+        self._arrived: Final = arrived
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """From here on somebody else talks to him."""
+        self._arrived(self, cast(asyncio.Transport, transport))
+
+
+class _Handler(web.RequestHandler):
+    """Reads the requests of one connection."""
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """What cannot be read is not said back: there may be a token in it."""
+        return super().handle_error(request, status, exc, "this is no request")
+
+
+class _Full(asyncio.Protocol):
+    """Talks to whoever connects when there are too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say so, and hang up."""
+        wire = cast(asyncio.Transport, transport)
+        wire.write(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        wire.close()
+
+
+def _response(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=text, headers={"Connection": "close"})
+
+
+__all__ = ["WebSocketListener", "WebSocketNetwork"]

@@ -1,0 +1,61 @@
+"""Memory for what arrives, used again.
+
+A step that gets the same values as the one before gets them into memory of the same sizes, which nobody holds any more.
+New memory has to be zeroed by the system first; on many virtual machines that takes longer than all the rest.
+"""
+
+import sys
+import threading
+from typing import Final
+
+import numpy as np
+
+from aioflow.resources.containers import COUNTS_ARE_EXACT
+from aioflow.tensors.as_array import AnyArray
+
+_SMALLEST: Final = 1 << 17
+"""Bytes: what is smaller comes from memory that the process has."""
+_MOST: Final = 1 << 28
+"""Bytes that are kept at most."""
+_MANY: Final = 64
+"""So many pieces are kept at most."""
+
+
+class Buffers:
+    """Keeps the memory that it gave, within bounds, and gives it again when nobody else holds it."""
+
+    def __init__(self) -> None:
+        self._kept: Final[list[AnyArray]] = []
+        self._lock: Final = threading.Lock()
+
+    def take(self, nbytes: int) -> AnyArray:
+        """So many bytes of any content, which are the caller's as long as anything that shares them lives."""
+        if not COUNTS_ARE_EXACT or not _SMALLEST <= nbytes <= _MOST:
+            return np.empty(nbytes, np.uint8)
+        with self._lock:
+            found = self._free(nbytes)
+            if found is None:
+                found = np.empty(nbytes, np.uint8)
+            self._kept.append(found)
+            self._shrink()
+        return found[:]
+
+    def _free(self, nbytes: int) -> AnyArray | None:
+        for place in range(len(self._kept)):
+            if self._kept[place].nbytes == nbytes and sys.getrefcount(self._kept[place]) == _ONLY_OURS:
+                return self._kept.pop(place)
+        return None
+
+    def _shrink(self) -> None:
+        while len(self._kept) > _MANY or sum([array.nbytes for array in self._kept]) > _MOST:
+            del self._kept[0]
+
+
+_ONE: Final = [object()]
+_ONLY_OURS: Final = sys.getrefcount(_ONE[0])
+"""What is said of what only a list holds."""
+
+BUFFERS: Final = Buffers()
+"""Those of this process."""
+
+__all__ = ["BUFFERS", "Buffers"]

@@ -1,0 +1,201 @@
+"""From messages to frames, and back, but for their values.
+
+A message begins with one frame: the length of the header in 4 bytes, little-endian; the header in msgpack; and the
+bytes of the values, if these are few. The header is a map, of which what has its default is left out:
+
+    verb      which message it is
+    id        the number of the request that it is, answers or is about
+    fields    its fields
+    values    a descriptor for each value that travels beside the header, see `payload`
+    left      seconds that are left to answer the request
+    trace     the trace that it belongs to, as W3C's traceparent
+    follows   so many bytes follow in frames of raw bytes; what is missing comes in later messages `Part`
+"""
+
+import dataclasses
+import struct
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgpack
+
+from aioflow.graph.graphdef import unpack
+from aioflow.net.wire import master_verbs, worker_verbs  # noqa: F401 - all messages are known
+from aioflow.net.wire.decode_values import Budget, Incoming, incoming
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.schema import VERBS, Integer, Message, Real, Record, Simple, Text
+from aioflow.tensors.plain_data import brief
+
+TRACE: Final = r"|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
+_LENGTH: Final = struct.Struct("<I")
+
+
+class ProtocolError(Exception):
+    """A peer sent what the protocol does not allow: the connection is closed, with this as the reason."""
+
+
+class _Unread(Simple):
+    """A map or a list, which is looked into later."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def check(self, value: Any) -> None:
+        """ValueError if it is none."""
+        if type(value) is not self._kind:
+            raise ValueError(f"{brief(value)} is no {self._kind.__name__}")
+
+
+@dataclasses.dataclass(slots=True)
+class Header:
+    """The header of a message, its fields and values as plain data."""
+
+    verb: Annotated[str, Text(64)]
+    id: Annotated[int, Integer(0, (1 << 64) - 1)] = 0
+    fields: Annotated[dict[str, Any], _Unread(dict)] = dataclasses.field(default_factory=dict)
+    values: Annotated[list[Any], _Unread(list)] = dataclasses.field(default_factory=list)
+    left: Annotated[float, Real()] | None = None
+    trace: Annotated[str, Text(55, TRACE)] = ""
+    follows: Annotated[int, Integer()] = 0
+
+
+_HEADER: Final = Record(Header)
+_USUAL: Final = frozenset({"verb", "id", "fields", "values"})
+_MOST: Final = (1 << 64) - 1
+
+
+class Envelope(NamedTuple):
+    """A message, and what is said with any of them.
+
+    Attributes:
+        number: of the request that it is, answers or is about; an incarnation of a task never uses one twice.
+        message: the message.
+        left: seconds that are left to answer it; None for no limit.
+        trace: the trace that it belongs to, as W3C's traceparent; empty for none.
+    """
+
+    number: int
+    message: Message
+    left: float | None = None
+    trace: str = ""
+
+
+def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], follows: int, limits: Limits) -> bytes:
+    """The first frame of a message, without the bytes of few values. ValueError if the header is too long."""
+    verb = type(envelope.message).__name__
+    if envelope.left is None and not envelope.trace and not follows:
+        data: Any = {"verb": verb, "id": envelope.number, "fields": fields, "values": descriptors}
+        packed: bytes = msgpack.packb({name: held for name, held in data.items() if held})
+    else:
+        header = Header(verb, envelope.number, fields, descriptors, envelope.left, envelope.trace, follows)
+        packed = msgpack.packb(_HEADER.write(header, []))
+    if len(packed) > limits.header:
+        raise ValueError(f"the header of {verb} has {len(packed)} bytes, {limits.header} are the most")
+    return _LENGTH.pack(len(packed)) + packed
+
+
+def fields_of(message: Message) -> tuple[dict[str, Any], list[Any]]:
+    """The fields of a message as plain data, and its values. ValueError if a field does not fit."""
+    values: list[Any] = []
+    return VERBS[type(message).__name__].write(message, values), values
+
+
+class Announcement(NamedTuple):
+    """A message of which the first frame is there.
+
+    Attributes:
+        record: what its fields have to be.
+        header: its header.
+        values: its values.
+        nbytes: the bytes of these.
+        inline: as many of them as came in the first frame.
+    """
+
+    record: Record
+    header: Header
+    values: tuple[Incoming, ...]
+    nbytes: int
+    inline: memoryview
+
+    def check(self) -> None:
+        """ProtocolError if the fields are not what they have to be, whatever the values will be."""
+        self._message(self.values)
+
+    def envelope(self, values: Sequence[Any]) -> Envelope:
+        """The message with these values. ProtocolError if the fields do not fit, or do not fit them."""
+        return Envelope(self.header.id, self._message(values), self.header.left, self.header.trace)
+
+    def _message(self, values: Sequence[Any]) -> Any:
+        left = dict(enumerate(values))
+        try:
+            message = self.record.read(self.header.fields, left)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
+        if left:
+            raise ProtocolError(
+                f"{self.record.name} has {len(values)} values, and its fields do not name {len(left)} of them"
+            )
+        return message
+
+
+def announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
+    """What the first frame of a message says, its fields not yet looked at. ProtocolError if it is not allowed."""
+    try:
+        return _announcement(frame, limits)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
+
+
+def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
+    header = _read_header(_unpack(frame, limits))
+    record = VERBS.get(header.verb)
+    if record is None:
+        raise ValueError(f"there is no message {brief(header.verb)} in this version of the protocol")
+    inline = memoryview(frame)[_LENGTH.size + _LENGTH.unpack_from(frame)[0] :]
+    budget = Budget(len(frame) - len(inline))
+    values = tuple([incoming(descriptor, budget) for descriptor in header.values])
+    nbytes = sum([value.nbytes for value in values])
+    budget.grow(nbytes)
+    _check_sizes(header, values, nbytes, limits)
+    if len(inline) + header.follows > nbytes and header.verb != "Part":
+        raise ValueError(f"{len(inline) + header.follows} bytes are more than the {nbytes} of the values")
+    return Announcement(record, header, values, nbytes, inline)
+
+
+def _read_header(data: Any) -> Header:
+    """The header; one that says nothing unusual is not looked at field by field."""
+    if type(data) is dict and data.keys() <= _USUAL:
+        verb, number, fields = data.get("verb"), data.get("id", 0), data.get("fields", {})
+        values = data.get("values", [])
+        plain = type(number) is int and 0 <= number <= _MOST and type(fields) is dict and type(values) is list
+        if plain and type(verb) is str and len(verb) <= 64 and verb.isascii():
+            return Header(verb, number, fields, values)
+    found: Header = _HEADER.read(data, {})
+    return found
+
+
+def _check_sizes(header: Header, values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:
+    if not values:
+        return
+    largest = max([value.nbytes for value in values])
+    if largest > limits.tensor:
+        raise ValueError(f"a value of {largest} bytes is more than the {limits.tensor} that were agreed on")
+    if nbytes > limits.message:
+        raise ValueError(
+            f"values of {nbytes} bytes are more than the {limits.message} of a message that were agreed on"
+        )
+
+
+def _unpack(frame: bytes | memoryview, limits: Limits) -> Any:
+    if len(frame) < _LENGTH.size:
+        raise ValueError(f"a frame of {len(frame)} bytes has no header")
+    (length,) = _LENGTH.unpack_from(frame)
+    if length > limits.header or length > len(frame) - _LENGTH.size:
+        raise ValueError(f"a header of {length} bytes is cut off, or longer than {limits.header}")
+    try:
+        return unpack(memoryview(frame)[_LENGTH.size : _LENGTH.size + length])
+    except ValueError as error:
+        raise ValueError(f"the header is not valid msgpack: {error}") from None
+
+
+__all__ = ["TRACE", "Announcement", "Envelope", "Header", "ProtocolError", "announcement", "fields_of", "head_of"]

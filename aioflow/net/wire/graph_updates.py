@@ -1,0 +1,75 @@
+"""Graphs on their way from a client to its master: what was added since the last time."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.graph.graph import Graph
+from aioflow.graph.graphdef import GraphDef, NodeDef, source_of
+from aioflow.graph.import_graph_def import import_graph_def
+from aioflow.tensors.dtypes import Array
+
+MOST: Final = 1 << 28
+"""Bytes of a graph: what it is unpacked to takes many times as much."""
+_LARGE: Final = 1 << 16
+"""Bytes: larger constants are sent as values are, from where they lie."""
+
+
+def addition(graph: Graph, since: int, until: int) -> tuple[bytes, dict[str, Array]]:
+    """The operations that were added since the graph had so many, in msgpack, and the values of large constants.
+
+    Those that have been added to it `until` it had that many.
+
+    InvalidArgumentError if one of them holds what exists in this process alone.
+    """
+    try:
+        nodes = graph.as_graph_def(since).node[: until - since]
+        constants = {node.name: node.attr["value"] for node in nodes if _is_large(node)}
+        light = [_with_value(node, "") if node.name in constants else node for node in nodes]
+        return GraphDef(tuple(light)).to_msgpack(), constants
+    except ValueError as error:
+        raise errors.InvalidArgumentError(str(error)) from None
+
+
+def _is_large(node: NodeDef) -> bool:
+    value = node.attr.get("value") if node.op == "constant" else None
+    return isinstance(value, np.ndarray) and value.nbytes > _LARGE
+
+
+def _with_value(node: NodeDef, value: Any) -> NodeDef:
+    return dataclasses.replace(node, attr={**node.attr, "value": value})
+
+
+def extend(graph: Graph, data: bytes, constants: Mapping[str, Array]) -> None:
+    """Add these operations to the graph: all, or none. InvalidArgumentError if one cannot be built here."""
+    if not data:
+        return
+    if len(data) > MOST:
+        raise errors.InvalidArgumentError(
+            f"a graph of {len(data)} bytes is more than {MOST}; large constants go beside"
+        )
+    try:
+        nodes = GraphDef.from_msgpack(data).node
+        whole = [_with_value(node, constants[node.name]) if node.name in constants else node for node in nodes]
+        graph_def = GraphDef(tuple(whole))
+        with graph.as_default():
+            import_graph_def(graph_def, _known(graph, graph_def), name="")
+    except (TypeError, ValueError, KeyError) as error:
+        raise errors.InvalidArgumentError(f"the graph cannot be built by the master: {error}") from None
+
+
+def _known(graph: Graph, graph_def: GraphDef) -> dict[str, Any]:
+    """What the operations read that is in the graph already."""
+    new = {node.name for node in graph_def.node}
+    texts = {text for node in graph_def.node for text in node.input if source_of(text)[0] not in new}
+    return {
+        text: graph.as_graph_element(text.removeprefix("^")) if text.startswith("^")
+        else graph.as_graph_element(text if ":" in text else f"{text}:0")
+        for text in texts
+    }  # fmt: skip
+
+
+__all__ = ["addition", "extend"]

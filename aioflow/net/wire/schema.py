@@ -1,0 +1,368 @@
+"""What a field of a message can hold: how it is written, and what is believed of what was read.
+
+A field names its kind in its annotation, as `Annotated[str, Text(64)]`. `write` gives plain data for the header and
+puts tensors into `values`; `read` takes both apart again. What does not fit raises ValueError on either side.
+"""
+
+import abc
+import dataclasses
+import functools
+import math
+import re
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from aioflow.tensors.plain_data import brief
+
+M = TypeVar("M")
+
+MOST_NAMED: Final = 1 << 16
+"""So many things a list or a map in a header may have; its bytes are bounded besides."""
+_DEEPEST: Final = 8
+
+
+Values = dict[int, Any]
+"""Values that came as raw bytes, by their numbers in the message."""
+
+
+class Kind(abc.ABC):
+    """What a field can hold."""
+
+    @abc.abstractmethod
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """Plain data; what travels as raw bytes is added to `values`."""
+
+    @abc.abstractmethod
+    def read(self, data: Any, values: Values) -> Any:
+        """What `write` was given; `values` are what came as raw bytes, of which it takes what is its."""
+
+
+class Simple(Kind):
+    """Plain data that is the same on both sides."""
+
+    @abc.abstractmethod
+    def check(self, value: Any) -> None:
+        """ValueError if it does not fit."""
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """Itself."""
+        self.check(value)
+        return value
+
+    def read(self, data: Any, values: Values) -> Any:
+        """Itself."""
+        self.check(data)
+        return data
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Integer(Simple):
+    """An integer within bounds, both included."""
+
+    low: int = 0
+    high: int = (1 << 63) - 1
+
+    def check(self, value: Any) -> None:
+        """ValueError if it does not fit."""
+        if type(value) is not int or not self.low <= value <= self.high:
+            raise ValueError(f"{brief(value)} is no integer from {self.low} to {self.high}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Real(Simple):
+    """A finite number within bounds, both included."""
+
+    low: float = 0.0
+    high: float = 1e18
+
+    def check(self, value: Any) -> None:
+        """ValueError if it does not fit."""
+        if type(value) not in (int, float) or not math.isfinite(value) or not self.low <= value <= self.high:
+            raise ValueError(f"{brief(value)} is no number from {self.low:g} to {self.high:g}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Text(Simple):
+    """A text of at most so many characters, all of it matched by `pattern` if there is one."""
+
+    most: int = 256
+    pattern: str | None = None
+
+    def check(self, value: Any) -> None:
+        """ValueError if it does not fit."""
+        if type(value) is not str or len(value) > self.most:
+            raise ValueError(f"{brief(value)} is no text of at most {self.most} characters")
+        if self.pattern is not None and _compiled(self.pattern).fullmatch(value) is None:
+            raise ValueError(f"{brief(value)} does not match {self.pattern}")
+        if not value.isascii():
+            value.encode()  # UnicodeEncodeError, a ValueError, for half of a surrogate pair
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice(Simple):
+    """One of a few texts."""
+
+    options: tuple[str, ...]
+
+    def check(self, value: Any) -> None:
+        """ValueError if it does not fit."""
+        if type(value) is not str or value not in self.options:
+            raise ValueError(f"{brief(value)} is none of {', '.join(self.options)}")
+
+
+class Flag(Simple):
+    """True or false."""
+
+    def check(self, value: Any) -> None:
+        """ValueError if it does not fit."""
+        if type(value) is not bool:
+            raise ValueError(f"{brief(value)} is neither true nor false")
+
+
+class Plain(Simple):
+    """Whatever a header can hold: None, booleans, numbers, texts, and lists and maps of these."""
+
+    def check(self, value: Any, depth: int = 0) -> None:
+        """ValueError if it does not fit."""
+        if depth > _DEEPEST:
+            raise ValueError(f"plain data is nested more than {_DEEPEST} deep")
+        if type(value) is list:
+            for item in value:
+                self.check(item, depth + 1)
+        elif type(value) is dict:
+            for key, item in value.items():
+                Text(MOST_NAMED).check(key)
+                self.check(item, depth + 1)
+        elif type(value) is int:
+            Integer(-(1 << 63), (1 << 64) - 1).check(value)
+        elif type(value) is str:
+            Text(1 << 20).check(value)
+        elif value is not None and type(value) not in (bool, float):
+            raise ValueError(f"{brief(value)} of type {type(value).__name__} is no plain data")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Optional(Kind):
+    """None, or what another kind holds."""
+
+    kind: Kind
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """None is nil."""
+        return None if value is None else self.kind.write(value, values)
+
+    def read(self, data: Any, values: Values) -> Any:
+        """Nil is None."""
+        return None if data is None else self.kind.read(data, values)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Many(Kind):
+    """A tuple of what another kind holds."""
+
+    kind: Kind
+    most: int = MOST_NAMED
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """A list."""
+        self._check(value, tuple)
+        return [self.kind.write(item, values) for item in value]
+
+    def read(self, data: Any, values: Values) -> Any:
+        """A tuple."""
+        self._check(data, list)
+        return tuple([self.kind.read(item, values) for item in data])
+
+    def _check(self, value: Any, kind: type[Any]) -> None:
+        if type(value) is not kind or len(value) > self.most:
+            raise ValueError(f"{brief(value)} is no list of at most {self.most}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table(Kind):
+    """A mapping from texts to what another kind holds."""
+
+    kind: Kind
+    key: Text = Text(1024)
+    most: int = MOST_NAMED
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """A map."""
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{brief(value)} is no mapping")
+        self._check(value)
+        return {key: self.kind.write(item, values) for key, item in value.items()}
+
+    def read(self, data: Any, values: Values) -> Any:
+        """A dict."""
+        if type(data) is not dict:
+            raise ValueError(f"{brief(data)} is no map")
+        self._check(data)
+        return {key: self.kind.read(item, values) for key, item in data.items()}
+
+    def _check(self, value: Mapping[Any, Any]) -> None:
+        if len(value) > self.most:
+            raise ValueError(f"{len(value)} entries are more than {self.most}")
+        for key in value:
+            self.key.check(key)
+
+
+class Value(Kind):
+    """A value as graphs compute them, of which the header has only the number; its bytes are sent beside it."""
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """Its number among the values of the message."""
+        values.append(value)
+        return len(values) - 1
+
+    def read(self, data: Any, values: Values) -> Any:
+        """The value of that number."""
+        if type(data) is not int or data not in values:
+            raise ValueError(f"{brief(data)} is the number of none of the values, or of one that is named twice")
+        return values.pop(data)
+
+
+class Blob(Value):
+    """Bytes of any length, sent as a value is."""
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """Its number among the values of the message."""
+        if type(value) is not bytes:
+            raise ValueError(f"{brief(value)} is not bytes")
+        return super().write(value, values)
+
+    def read(self, data: Any, values: Values) -> Any:
+        """The bytes of that number."""
+        value = super().read(data, values)
+        if not (type(value) is bytes or getattr(value, "is_bytes", False)):
+            raise ValueError(f"value {data} is not bytes")
+        return value
+
+
+class Record(Kind):
+    """A frozen dataclass whose fields have kinds; in the header, a map in which what has its default is left out."""
+
+    __slots__ = ("_reads", "_writes", "cls", "fields", "name", "needed")
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.name: Final = cls.__name__
+        self.cls: Final = cls
+        self.fields: Final = fields_of(cls)
+        self.needed: Final = frozenset(field.name for field in self.fields.values() if field.needed)
+        self._writes: Final = [(f.name, f.kind.write, f.needed, f.default) for f in self.fields.values()]
+        self._reads: Final = {name: field.kind.read for name, field in self.fields.items()}
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """A map of the fields that do not have their defaults."""
+        data = {}
+        name = ""
+        try:
+            for name, write, needed, default in self._writes:
+                held = getattr(value, name)
+                if needed or held != default:
+                    data[name] = write(held, values)
+        except ValueError as error:
+            raise ValueError(f"{self.name}.{name}: {error}") from None
+        return data
+
+    def read(self, data: Any, values: Values) -> Any:
+        """One of that class."""
+        if type(data) is not dict:
+            raise ValueError(f"{brief(data)} is no map of the fields of {self.name}")
+        if strange := data.keys() - self._reads.keys():
+            listed = ", ".join(self.fields) or "none"
+            raise ValueError(f"{self.name} has no field {brief(min(strange))}; it has {listed}")
+        found = {}
+        name, reads = "", self._reads
+        try:
+            for name, held in data.items():
+                found[name] = reads[name](held, values)
+        except ValueError as error:
+            raise ValueError(f"{self.name}.{name}: {error}") from None
+        if missing := self.needed - data.keys():
+            raise ValueError(f"{self.name} needs {', '.join(sorted(missing))}")
+        return self.cls(**found)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record. `needed` if it has no default."""
+
+    name: str
+    kind: Kind
+    needed: bool
+    default: Any
+
+
+def fields_of(cls: type[Any]) -> dict[str, Field]:
+    """The fields of a dataclass, by name. TypeError if one has no kind in its annotation."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(cls):
+        make: Any = field.default_factory
+        default = field.default if make is dataclasses.MISSING else make()
+        needed = default is dataclasses.MISSING
+        found[field.name] = Field(field.name, _kind_of(hints[field.name]), needed, default)
+    return found
+
+
+def _kind_of(hint: Any) -> Kind:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        inner = [item for item in typing.get_args(hint) if item is not types.NoneType]
+        if len(inner) == 1:
+            return Optional(_kind_of(inner[0]))
+    for item in getattr(hint, "__metadata__", ()):
+        if isinstance(item, Kind):
+            return item
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return Record(hint)
+    raise TypeError(f"{hint} does not say what kind of field it is; write Annotated[..., Text()] or another")
+
+
+class Message:
+    """What one task says to another. Subclasses are frozen dataclasses whose fields have kinds."""
+
+    __slots__ = ()
+
+
+A = TypeVar("A", bound="Answer")
+
+
+class Answer(Message):
+    """A message that answers a request."""
+
+    __slots__ = ()
+
+
+class Note(Message):
+    """A message that is not answered. Notes arrive in the order in which they were sent, and once."""
+
+    __slots__ = ()
+
+
+class Request(Message, Generic[A]):
+    """A message that is answered, by a message of class `A` or by a `Failure`."""
+
+    __slots__ = ()
+
+
+VERBS: Final[dict[str, Record]] = {}
+"""All messages there are, by the name of their class."""
+ANSWERS: Final[dict[type[Message], type[Answer]]] = {}
+"""The class of the answer to each request."""
+
+
+def verb(cls: type[M]) -> type[M]:
+    """Add a class of messages to the protocol."""
+    VERBS[cls.__name__] = Record(cls)
+    for base in getattr(cls, "__orig_bases__", ()):
+        if typing.get_origin(base) is Request:
+            ANSWERS[cls] = typing.get_args(base)[0]  # type: ignore[index]
+    return cls

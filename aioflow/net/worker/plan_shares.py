@@ -1,0 +1,191 @@
+"""What a master registers with a worker: the parts of a plan that its devices run, as one message, and back."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgpack
+
+from aioflow import errors
+from aioflow.graph.effects import hands_over, lasts, takes
+from aioflow.graph.graphdef import unpack
+from aioflow.net.wire.graph_updates import MOST
+from aioflow.net.wire.worker_verbs import RegisterGraph
+from aioflow.net.worker.remote_rendezvous import task_of
+from aioflow.plan.partition import Part
+from aioflow.plan.passes.flow import Node
+from aioflow.plan.serialize import flow_from_plain, flow_to_plain
+from aioflow.rendezvous import PUSHED
+from aioflow.tensors.dtypes import Array
+from aioflow.tensors.plain_data import brief
+
+Senders = Mapping[str, Mapping[str, int]]
+"""By tasks, devices that send something unasked, with their incarnations."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Share:
+    """One task's share of a plan.
+
+    Attributes:
+        parts: one for each of its devices, with feeds and fetches numbered within the share.
+        feeds: which of the call's feeds it is given, in that order.
+        fetches: which of the call's fetches it gives.
+    """
+
+    parts: tuple[Part, ...]
+    feeds: tuple[int, ...]
+    fetches: tuple[int, ...]
+
+    @property
+    def sends(self) -> bool:
+        """Whether other tasks get something of it, maybe after it has run."""
+        return sends_elsewhere(self.parts)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has to do with what outlives a step, such as variables and queues."""
+        return any(node.definition.handle for node in _nodes(self.parts))
+
+    @property
+    def takes(self) -> bool:
+        """Whether it may take elements that go back if the values of the step are lost."""
+        return any(takes(node.definition) for node in _nodes(self.parts))
+
+
+def _nodes(parts: Iterable[Part]) -> list[Node]:
+    """The nodes of these parts, also those inside of branches and loops."""
+    return [each for part in parts for node in part.flow.nodes for each in node.everything()]
+
+
+def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
+    """The names of the operations in these parts whose effects outlive a step and cannot be undone."""
+    return tuple([node.name for node in _nodes(parts) if lasts(node.definition, node.input_specs)])
+
+
+def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
+    """The names of the operations in these parts with takes and puts that a step can give back."""
+    return tuple([node.name for node in _nodes(parts) if hands_over(node.definition)])
+
+
+def sends_elsewhere(parts: Iterable[Part]) -> bool:
+    """Whether any of these parts, all of one task, has something that another task gets, or may undo."""
+    return any(
+        node.definition.name == "lossy_encode_top_k"
+        or (node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device))
+        for part in parts
+        for node in part.flow.nodes
+    )
+
+
+def senders_to(parts: Sequence[Part]) -> Senders:
+    """Who sends something unasked to one of these parts, all of one task."""
+    found: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for node in part.flow.nodes:
+            if node.definition.name == "recv" and node.attrs["edge"].startswith(PUSHED):
+                device = node.attrs["source"]
+                if task_of(device) != task_of(part.device):
+                    found.setdefault(task_of(device), {})[device] = node.attrs["incarnation"]
+    return found
+
+
+def share_of(parts: Sequence[Part]) -> Share:
+    """The share that these parts of a plan make up."""
+    feeds = tuple(sorted({index for part in parts for index in part.feeds}))
+    fetches = tuple(sorted({index for part in parts for index in part.fetches}))
+    numbered = [
+        dataclasses.replace(
+            part,
+            feeds=tuple([feeds.index(index) for index in part.feeds]),
+            fetches=tuple([fetches.index(index) for index in part.fetches]),
+        )
+        for part in parts
+    ]
+    return Share(tuple(numbered), feeds, fetches)
+
+
+def registration(session: str, share: Share, counted: Sequence[str], takes: bool) -> RegisterGraph:
+    """The request that registers a share of a plan, which takes elements on some task or does not.
+
+    InvalidArgumentError if something in it cannot leave the process.
+    """
+    arrays: list[Array] = []
+    parts = []
+    for part in share.parts:
+        try:
+            flow, beside = flow_to_plain(part.flow)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+        parts.append(
+            {"device": part.device, "flow": flow, "feeds": part.feeds, "fetches": part.fetches, "arrays": len(beside)}
+        )
+        arrays += beside
+    graph = msgpack.packb({"parts": parts, "counted": list(counted)})
+    return RegisterGraph(session, graph, {str(index): array for index, array in enumerate(arrays)}, takes)
+
+
+def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
+    """The parts that a message registers, and the operations that ask how often they ran. ValueError if malformed."""
+    if len(message.graph) > MOST:
+        raise ValueError(f"malformed graph: {len(message.graph)} bytes are more than {MOST}")
+    try:
+        data = unpack(message.graph)
+        arrays = _arrays(message.constants)
+        parts = [_part(fields, arrays) for fields in data["parts"]]
+        counted = list(data["counted"])
+    except KeyError as error:
+        raise ValueError(f"malformed graph: {error} is missing") from None
+    except StopIteration:
+        raise ValueError("malformed graph: there are fewer arrays than it says") from None
+    except TypeError as error:
+        raise ValueError(f"malformed graph: {error}") from None
+    if not all(isinstance(name, str) for name in counted):
+        raise ValueError("malformed graph: names of operations are text")
+    _check_numbers("fetches", [index for part in parts for index in part.fetches])
+    _check_numbers("feeds", {index for part in parts for index in part.feeds})
+    if len({part.device for part in parts}) < len(parts):
+        raise ValueError("malformed graph: a device has one part")
+    return parts, counted
+
+
+def shares_of(parts: Iterable[Part]) -> dict[str, Share]:
+    """Each task's share of the parts of a plan."""
+    by_task: dict[str, list[Part]] = {}
+    for part in parts:
+        by_task.setdefault(task_of(part.device), []).append(part)
+    return {task: share_of(of_task) for task, of_task in by_task.items()}
+
+
+def _check_numbers(what: str, numbers: Collection[Any]) -> None:
+    """ValueError unless they are all from 0 on, each once."""
+    if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
+        raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {brief(tuple(numbers))}")
+
+
+def _arrays(constants: Mapping[str, Array]) -> Any:
+    return iter([constants[str(index)] for index in range(len(constants))])
+
+
+def _part(fields: Any, arrays: Any) -> Part:
+    if not isinstance(fields["device"], str):
+        raise ValueError(f"malformed graph: {brief(fields['device'])} is no device")
+    flow = flow_from_plain(fields["flow"], [next(arrays) for _ in range(fields["arrays"])])
+    feeds, fetches = tuple(fields["feeds"]), tuple(fields["fetches"])
+    if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):
+        raise ValueError("malformed graph: a part has other feeds or fetches than its flow")
+    return Part(fields["device"], flow, feeds, fetches)
+
+
+__all__ = [
+    "Senders",
+    "Share",
+    "handed_over",
+    "lasting",
+    "parts_of",
+    "registration",
+    "senders_to",
+    "sends_elsewhere",
+    "share_of",
+    "shares_of",
+]

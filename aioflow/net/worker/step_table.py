@@ -1,0 +1,352 @@
+"""The steps of a task as other tasks see them: what it sends to them and gets from them, and how a step ends.
+
+A step is met before it begins by whoever asks for something of it, or sends something to it. One that sends something
+lasts until the master says that it has ended everywhere, so that all of it has been received.
+"""
+
+import asyncio
+import contextlib
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.devices.moving import Parcel, receive
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.net.peer.peer import Peer
+from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.peers import Peers
+from aioflow.net.peer.serving import Call
+from aioflow.net.wire.control_verbs import Reply
+from aioflow.net.wire.failures import error_of, failure_of
+from aioflow.net.wire.worker_verbs import (
+    CancelStep,
+    CleanupGraph,
+    CommitGraph,
+    GetStatus,
+    PushTensors,
+    RecvTensor,
+    TensorSent,
+)
+from aioflow.net.worker.outbox import Outbox
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
+from aioflow.net.worker.worker_state import Meeting, is_lost, is_same
+from aioflow.rendezvous import Key
+from aioflow.runtime.session_state import Local
+
+_REMEMBERED: Final = 10_000
+"""Of so many steps that are over it is known that they are."""
+_EARLY: Final = 64 << 20
+"""Bytes that may come unasked for steps that have not begun."""
+_ENTRY: Final = 512
+"""Bytes that a value takes beside its own."""
+_TOGETHER: Final = 1 << 20
+"""Bytes of values that an answer has at most, if it has several."""
+
+
+class Meetings:
+    """Those of one task.
+
+    Attributes:
+        open: the steps that are not over.
+    """
+
+    def __init__(self, task: str, local: Local, peers: Peers) -> None:
+        self.task: Final = task
+        self.open: Final[dict[int, Meeting]] = {}
+        self._device: Final = local.devices[0]
+        self._sources: Final = {device.name: device.incarnation for device in local.devices}
+        self._peers: Final = peers
+        self._over: Final[OrderedDict[int, bool]] = OrderedDict()
+        """The steps that are over, and whether an error has ended them."""
+        self._dialling: Final[set[str]] = set()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._early = 0
+        """Bytes that have come unasked for steps that have not begun."""
+
+    # From beginning to end
+
+    def check(self, step: int) -> None:
+        """AbortedError if the step of that number is over."""
+        if step in self._over:
+            raise errors.AbortedError(f"step {step:x} is over on {self.task}")
+
+    def at(self, step: int) -> Meeting:
+        """The step of that number. AbortedError if it is over."""
+        self.check(step)
+        found = self.open.get(step)
+        if found is None:
+            rendezvous = RemoteRendezvous(
+                self.task, functools.partial(self._ask, step), functools.partial(self._line_to, step)
+            )
+            found = self.open[step] = Meeting(rendezvous)
+        return found
+
+    async def _ask(self, step: int, task: str, keys: Sequence[Key]) -> dict[int, Parcel]:
+        """Values of some of the keys that another task sends, by their places."""
+        peer = await self._peers.of(task)
+        answer = await peer.request(RecvTensor(step, tuple(map(str, keys))))
+        found = dict(zip(answer.places, answer.values, strict=False))
+        if not found or len(answer.places) != len(answer.values) or not found.keys() <= set(range(len(keys))):
+            raise errors.InternalError(f"{task} has answered with values that were not asked for")
+        return {place: Parcel(value, foreign=True) for place, value in found.items()}
+
+    def _line_to(self, step: int, task: str) -> Outbox:
+        """How a step sends values to a task unasked."""
+        return Outbox(step, task, self._peers, self._device, functools.partial(self.broken, step))
+
+    def end(self, step: int, error: errors.OpError | None) -> None:
+        """Nothing of a step is kept; what still runs of it ends.
+
+        Args:
+            step: its number.
+            error: what ends it; None if it has ended everywhere, or nothing of it is elsewhere.
+        """
+        self._over[step] = error is not None
+        if len(self._over) > _REMEMBERED:
+            self._over.popitem(last=False)
+        meeting = self.open.pop(step, None)
+        if meeting is None:
+            return
+        self.begins(meeting)
+        if error is None:
+            meeting.rendezvous.close()
+        else:
+            meeting.rendezvous.abort(error)
+            if meeting.rendezvous.told:  # it may never begin there
+                self._begin(self._end_there(step, meeting.rendezvous.told, error))
+            meeting.undo.now()
+            meeting.handover.ended(error)
+        if meeting.step is not None:
+            meeting.step.abort(error or errors.CancelledError("the step is over"))
+
+    def broken(self, step: int, error: errors.OpError) -> None:
+        """End a step that cannot continue here with that error, unless it has run and holds takes or puts.
+
+        Then the master, which may have the values of the step, decides how it ends. The tasks that it sends to get the
+        error.
+        """
+        meeting = self.open.get(step)
+        if meeting is None or not meeting.handover:
+            self.end(step, error)
+        elif meeting.rendezvous.told:
+            self._begin(self._end_there(step, meeting.rendezvous.told, error))
+
+    def _sweep(self, step: int, meeting: Meeting) -> None:
+        """Forget a step that never began, when nobody asks for anything of it any more."""
+        if not meeting.begun and not meeting.asking and meeting.owner is None and self.open.get(step) is meeting:
+            del self.open[step]
+
+    async def _end_there(self, step: int, tasks: Iterable[str], error: errors.OpError) -> None:
+        for task in tasks:
+            with contextlib.suppress(errors.OpError):  # who cannot be reached has noticed that, too
+                await self._tell(task, CancelStep(step, failure_of(error, self.task)))
+
+    async def _tell(self, task: str, request: CancelStep) -> None:
+        """The task knows. One that was started anew does not notice that a connection from before ends: told again."""
+        try:
+            await (await self._peers.of(task)).request(request)
+        except errors.UnavailableError:
+            await (await self._peers.of(task)).request(request)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """A task of the worker's."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{self.task} for its peers")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # What it sends, and gets
+
+    async def send(self, call: Call) -> TensorSent:
+        """Values that were, or will be, sent in a step: some that are there. It waits for the step to begin, too."""
+        message: Any = call.message
+        keys = [self._own(text, message.step) for text in message.keys]
+        if not keys:
+            raise errors.InvalidArgumentError("values of no keys are asked for")
+        meeting = self.at(message.step)
+        meeting.asking += 1
+        try:
+            found = await meeting.rendezvous.here.recv_any(keys, _up_to(_TOGETHER))
+        finally:
+            meeting.asking -= 1
+            self._sweep(message.step, meeting)
+        return TensorSent(tuple([place for place, _ in found]), tuple([await self._on_host(sent) for _, sent in found]))
+
+    def _own(self, text: str, step: int) -> Key:
+        """The key of that text, if it is one of this task's."""
+        key = Key.parse(text)
+        if key.source not in self._sources:
+            raise errors.InvalidArgumentError(f"{key.source} is no device of {self.task}")
+        if key.incarnation != self._sources[key.source]:
+            raise errors.AbortedError(f"{self.task} was started anew: step {step:x} knows the one before")
+        return key
+
+    async def _on_host(self, parcel: Parcel) -> Any:
+        return parcel.value if parcel.value is DEAD else await receive(parcel, self._device, host=True)
+
+    def arrive(self, call: Call) -> None:
+        """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""
+        message: Any = call.message
+        if message.step in self._over:
+            return
+        meeting = self.at(message.step)
+        if meeting.owner is None and not meeting.begun:
+            meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
+        assert call.peer is not None  # a task sends nothing to itself
+        meeting.pushers.add(call.peer)
+        if not meeting.begun and not self._has_room(meeting, message.values):
+            text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
+            self.end(message.step, errors.ResourceExhaustedError(text, task=self.task))
+            return
+        for text, value in zip(message.keys, message.values, strict=True):
+            meeting.rendezvous.arrive(Key.parse(text), Parcel(value, foreign=True))
+
+    def _has_room(self, meeting: Meeting, values: Iterable[Any]) -> bool:
+        """Whether these values can be kept until the step begins; from now on they are."""
+        more = sum(_ENTRY + getattr(value, "nbytes", 0) for value in values)
+        self._early += more
+        meeting.early += more
+        return self._early <= _EARLY
+
+    def begins(self, meeting: Meeting) -> None:
+        """The step begins here, or is over: what it gets from now on is its own affair."""
+        self._early -= meeting.early
+        meeting.early = 0
+        meeting.begun = True
+
+    def cleanup(self, call: Call) -> None:
+        """Steps are over, or what they have taken so far belongs to the client, or nobody waits for their values."""
+        message: Any = call.message
+        for step in message.steps:
+            meeting = self.open.get(step)
+            if not message.received:
+                if meeting is not None:
+                    meeting.held.refuse()
+                self.end(step, errors.CancelledError("nobody waits for the values of the step"))
+            elif message.over:
+                self.end(step, None)
+            elif meeting is not None:
+                meeting.held.forget()
+
+    async def cancel(self, call: Call) -> Reply:
+        """End a step, here with the error that ended it elsewhere."""
+        message: Any = call.message
+        meeting = self.open.get(message.step)
+        if meeting is None or not meeting.handover or is_same(meeting.owner, call.peer):
+            self.end(message.step, error_of(message.cause))  # else it ends as its master says
+        return Reply()
+
+    async def commit(self, call: Call) -> Reply:
+        """The client may have the values of a step from here on. AbortedError if what it took was given back."""
+        message: Any = call.message
+        meeting = self.open.get(message.step)
+        if meeting is not None and (meeting.handover or message.partial):
+            meeting.held.set_committed()
+        elif not message.partial or self._over.get(message.step, False):
+            raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has what it took again")
+        return Reply()
+
+    # Those who are gone
+
+    def listen_to(self, tasks: Iterable[str]) -> None:
+        """Be connected to tasks that send something unasked: else nobody here would notice that they are lost."""
+        for task in tasks:
+            if self._peers.there(task) is None and task not in self._dialling:
+                self._dialling.add(task)
+                self._begin(self._dial(task))
+
+    async def _dial(self, task: str) -> None:
+        """Be connected to that task; if it was started anew, what it should have sent will never come."""
+        try:
+            self._check_incarnations(task, await self._devices_of(task))
+        except errors.OpError as error:
+            self._end_all(lambda meeting: task in meeting.senders, error)
+        finally:
+            self._dialling.discard(task)
+
+    async def _devices_of(self, task: str) -> dict[str, int]:
+        """The incarnations of the devices of a task, of the process that lives now."""
+        while True:
+            peer = await self._peers.of(task)
+            try:
+                status = await peer.request(GetStatus())
+            except errors.OpError:
+                if not _has_ended(peer):
+                    raise
+            else:
+                return {device.name: device.incarnation for device in status.devices}
+
+    def _check_incarnations(self, task: str, now: Mapping[str, int]) -> None:
+        for number, meeting in list(self.open.items()):
+            expected = meeting.senders.get(task, {})
+            if any(now.get(device) != incarnation for device, incarnation in expected.items()):
+                self.broken(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
+
+    def lost(self, peer: Peer, error: errors.OpError) -> None:
+        """A connection that this task dialled is lost: the steps end that have sent something over it unasked.
+
+        Steps that wait for what the other task sends unasked end, too. If a process of that task has ended, another one
+        may have taken its place, and steps that wait for the new process go on: this task dials it to find these steps.
+        """
+        task, has_ended = peer.it.task, _has_ended(peer)
+        self._end_all(lambda meeting: meeting.rendezvous.has_told(peer), error)
+        if not has_ended:
+            self._end_all(lambda meeting: task in meeting.senders, error)
+        elif any(task in meeting.senders for meeting in self.open.values()):
+            self.listen_to([task])
+
+    def _end_all(self, concerns: Callable[[Meeting], bool], error: errors.OpError) -> None:
+        """End these steps, but for those that have run and taken something: they end as their masters say."""
+        for number, meeting in list(self.open.items()):
+            if not meeting.handover and concerns(meeting):
+                self.end(number, error)
+
+    def forget_lost(self) -> None:
+        """The steps end of masters that are lost, and of tasks that are lost and may send to them."""
+        for number, meeting in list(self.open.items()):
+            if is_lost(meeting.owner):
+                error = errors.UnavailableError("the master that began the step is lost")
+                self.end(number, None if meeting.stays else error)
+            elif not meeting.handover and (lost := next(filter(is_lost, meeting.pushers), None)):
+                task = lost.it.task
+                self.end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))
+
+    async def close(self) -> None:
+        """End all steps."""
+        for number in list(self.open):
+            self.end(number, errors.UnavailableError(f"{self.task} is stopping", task=self.task))
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+
+
+def _has_ended(peer: object) -> bool:
+    """Whether it is another task whose process has ended."""
+    return isinstance(peer, Peer) and peer.end is not None and peer.end.loss is Loss.ENDED
+
+
+def _up_to(most: int) -> Callable[[Parcel], bool]:
+    """Says of one value after the other whether they have no more bytes than that in all; of texts and lists, no."""
+    taken = 0
+
+    def fits(parcel: Parcel) -> bool:
+        nonlocal taken
+        is_known = hasattr(parcel.value, "dtype") and not parcel.value.dtype.hasobject
+        taken += parcel.value.nbytes if is_known else 0 if parcel.value is DEAD else most + 1
+        return taken <= most
+
+    return fits
+
+
+HANDLERS: Final[Mapping[type, Any]] = {
+    RecvTensor: Meetings.send,
+    CancelStep: Meetings.cancel,
+    CommitGraph: Meetings.commit,
+}
+"""What answers each request."""
+NOTES: Final[Mapping[type, Any]] = {PushTensors: Meetings.arrive, CleanupGraph: Meetings.cleanup}
+"""What hears each note."""
+
+__all__ = ["HANDLERS", "NOTES", "Meetings"]

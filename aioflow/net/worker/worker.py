@@ -1,0 +1,355 @@
+"""A worker: it runs its devices' part of each step, and gives what is sent there to whoever asks for it."""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.config import RunOptions
+from aioflow.devices.cpu import Threads
+from aioflow.devices.device import AnyDevice, DeviceAttributes, attributes_of
+from aioflow.graph.operation import describe_line
+from aioflow.kernels.context import Undo
+from aioflow.net.peer.peers import Peers
+from aioflow.net.peer.serving import Call
+from aioflow.net.wire.control_verbs import Reply
+from aioflow.net.wire.fields import Device, ticket_of
+from aioflow.net.wire.worker_verbs import (
+    AttemptTakenBack,
+    CreateWorkerSession,
+    DeleteWorkerSession,
+    DeregisterGraph,
+    DropContainers,
+    GetStatus,
+    GraphRan,
+    GraphRegistered,
+    Inspect,
+    Inspected,
+    QueueServed,
+    RegisterGraph,
+    RunGraph,
+    ServeQueue,
+    Status,
+    TakeBack,
+    Traced,
+)
+from aioflow.net.wire.worker_verbs import Trace as TraceVerb
+from aioflow.net.worker.introspection import pack_trace, report_of_task
+from aioflow.net.worker.plan_shares import Senders, parts_of
+from aioflow.net.worker.queue_service import LiveQueues
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
+from aioflow.net.worker.step_table import Meetings
+from aioflow.net.worker.worker_state import Registered, WorkerSession, is_lost
+from aioflow.plan.passes.flow import Node
+from aioflow.rendezvous import LocalRendezvous
+from aioflow.resources.journal import Journal, Journals
+from aioflow.runtime.partial_run import Streamed
+from aioflow.runtime.plan_cache import DEFAULT, Form
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.step import Joint, Step, light_step, run_light
+from aioflow.tensors.dtypes import Array
+from aioflow.tensors.validation import check_all_fit, check_options, in_number
+from aioflow.tracing import RunMetadata, Trace
+from aioflow.waiting.handover import Handover
+
+_OPTIONS: Final = frozenset({"check_numerics", "trace"})
+"""What a run can be told."""
+_LONG: Final = 1 << 12
+"""Bytes of a graph above which it is read, and compiled, on a thread: that takes over 4 ms."""
+
+
+class Worker:
+    """The worker's side of a task.
+
+    Attributes:
+        meetings: the steps that run here, as other tasks see them.
+    """
+
+    def __init__(self, task: str, local: Local, peers: Peers) -> None:
+        self.task: Final = task
+        self._local: Final = local
+        self._devices: Final[dict[str, AnyDevice]] = {device.name: device for device in local.devices}
+        self._sessions: Final[dict[str, WorkerSession]] = {}
+        self.meetings: Final = Meetings(task, local, peers)
+        self._peers: Final = peers
+        self._handles: Final = itertools.count(1)
+        self._recorders: Final[list[RunMetadata]] = []
+        self._live: Final = LiveQueues(local.resources, self.meetings)
+        self._journals: Final = Journals()
+
+    # What there is
+
+    @property
+    def home(self) -> DeviceAttributes:
+        """Its first device."""
+        return attributes_of(self._local.devices[0])
+
+    @property
+    def compute(self) -> Threads:
+        """Its threads for what belongs to no device."""
+        return self._local.compute
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Its devices, as others see them."""
+        found = [attributes_of(device) for device in self._local.devices]
+        return tuple([Device(d.name, d.device_type, d.incarnation, d.memory_limit) for d in found])
+
+    async def status(self, call: Call) -> Status:
+        """How it is."""
+        found: dict[str, Sized] = {
+            "sessions": self._sessions, "meetings": self.meetings.open, "steps": self._local.steps,
+        }  # fmt: skip
+        counters = {name: len(things) for name, things in found.items()}
+        return Status(self.devices, counters)
+
+    async def inspect(self, call: Call) -> Inspected:
+        """What its steps wait for, what its memory holds, and which tasks that it dials are busy."""
+        found = report_of_task(self._local)
+        absent = tuple([f"{task}: it is {text}" for task, text in self._peers.busy_dialled().items()])
+        return Inspected(dataclasses.replace(found, report=dataclasses.replace(found.report, absent=absent)).pack())
+
+    async def trace(self, call: Call) -> Traced:
+        """What steps did that ended within so many seconds from now."""
+        message: Any = call.message
+        recorder = RunMetadata()
+        self._recorders.append(recorder)
+        try:
+            await asyncio.sleep(message.seconds)
+        finally:
+            self._recorders.remove(recorder)
+        return Traced(pack_trace(recorder))
+
+    async def serve_queue(self, call: Call) -> QueueServed:
+        """Do something with a live queue."""
+        return await self._live.serve(call)
+
+    # Sessions and graphs
+
+    async def create_session(self, call: Call) -> Reply:
+        """Make what is needed of a session. It lasts as long as whoever made it is there."""
+        message: Any = call.message
+        self._sessions[message.session] = WorkerSession(call.peer, message.counts or message.session)
+        return Reply()
+
+    async def drop_containers(self, call: Call) -> Reply:
+        """Drop state: who waits for it gets an error, which ends its step. Later steps look for it anew."""
+        message: Any = call.message
+        self._local.resources.drop(message.containers)
+        return Reply()
+
+    async def delete_session(self, call: Call) -> Reply:
+        """Forget its graphs."""
+        message: Any = call.message
+        self._forget(message.session)
+        return Reply()
+
+    def _forget(self, session: str) -> None:
+        self._sessions.pop(session, None)
+        self._local.resources.forget(session)
+
+    async def register(self, call: Call) -> GraphRegistered:
+        """Make a graph ready. InvalidArgumentError if it cannot be run here."""
+        message: Any = call.message
+        session = self._session(message.session)
+        read = functools.partial(self._read, message)
+        graph = await self._local.compute.run(read, "reading a graph") if len(message.graph) > _LONG else read()
+        handle = next(self._handles)
+        session.graphs[handle] = graph
+        return GraphRegistered(handle)
+
+    def _read(self, message: Any) -> Registered:
+        try:
+            parts, counted = parts_of(message)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"{self.task}: {error}") from None
+        for part in parts:
+            if part.device not in self._devices:
+                raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
+            for node in part.flow.nodes:
+                self._check_registered(node)
+        made = Registered(self._local, parts, counted, message.takes)
+        made.programs(self._local.plans.form(DEFAULT))
+        return made
+
+    def _check_registered(self, node: Node) -> None:
+        """PermissionDeniedError, naming it, if a function is called in it that is not registered here."""
+        for inner in node.everything():
+            if inner.definition.name != "py_func":
+                continue
+            try:
+                self._local.py_func(str(inner.attrs["func"]))
+            except errors.PermissionDeniedError as error:
+                line = describe_line(inner.operation)
+                raise error.at(inner.name, "py_func", line=line, device=None, shapes=()) from None
+
+    async def deregister(self, call: Call) -> Reply:
+        """Forget a graph."""
+        message: Any = call.message
+        self._session(message.session).graphs.pop(message.graph, None)
+        return Reply()
+
+    def _session(self, number: str) -> WorkerSession:
+        if number not in self._sessions:
+            raise errors.AbortedError(f"{self.task} does not know the session: it was started anew, or has dropped it")
+        return self._sessions[number]
+
+    # Steps
+
+    async def run(self, call: Call) -> GraphRan:
+        """Run its part of a step. Whatever ends it but its own end leaves nothing of it."""
+        message: Any = call.message
+        session = self._session(message.session)
+        graph = session.graphs.get(message.graph)
+        if graph is None:
+            raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it was started anew")
+        feeds = in_number(message.feeds, len(graph.feeds))
+        check_all_fit(graph.feeds, feeds)
+        check_options(message.options, _OPTIONS)
+        journal = self._journal(message, graph)
+        light = self._run_light(message, session, graph, feeds, journal)
+        if light is not None:
+            return light
+        meeting = self.meetings.at(message.step)
+        if meeting.begun:
+            raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
+        self.meetings.begins(meeting)
+        meeting.owner, meeting.senders = call.peer, graph.senders
+        self.meetings.listen_to(graph.senders)
+        told = message.options
+        options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
+        metadata = RunMetadata()
+        trace = Trace(metadata, self._local.devices[0].name) if options.trace else None
+        joint = Joint(message.step, session.counts, meeting.rendezvous)
+        step = meeting.step = Step(
+            self._local, graph.counted, trace, options.check_numerics, joint=joint, journal=journal
+        )
+        if journal is not None:
+            journal.begin(message.step)
+        try:
+            fetched = await step.run(await graph.ready(self._form(options)), feeds, None)
+        except BaseException as error:
+            cancelled = errors.CancelledError("the run was cancelled")
+            self.meetings.end(message.step, errors.from_exception(error) if isinstance(error, Exception) else cancelled)
+            raise
+        finally:
+            meeting.step = None
+            if journal is not None:
+                journal.end(message.step)
+        meeting.undo, meeting.handover = step.common(Undo), step.handover
+        held = bool(meeting.handover)
+        meeting.only_puts = not graph.takes
+        if journal is not None and held:
+            journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
+        if not (graph.sends or held):
+            self.meetings.end(message.step, None)
+        for recorder in self._recorders:
+            recorder.add_step(message.step, metadata)
+        packed = pack_trace(metadata) if options.trace else b""
+        return _ran(fetched, packed, held)
+
+    def _journal(self, message: Any, graph: Registered) -> Journal | None:
+        """The journal of the step's attempt; None without an attempt. AbortedError if the attempt is being undone."""
+        if not message.attempt:
+            return None
+        journal = self._journals.of(ticket_of(message.attempt))
+        journal.leaves(graph.lasting)
+        return journal
+
+    async def take_back(self, call: Call) -> AttemptTakenBack:
+        """Undo an attempt on this task, and refuse its later steps."""
+        message: Any = call.message
+        journal = self._journals.known(ticket_of(message.attempt))
+        if journal is None:
+            return AttemptTakenBack((f"the changes of the run on {self.task}, which has forgotten them",))
+        journal.close()
+        ended = errors.AbortedError("the run is repeated: this attempt was given up", task=self.task)
+        for step in list(journal.steps):
+            self.meetings.end(step, ended)
+        await journal.idle()
+        return AttemptTakenBack(journal.take_back())
+
+    def _run_light(
+        self, message: Any, session: WorkerSession, graph: Registered, feeds: Sequence[Array], journal: Journal | None
+    ) -> GraphRan | None:
+        """What is over at once, and concerns no other task: a share that is one light unit. None if it is none."""
+        if message.options or self._recorders or graph.sends:
+            return None
+        programs = graph.known(self._local.plans.form(DEFAULT))
+        lone = None if programs is None else programs.lone
+        if lone is None or lone.waits:
+            return None
+        self.meetings.check(message.step)
+        if session.light is None:
+            session.light = light_step(self._local, Joint(0, session.counts, LocalRendezvous()))
+        fetched = run_light(self._local, session.light, graph.counted, lone, feeds, journal)
+        return None if fetched is None else _ran(fetched)
+
+    def _traced(self, told: Mapping[str, Any]) -> bool:
+        return told.get("trace") is True or bool(self._recorders)
+
+    def _form(self, options: RunOptions) -> Form:
+        """The program of a run: with checks node by node, though of the plan that the master has made."""
+        return "plain" if options.check_numerics else self._local.plans.form(options)
+
+    def stream(self, step: int, senders: Senders, make: Callable[[Local, RemoteRendezvous], Streamed]) -> Streamed:
+        """This task's part of a step whose feeds arrive meanwhile. `meetings.end` forgets it.
+
+        Args:
+            step: its number.
+            senders: the tasks that send something unasked.
+            make: makes the part.
+        """
+        meeting = self.meetings.at(step)
+        self.meetings.begins(meeting)
+        meeting.owner, meeting.senders = None, senders
+        self.meetings.listen_to(senders)
+        streamed = meeting.step = make(self._local, meeting.rendezvous)
+        return streamed
+
+    # Those who are gone
+
+    def forget_lost(self) -> None:
+        """The steps and sessions of masters that are lost end."""
+        self.meetings.forget_lost()
+        for name, session in list(self._sessions.items()):
+            if is_lost(session.owner):
+                self._forget(name)
+
+    async def close(self) -> None:
+        """End all steps."""
+        self._sessions.clear()
+        await self.meetings.close()
+        with contextlib.suppress(errors.OpError):
+            await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
+
+
+def _give_back(journal: Journal, handover: Handover, names: Sequence[str]) -> None:
+    """Undo the takes and puts of a step. If that is impossible, record that its operations may happen twice."""
+    if not handover.refuse():
+        journal.leaves(names)
+
+
+def _ran(fetched: Sequence[Array], metadata: bytes = b"", held: bool = False) -> GraphRan:
+    return GraphRan({str(index): value for index, value in enumerate(fetched)}, metadata, held)
+
+
+HANDLERS: Final[Mapping[type, Any]] = {
+    GetStatus: Worker.status,
+    Inspect: Worker.inspect,
+    TraceVerb: Worker.trace,
+    ServeQueue: Worker.serve_queue,
+    DropContainers: Worker.drop_containers,
+    CreateWorkerSession: Worker.create_session,
+    DeleteWorkerSession: Worker.delete_session,
+    RegisterGraph: Worker.register,
+    DeregisterGraph: Worker.deregister,
+    RunGraph: Worker.run,
+    TakeBack: Worker.take_back,
+}
+"""What answers each request."""
+__all__ = ["HANDLERS", "Worker"]

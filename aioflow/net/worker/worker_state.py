@@ -1,0 +1,141 @@
+"""What a worker has of sessions, of graphs and of steps."""
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from aioflow.graph.operation import BODY_WORK
+from aioflow.kernels.context import Undo
+from aioflow.net.peer.peer import Peer
+from aioflow.net.worker.plan_shares import Senders, handed_over, lasting, senders_to, sends_elsewhere
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
+from aioflow.plan.partition import Part
+from aioflow.program.programs import Programs
+from aioflow.runtime.plan_cache import LONG_PLAN, Form
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.step import Step
+from aioflow.tensors.dtypes import Spec
+from aioflow.waiting.handover import Handover
+
+
+class Registered:
+    """A graph that can be run."""
+
+    def __init__(self, local: Local, parts: Sequence[Part], counted: Sequence[str], takes: bool) -> None:
+        self._local: Final = local
+        self._parts: Final = parts
+        self.takes: Final = takes
+        """Whether a part of its plan takes elements, here or on another task."""
+        self._programs: Final[dict[Form, tuple[int, Programs]]] = {}
+        self.counted: Final = counted
+        self.feeds: Final = _specs(parts)
+        """What it is fed, with names for errors, in order."""
+        self.senders: Final = senders_to(parts)
+        """The tasks that send something unasked."""
+        self.sends: Final = sends_elsewhere(parts)
+        """Whether other tasks get something of it, or may undo it, so that a step is not over when it has run."""
+
+    @functools.cached_property
+    def lasting(self) -> Sequence[str]:
+        """The names of its operations whose effects cannot be undone."""
+        return lasting(self._parts)
+
+    @functools.cached_property
+    def handed_over(self) -> Sequence[str]:
+        """The names of its operations with takes and puts that a step can give back."""
+        return handed_over(self._parts)
+
+    def known(self, form: Form) -> Programs | None:
+        """Its programs for such runs, if they were made and are still valid.
+
+        They hold variables and queues, and are made anew once such were dropped.
+        """
+        drops, programs = self._programs.get(form, (-1, None))
+        return programs if drops == self._local.resources.drops else None
+
+    def programs(self, form: Form) -> Programs:
+        """Its programs for such runs, made here and now if none are known."""
+        return self.known(form) or self._made(form)
+
+    async def ready(self, form: Form) -> Programs:
+        """The same; if making them takes long, they are made on a compute thread."""
+        found = self.known(form)
+        if found is not None or not self._is_long:
+            return found or self._made(form)
+        return await self._local.compute.run(functools.partial(self._made, form), "planning")
+
+    def _made(self, form: Form) -> Programs:
+        drops = self._local.resources.drops
+        made = self._local.plans.assembled(self._parts, form)
+        self._programs[form] = drops, made
+        return made
+
+    @functools.cached_property
+    def _is_long(self) -> bool:
+        nodes = [inner for part in self._parts for node in part.flow.nodes for inner in node.everything()]
+        return sum([1 + BODY_WORK * len(node.blocks) for node in nodes]) > LONG_PLAN
+
+
+class WorkerSession:
+    """What a worker has of a session."""
+
+    def __init__(self, owner: Peer | None, counts: str) -> None:
+        self.owner: Final = owner
+        self.counts: Final = counts
+        """The name under which the runs of operations are counted."""
+        self.graphs: Final[dict[int, Registered]] = {}
+        self.light: Step | None = None
+        """The step that all of its light runs are, one after the other."""
+
+
+class Meeting:
+    """A step as others see it: where they get what it sends. It may be there before the step is."""
+
+    def __init__(self, rendezvous: RemoteRendezvous) -> None:
+        self.rendezvous: Final = rendezvous
+        self.owner: Peer | None = None
+        self.step: Step | None = None
+        self.undo = Undo()
+        """What takes back what it has changed here, once it has run."""
+        self.handover = Handover()
+        """The handover of its takes and puts, once it has run; the master reports when to settle it."""
+        self.only_puts = False
+        """Whether it takes nothing on any task, so that the loss of the master undoes nothing once it has run."""
+        self.senders: Senders = {}
+        self.pushers: Final[set[Peer]] = set()
+        """Who sends unasked."""
+        self.begun = False
+        """Whether the step has begun here, or never will."""
+        self.early = 0
+        """Bytes that came unasked before it began here."""
+        self.asking = 0
+
+    @property
+    def held(self) -> Handover:
+        """The handover of its takes and puts so far."""
+        return self.handover if self.step is None else self.step.handover
+
+    @property
+    def stays(self) -> bool:
+        """Whether it has run, and keeps its takes and puts if the master is lost."""
+        return bool(self.handover) and (self.only_puts or self.handover.is_committed)
+
+
+def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:
+    found = {index: feed for part in parts for index, feed in zip(part.feeds, part.flow.feeds, strict=True)}
+    return [(found[index].name, found[index].output_specs[0]) for index in sorted(found)]
+
+
+def is_lost(peer: Peer | None) -> bool:
+    """Whether it was there and is no more."""
+    return peer is not None and peer.end is not None
+
+
+def is_same(peer: Peer | None, other: Peer | None) -> bool:
+    """Whether both are connections to one process; None is this one."""
+    if peer is None or other is None:
+        return peer is other
+    return peer.it == other.it
+
+
+__all__ = ["Meeting", "Registered", "WorkerSession", "is_lost", "is_same"]

@@ -1,0 +1,155 @@
+"""Where the nodes of a flow stand among its frames, and what decides whether they are dead.
+
+A frame is entered from one place, by `enter`, and left by `exit`; all that a node reads or waits for is in one frame,
+that of its own. Constants and handles are known before any step and count as being everywhere.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from aioflow import errors
+from aioflow.graph.operation import describe_line
+from aioflow.kernels.control.control_flow import PRIMITIVES
+from aioflow.plan.passes.flow import Node, Value, is_back_edge
+
+ROOT: Final = 0
+"""The number of the level that is the step itself."""
+_WAYS_OUT: Final = {
+    "exit": "af.exit has no frame to leave: what it reads is outside of every loop",
+    "next_iteration": "af.next_iteration has no frame: what it reads is outside of every loop",
+    "loop_cond": "af.loop_cond has no frame: what it reads is outside of every loop",
+}
+
+
+def role_of(node: Node) -> str | None:
+    """Its type if it is a primitive of control flow."""
+    name = node.definition.name
+    return name if name in PRIMITIVES else None
+
+
+def decides(node: Node) -> bool:
+    """Whether its outputs may be dead although its inputs are not: a primitive, a `recv` of what may be."""
+    return role_of(node) is not None or bool(node.definition.name == "recv" and node.attrs["mortal"])
+
+
+class Levels:
+    """The levels of a flow: the step itself, and each frame. InvalidArgumentError if a loop is not put together right.
+
+    Attributes:
+        names: the name of each frame, empty for the step itself.
+        parallel: for each frame, how many iterations may be under way at the same time: the fewest that what enters it,
+            constants aside, asks for.
+        inside: for each node, the level it belongs to.
+        beyond: for each node, the level that its outputs go to.
+    """
+
+    def __init__(self, nodes: Sequence[Node], known: Collection[Value]) -> None:
+        self.names: Final = [""]
+        self.parallel: Final = [1]
+        self.inside: Final[dict[Node, int]] = {}
+        self.beyond: Final[dict[Node, int]] = {}
+        self._parents = [ROOT]
+        self._numbers: dict[str, int] = {}
+        self._known = known
+        for node in nodes:
+            level = self.inside[node] = self._level(node)
+            self.beyond[node] = self._target(node, level)
+        self.parallel[:] = [count or 1 for count in self.parallel]
+        if len(self.names) > 1:
+            self._check(nodes)
+
+    def check_fetches(self, fetches: Iterable[Value]) -> None:
+        """InvalidArgumentError if something inside of a frame is to be fetched."""
+        for node, index in fetches:
+            level = self.beyond.get(node, ROOT)
+            if level != ROOT:
+                raise _wrong(
+                    node,
+                    f"{node.name}:{index} is inside of the loop {self.names[level]!r}, where it has a value in every "
+                    "iteration, and cannot be fetched: fetch what af.exit makes of it",
+                )
+
+    def sources(self, node: Node) -> list[Node]:
+        """What comes before the node in its frame: not what is known before any step."""
+        merges = role_of(node) == "merge"
+        data = [v.node for v in node.inputs if (merges or v not in self._known) and not is_back_edge(v.node, node)]
+        return [*data, *[control for control in node.controls if Value(control, 0) not in self._known]]
+
+    def _level(self, node: Node) -> int:
+        found = {self.beyond.get(source, ROOT): source for source in self.sources(node)}
+        if len(found) > 1:
+            where = " and ".join(f"{source.name!r} {self._describe(level)}" for level, source in found.items())
+            raise _wrong(
+                node,
+                f"it reads, or waits for, what is in different frames: {where}. Values get into a loop by af.enter and "
+                "out of it by af.exit; what reads nothing of the loop needs a control input from inside",
+            )
+        return next(iter(found), ROOT)
+
+    def _describe(self, level: int) -> str:
+        return "outside of every loop" if level == ROOT else f"in the loop {self.names[level]!r}"
+
+    def _target(self, node: Node, level: int) -> int:
+        role = role_of(node)
+        if role == "enter":
+            return self._entered(node, level)
+        if level == ROOT and role in _WAYS_OUT:
+            raise _wrong(node, _WAYS_OUT[role])
+        return self._parents[level] if role == "exit" else level
+
+    def _entered(self, node: Node, parent: int) -> int:
+        name = node.attrs["frame_name"]
+        level = self._numbers.setdefault(name, len(self.names))
+        if level == len(self.names):
+            self.names.append(name)
+            self.parallel.append(0)
+            self._parents.append(parent)
+        if self._parents[level] != parent:
+            raise _wrong(
+                node,
+                f"the frame {name!r} is entered from different places: {self._describe(self._parents[level])}, and "
+                f"{self._describe(parent)}; give each loop a name of its own",
+            )
+        if not node.attrs["is_constant"]:
+            asked = node.attrs["parallel_iterations"]
+            self.parallel[level] = min(self.parallel[level] or asked, asked)
+        return level
+
+    def _check(self, nodes: Sequence[Node]) -> None:
+        governed = {self.inside[node] for node in nodes if role_of(node) == "loop_cond"}
+        for node in nodes:
+            level = self.inside[node]
+            if role_of(node) == "next_iteration" and level not in governed:
+                raise _wrong(node, f"the loop {self.names[level]!r} has no af.loop_cond, and so nothing that ends it")
+            for source, _ in node.inputs:
+                if is_back_edge(source, node) and self.beyond[source] != level:
+                    raise _wrong(node, f"{source.name!r} comes back to it from another frame")
+
+
+def deciders(nodes: Iterable[Node], levels: Levels) -> dict[Node, int]:
+    """For each node, a number that stands for what decides whether it is dead: equal ones are dead together.
+
+    It has a bit for each output of what decides that the node depends on with no other such in between.
+    """
+    bits: dict[tuple[Node, int], int] = {}
+    found: dict[Node, int] = {}
+    for node in nodes:
+        mask = 0
+        for source, port in [*node.inputs, *[(control, -1) for control in node.controls]]:
+            if is_back_edge(source, node) or source not in levels.inside:
+                continue
+            if not decides(source):
+                mask |= found[source]
+            else:
+                way = source, port if role_of(source) == "switch" else -1
+                mask |= bits.setdefault(way, 1 << len(bits))
+        found[node] = mask
+    return found
+
+
+def _wrong(node: Node, text: str) -> errors.InvalidArgumentError:
+    made = errors.InvalidArgumentError(text)
+    return made.at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
+
+
+__all__ = ["ROOT", "Levels", "deciders", "decides", "role_of"]

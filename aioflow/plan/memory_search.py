@@ -1,0 +1,201 @@
+"""The search for a plan that keeps to the memory limits of devices.
+
+The bytes on a device depend on its nodes and on their order. So each plan that is tried is split and scheduled before
+its peaks are estimated. Tried are, in this order:
+
+placed        the fastest placement; a device that exceeds its limit gets a smaller limit in the next try
+alone         everything on one device
+in turns      the devices take turns, in an order that takes little memory, with each value where there is room
+
+The first whose peaks are certain to fit is taken: nodes of one device run in one order, and so do those of devices that
+take turns. Devices that run at the same time fit for certain only if they need never free anything; beyond that their
+peaks are estimates, which must leave room. If no plan fits, the one that exceeds the limits least is taken.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from aioflow.kernels.control.control_flow import PRIMITIVES
+from aioflow.plan.op_cost import Site
+from aioflow.plan.partition import Part
+from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.passes.liveness import Liveness, constant_bytes, peak_of_part
+from aioflow.plan.passes.memory_order import memory_order
+from aioflow.plan.passes.timeline import LONGEST
+from aioflow.plan.placement import Arrangement, state_bytes
+from aioflow.plan.turns import can_take_turns, in_turns, peaks_in_turns, with_turns
+from aioflow.tensors.dtypes import DeviceKind
+
+_TRIES: Final = 6
+"""The most placements that are tried of a kind."""
+_LESS: Final = 0.7
+"""The factor by which a device's limit shrinks at least, from one try to the next."""
+_ROOMY: Final = 0.6
+"""The share of the limit up to which the estimate for devices that run at the same time is trusted."""
+_COPIES: Final = ("to_device", "to_host")
+
+
+class Found(NamedTuple):
+    """A plan that was tried.
+
+    Attributes:
+        excess: the bytes beyond the limits of all devices.
+        number: how many were tried before.
+        flow: what runs.
+        placed: where its nodes are.
+        parts: what each device runs.
+        peaks: the most bytes that each device holds, with state.
+    """
+
+    excess: float
+    number: int
+    flow: Flow
+    placed: Arrangement
+    parts: Sequence[Part]
+    peaks: Mapping[str, float]
+
+
+class Tools(NamedTuple):
+    """What the search does with a flow.
+
+    Attributes:
+        place: the fastest placement on these devices.
+        pack: a placement by memory, for the flow's order.
+        alone: the placement on one device; None if a node requires another one.
+        split: the parts of a flow whose nodes are placed.
+        schedule: the parts scheduled to take less memory, and whether nodes stay in their order.
+    """
+
+    place: Callable[[Flow, Sequence[Site]], Arrangement]
+    pack: Callable[[Flow, Sequence[Site]], Arrangement]
+    alone: Callable[[Flow, Site], Arrangement | None]
+    split: Callable[[Flow, Mapping[Node, str]], Sequence[Part]]
+    schedule: Callable[[Sequence[Part], bool], Sequence[Part]]
+
+
+class Search:
+    """The search for one flow."""
+
+    def __init__(self, flow: Flow, sites: Sequence[Site], tools: Tools, streamed: bool) -> None:
+        """Of a flow.
+
+        Args:
+            flow: what is to run.
+            sites: the devices, with the memory that plans may use.
+            tools: what to do with flows.
+            streamed: whether its feeds arrive while it runs.
+        """
+        self._flow, self._sites, self._tools, self._streamed = flow, sites, tools, streamed
+        self._kinds = {site.name: site.kind for site in sites}
+        self._tried = 0
+
+    def run(self, alone_first: bool) -> Found:
+        """The first plan that fits; if none does, the one that exceeds the limits least.
+
+        Args:
+            alone_first: whether plans for one device are tried first: those for several ran out of memory before.
+        """
+        kinds = [self._placed, self._alone, self._turns]
+        if alone_first:
+            kinds.insert(0, kinds.pop(1))
+        best: Found | None = None
+        for each in (found for tries in kinds for found in tries()):
+            best = each if best is None else min(best, each, key=lambda found: found[:2])
+            if not best.excess:
+                break
+        assert best is not None
+        return best
+
+    def _placed(self) -> Iterator[Found]:
+        return self._narrowing(lambda sites: self._tools.place(self._flow, sites), self._free, _LESS)
+
+    def _narrowing(
+        self, place: Callable[[Sequence[Site]], Arrangement], planned: Callable[[Arrangement], Found], most: float
+    ) -> Iterator[Found]:
+        """Plans for smaller and smaller limits of the devices that exceed theirs, until nothing moves any more.
+
+        Args:
+            place: a placement for devices.
+            planned: the plan for a placement.
+            most: the share of a limit that is left at most from one try to the next.
+        """
+        sites, before = self._sites, None
+        for _ in range(_TRIES):
+            placed = place(sites)
+            if before is not None and placed.devices == before.devices:
+                return
+            found, before = planned(placed), placed
+            yield found
+            sites = [_tighter(site, room, found.peaks, most) for site, room in zip(sites, self._sites, strict=True)]
+
+    def _alone(self) -> Iterator[Found]:
+        for site in self._sites:
+            placed = self._tools.alone(self._flow, site)
+            if placed is not None:
+                yield self._free(placed)
+
+    def _turns(self) -> Iterator[Found]:
+        better = memory_order(self._flow, least=0)
+        orders = [better] if better is self._flow else [better, self._flow]
+        for flow in () if self._streamed else filter(can_take_turns, orders):
+            pack, planned = partial(self._tools.pack, flow), partial(self._in_turns, flow)
+            yield from self._narrowing(pack, planned, 1.0)
+
+    def _free(self, placed: Arrangement) -> Found:
+        """A plan in which the devices run at the same time."""
+        parts = self._tools.schedule(self._tools.split(self._flow, placed.devices), False)
+        peaks = {part.device: float(peak_of_part(part.flow, self._kinds[part.device])) for part in parts}
+        if _is_one_unit(parts):
+            return self._found(self._flow, placed, parts, peaks)
+        bounds = {part.device: float(_all_bytes(part.flow, self._kinds[part.device])) for part in parts}
+        likely = {device: min(bounds[device], peak / _ROOMY) for device, peak in peaks.items()}
+        return self._found(self._flow, placed, parts, likely)
+
+    def _in_turns(self, flow: Flow, placed: Arrangement) -> Found:
+        turned, devices = with_turns(flow, placed.devices)
+        parts = in_turns(self._tools.schedule(self._tools.split(turned, devices), True))
+        peaks = peaks_in_turns(parts, self._kinds)
+        placed = dataclasses.replace(placed, devices=devices, reasons=dict.fromkeys(devices, "by memory"))
+        return self._found(turned, placed, parts, peaks)
+
+    def _found(self, flow: Flow, placed: Arrangement, parts: Sequence[Part], peaks: Mapping[str, float]) -> Found:
+        held = dict(peaks)
+        for node, device in placed.devices.items():
+            held[device] = held.get(device, 0.0) + state_bytes(node)
+        self._tried += 1
+        return Found(sum(_over(site, held) for site in self._sites), self._tried, flow, placed, parts, held)
+
+
+def _is_one_unit(parts: Sequence[Part]) -> bool:
+    """Whether all runs in one piece, and so in one order, but for copies between a GPU and the host."""
+    nodes = parts[0].flow.nodes
+    alone = len(parts) == 1 and len(nodes) <= LONGEST
+    return alone and not any(_is_separate(node) and node.definition.name not in _COPIES for node in nodes)
+
+
+def _is_separate(node: Node) -> bool:
+    return node.waits or node.definition.name in PRIMITIVES
+
+
+def _all_bytes(flow: Flow, kind: DeviceKind) -> int:
+    """The bytes of all values of a part: more it never holds, in whatever order its nodes run."""
+    live = Liveness(flow, kind)
+    return constant_bytes(flow) + sum(live.inside) + sum(size for made in live.makes for _, size in made)
+
+
+def _over(site: Site, peaks: Mapping[str, float]) -> float:
+    """The bytes that a device would hold beyond its limit."""
+    return 0.0 if site.memory_limit is None else max(0.0, peaks.get(site.name, 0.0) - site.memory_limit)
+
+
+def _tighter(site: Site, room: Site, peaks: Mapping[str, float], most: float) -> Site:
+    """The device with a smaller limit for the next try, if this one exceeds its real limit."""
+    if not _over(room, peaks):
+        return site
+    share = (room.memory_limit or 0) / peaks[room.name]
+    return dataclasses.replace(site, memory_limit=int((site.memory_limit or 0) * min(share, most)))
+
+
+__all__ = ["Found", "Search", "Tools"]

@@ -1,0 +1,334 @@
+"""One flow per device out of one that is placed: they meet only in the rendezvous [P15 sections 3.2.2, 4.4].
+
+A value that others read is sent once to each device that does, whoever reads it there; so is the news, for control
+edges, that a node has run. What is the same everywhere is not sent but repeated: feeds, constants, what enters a loop
+for every iteration.
+
+A loop may span devices. On each of them its frame must run the same iterations, so where none of its variables is, or
+something is received, a small loop goes round as often as the other does:
+
+    enter(0) -> merge -> switch(loop_cond) -> next_iteration -> merge
+
+Every `recv` inside of a frame waits for that merge, and so runs once in each iteration, as its `send` does. It does not
+wait for a variable's: that may be late, and hold up what does not depend on it.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.control import transfer as transfer  # which registers them
+from aioflow.plan.frame_levels import ROOT, Levels, role_of
+from aioflow.plan.passes.compress import Compression, decoding, encoding, same_task
+from aioflow.plan.passes.flow import Flow, Node, Value, is_back_edge
+from aioflow.plan.placement.colocation import is_everywhere
+from aioflow.rendezvous import PUSHED, TOGETHER
+from aioflow.tensors import dtypes
+from aioflow.tensors.codecs import Codec
+from aioflow.tensors.dtypes import SCALAR, ResourceSpec, Spec
+
+_BEFORE: Final = 0.2
+_AFTER: Final = 0.1
+"""Where in the order of nodes those stand that are made for another: there are none in between."""
+_SMALL: Final = 1 << 10
+"""Bytes: values of at most so many go to other tasks unasked."""
+_LARGE: Final = 1 << 20
+"""Those of at most so many are asked for together."""
+_INT: Final = Spec(dtypes.int32, SCALAR)
+_BOOL: Final = Spec(dtypes.bool_, SCALAR)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """What one device runs.
+
+    Attributes:
+        device: its name.
+        flow: its nodes, with a `send` or `recv` for each value that leaves it or comes to it.
+        feeds: which of the call's feeds are those of the flow.
+        fetches: which of the call's fetches are those of the flow.
+    """
+
+    device: str
+    flow: Flow
+    feeds: tuple[int, ...]
+    fetches: tuple[int, ...]
+
+
+def partition(
+    flow: Flow, devices: Mapping[Node, str], incarnations: Mapping[str, int], compression: Compression
+) -> list[Part]:
+    """The parts of a placed flow, in the order in which their first nodes were built.
+
+    Args:
+        flow: what to run, with primitives for control flow that spans devices.
+        devices: where each node runs; what is the same everywhere needs no place.
+        incarnations: of each device the number that tells it from one of its name that was there before.
+        compression: which values are sent in a lossy form.
+    """
+    places = rehomed(flow, devices)
+    names = list(dict.fromkeys(places[node] for node in flow.nodes if not is_everywhere(node)))
+    if len(names) <= 1:
+        (name,) = names or list(incarnations)[:1]
+        return [Part(name, flow, tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches))))]
+    return _Partition(flow, places, incarnations, compression).parts(names)
+
+
+def rehomed(flow: Flow, devices: Mapping[Node, str]) -> dict[Node, str]:
+    """The places with each variable of a loop on one device: what enters, merges, switches, goes round and leaves."""
+    places = {node: place for node, place in devices.items() if not is_everywhere(node)}
+    for node in flow.nodes:
+        if role_of(node) == "merge" and any(is_back_edge(source, node) for source, _ in node.inputs):
+            places.update({source: places[node] for source, _ in node.inputs if not is_everywhere(source)})
+    for node in flow.nodes:
+        if role_of(node) in ("switch", "exit") and role_of(node.inputs[0].node) in ("merge", "switch"):
+            places[node] = places[node.inputs[0].node]
+    return places
+
+
+def _is_known(node: Node) -> bool:
+    """Whether its value is known before any step."""
+    return (node.definition.name == "constant" or node.definition.handle) and not node.controls
+
+
+class _Copy(NamedTuple):
+    """A node on a device; parts are in the order of `order`."""
+
+    order: float
+    node: Node
+
+
+class _Partition:
+    def __init__(
+        self, flow: Flow, places: Mapping[Node, str], incarnations: Mapping[str, int], compression: Compression
+    ) -> None:
+        self._compression = compression
+        self._flow = flow
+        self._places = places
+        self._incarnations = incarnations
+        self._order = {node: float(index) for index, node in enumerate(flow.nodes)}
+        self._levels = Levels(flow.nodes, {Value(node, 0) for node in flow.nodes if _is_known(node)})
+        self._copies: dict[str, list[_Copy]] = {}
+        self._moved: dict[tuple[Node, str], Node] = {}
+        self._received: dict[tuple[Value, str], Node] = {}
+        self._lossy: dict[tuple[Value, Codec], Value] = {}
+        self._numbers = itertools.count()
+        self._pulses: dict[Node, Value] = {}
+        self._sends: dict[str, list[Node]] = {}
+        self._running: set[tuple[int, str]] = set()
+        self._merges: dict[tuple[int, str], Node] = {}
+        self._rounds: list[tuple[int, str, Node]] = []
+        self._mortal = any(role_of(node) is not None for node in flow.nodes)
+
+    def parts(self, names: Sequence[str]) -> list[Part]:
+        """Split it."""
+        cyclic = [node for node in self._flow.nodes if not is_everywhere(node) and self._put(node)]
+        for node in self._flow.nodes:
+            if not is_everywhere(node) and (self._levels.inside[node], self._places[node]) not in self._running:
+                self._pivot(self._levels.inside[node], self._places[node], self._order[node])
+        for node in cyclic:
+            place = self._places[node]
+            inputs = tuple([self._value(value, place, self._order[node]) for value in node.inputs])
+            self._moved[node, place].inputs = inputs
+        while self._rounds:
+            self._end_round(*self._rounds.pop())
+        fetches = [(self._fetched_on(value, names[0]), value) for value in self._flow.fetches]
+        return [self._part(name, fetches) for name in names]
+
+    def _part(self, name: str, fetches: Sequence[tuple[str, Value]]) -> Part:
+        chosen = [index for index, (place, _) in enumerate(fetches) if place == name]
+        values = tuple([self._value(fetches[index][1], name, 0.0) for index in chosen])
+        targets = [self._moved[node, name] for node in self._flow.targets if self._places.get(node) == name]
+        nodes = [copy.node for copy in sorted(self._copies[name], key=lambda copy: copy.order)]
+        feeds = [index for index, feed in enumerate(self._flow.feeds) if (feed, name) in self._moved]
+        flow = Flow(
+            nodes, tuple([self._flow.feeds[index] for index in feeds]), values, (*targets, *self._sends.get(name, ()))
+        )
+        return Part(name, flow, tuple(feeds), tuple(chosen))
+
+    def _fetched_on(self, value: Value, first: str) -> str:
+        return first if is_everywhere(value.node) else self._places[value.node]
+
+    # Nodes
+
+    def _put(self, node: Node) -> bool:
+        """Put a node on its device. Whether its inputs are still to be given, for some come later."""
+        place, order = self._places[node], self._order[node]
+        cyclic = any(is_back_edge(source, node) for source, _ in node.inputs)
+        before = [value for value in node.inputs if not is_back_edge(value.node, node)]
+        inputs = tuple([self._value(value, place, order) for value in before])
+        controls = [self._control(control, place, order) for control in node.controls]
+        made = node.with_edges(inputs, tuple(dict.fromkeys(each for each in controls if each is not None)))
+        self._add(place, order, made)
+        self._moved[node, place] = made
+        if cyclic:
+            self._running.add((self._levels.inside[node], place))
+        return cyclic
+
+    def _add(self, place: str, order: float, node: Node) -> Node:
+        self._copies.setdefault(place, []).append(_Copy(order, node))
+        return node
+
+    def _make(
+        self, of: Node, place: str, order: float, op: str, name: str, inputs: tuple[Value, ...],
+        controls: Iterable[Node], specs: Sequence[Spec], **attrs: Any,
+    ) -> Node:  # fmt: skip
+        node = Node(of.operation, REGISTRY[op], name, inputs, tuple(controls), attrs, list(specs))
+        return self._add(place, order, node)
+
+    # Edges
+
+    def _value(self, value: Value, place: str, order: float) -> Value:
+        """What stands for a value on a device."""
+        node = value.node
+        if is_everywhere(node):
+            if (node, place) not in self._moved:
+                self._moved[node, place] = self._add(place, self._order[node], node)
+            return Value(node, 0)
+        if self._places[node] == place:
+            return Value(self._moved[node, place], value.index)
+        if role_of(node) == "enter" and node.attrs["is_constant"]:
+            return Value(self._entered(node, place, order), 0)
+        if role_of(node) == "loop_cond":
+            return Value(self._governed(node, place, order), 0)
+        return Value(self._receive(value, place, order), 0)
+
+    def _governed(self, node: Node, place: str, order: float) -> Node:
+        """What says on this device whether the loop goes on."""
+        if (node, place) not in self._moved:
+            received = Value(self._receive(Value(node, 0), place, order), 0)
+            name = f"{node.name} on {place}"
+            before = order - _BEFORE
+            self._moved[node, place] = self._make(node, place, before, "loop_cond", name, (received,), (), [_BOOL])
+        return self._moved[node, place]
+
+    def _entered(self, node: Node, place: str, order: float) -> Node:
+        """What enters a loop for every iteration does so on this device, too."""
+        if (node, place) not in self._moved:
+            inputs = (self._value(node.inputs[0], place, order),)
+            controls = [self._control(control, place, order) for control in node.controls]
+            made = node.with_edges(inputs, tuple([each for each in controls if each is not None]))
+            self._moved[node, place] = self._add(place, order - 0.1, made)
+        return self._moved[node, place]
+
+    def _control(self, node: Node, place: str, order: float) -> Node | None:
+        """What to wait for on a device in the place of a node; None if there is nothing to wait for."""
+        if is_everywhere(node):
+            return None
+        if self._places[node] == place:
+            return self._moved[node, place]
+        if role_of(node) != "switch":  # which has run, though one of its values is dead
+            for index in range(len(node.output_specs)):
+                if (Value(node, index), place) in self._received:
+                    return self._received[Value(node, index), place]
+        if node not in self._pulses:
+            home, after = self._places[node], self._order[node] + _AFTER
+            made = self._make(node, home, after, "pulse", f"{node.name} done", (), (self._moved[node, home],), [_BOOL])
+            self._pulses[node] = Value(made, 0)
+        return self._receive(self._pulses[node], place, order, node)
+
+    def _receive(self, value: Value, place: str, order: float, pulses_for: Node | None = None) -> Node:
+        """What stands for a value on another device: the `recv` of what is sent where it is, decoded if need be."""
+        if (value, place) not in self._received:
+            origin = pulses_for or value.node
+            home = self._places[origin]
+            there = value if pulses_for else Value(self._moved[origin, home], value.index)
+            codec = self._compression.codec_for(value, home, place)
+            sent = there if codec is None else self._encoded(there, codec, origin)
+            made = self._transfer(sent, origin, place, order)
+            if codec is not None:
+                made = self._add(place, order - _BEFORE, decoding(Value(made, 0), there, codec, home, place))
+            self._received[value, place] = made
+        return self._received[value, place]
+
+    def _encoded(self, value: Value, codec: Codec, origin: Node) -> Value:
+        """A value in its lossy form, made once on its device."""
+        if (value, codec) not in self._lossy:
+            home = self._places[origin]
+            for node in encoding(value, codec, home, self._compression.container):
+                self._add(home, self._order[origin] + _AFTER, node)
+            self._lossy[value, codec] = Value(node, 0)
+        return self._lossy[value, codec]
+
+    def _transfer(self, value: Value, origin: Node, place: str, order: float) -> Node:
+        """The `recv` of a value, with its `send`."""
+        home = self._places[origin]
+        name = f"{value.node.name}:{value.index}"
+        how = "" if same_task(home, place) else _how(value.spec)
+        key = {
+            "edge": f"{how}{next(self._numbers)} {name}",
+            "source": home,
+            "incarnation": self._incarnations[home],
+            "target": place,
+        }
+        after = self._order[origin] + _AFTER
+        sent = self._make(origin, home, after, "send", f"{name} to {place}", (value,), (), (), **key)
+        self._sends.setdefault(home, []).append(sent)
+        pivot = self._pivot(self._levels.beyond[origin], place, order)
+        spec, more = value.spec, {"shape": value.spec.shape, "mortal": self._mortal, "host": False, **key}
+        received = self._make(
+            origin, place, order - _BEFORE, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,),
+            [spec], dtype=spec.dtype, **more,
+        )  # fmt: skip
+        received.sized = [value.planned_spec]
+        return received
+
+    # Frames
+
+    def _pivot(self, level: int, place: str, order: float) -> Node | None:
+        """What runs once in each iteration of a frame on a device; None for the step itself."""
+        if level == ROOT:
+            return None
+        if (level, place) not in self._merges:
+            self._merges[level, place] = self._begin_round(level, place, order - _BEFORE)
+        return self._merges[level, place]
+
+    def _begin_round(self, level: int, place: str, order: float) -> Node:
+        """The beginning of a small loop that makes the frame have its iterations on a device."""
+        like = self._first("enter", level)
+        outer = self._pivot(self._levels.inside[like], place, order)
+        name = f"{self._levels.names[level]}/round on {place}"
+        zero = self._make(like, place, order, "constant", f"{name}/zero", (), (), [_INT], value=np.zeros((), np.int32))
+        attrs = {
+            "frame_name": self._levels.names[level],
+            "is_constant": False,
+            "parallel_iterations": self._levels.parallel[level],
+        }
+        controls = () if outer is None else (outer,)
+        enter = self._make(like, place, order, "enter", f"{name}/enter", (Value(zero, 0),), controls, [_INT], **attrs)
+        merge = self._make(like, place, order, "merge", f"{name}/merge", (Value(enter, 0),), (), [_INT, _INT])
+        self._rounds.append((level, place, merge))
+        return merge
+
+    def _end_round(self, level: int, place: str, merge: Node) -> None:
+        """The rest of it: it goes round as long as the loop does."""
+        governor, end = self._first("loop_cond", level), float(len(self._order))
+        name = merge.name.removesuffix("/merge")
+        inputs = (Value(merge, 0), self._value(Value(governor, 0), place, end))
+        switch = self._make(governor, place, end, "switch", f"{name}/switch", inputs, (), [_INT, _INT])
+        again = self._make(governor, place, end, "next_iteration", f"{name}/next", (Value(switch, 1),), (), [_INT])
+        merge.inputs = (*merge.inputs, Value(again, 0))
+
+    def _first(self, role: str, level: int) -> Node:
+        """A primitive of that kind whose outputs are in a frame."""
+        return next(node for node in self._flow.nodes if role_of(node) == role and self._levels.beyond[node] == level)
+
+
+def _how(spec: Spec) -> str:
+    """How its values go to another task: what is known to be small is not worth a question, or not one of its own."""
+    sizes = spec.sizes
+    if isinstance(spec, ResourceSpec) or sizes is None or spec.dtype.np.hasobject:
+        return ""
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return ""
+    nbytes = math.prod(known) * spec.dtype.np.itemsize
+    return PUSHED if nbytes <= _SMALL else TOGETHER if nbytes <= _LARGE else ""
+
+
+__all__ = ["Part", "partition"]

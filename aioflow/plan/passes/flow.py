@@ -1,0 +1,297 @@
+"""What a plan is made of: the part of a graph that one call runs, as light nodes that passes may replace.
+
+A Flow is never changed in place: a pass takes one and returns one. Its nodes are in an order that respects every edge
+but those that close the cycle of a loop, and otherwise follows the order in which the user built them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from aioflow.graph.op import REGISTRY, Op
+from aioflow.graph.operation import Attrs, Operation
+from aioflow.kernels.control.control_flow import PRIMITIVES
+from aioflow.tensors.dtypes import Array, Spec
+
+_HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
+"""Ops that are stateful only to prevent merging; they have no effect of their own."""
+
+
+class Value(NamedTuple):
+    """One output of a node."""
+
+    node: "Node"
+    index: int  # type: ignore[assignment]  # an output's number, as everywhere; tuple.index is not missed
+
+    @property
+    def spec(self) -> Spec:
+        """Its dtype and shape."""
+        return self.node.output_specs[self.index]
+
+    @property
+    def planned_spec(self) -> Spec:
+        """The Spec that it is planned with."""
+        return self.node.planned_specs[self.index]
+
+
+class Node:
+    """An operation as a plan sees it; `operation` is the user's, for errors and for reports.
+
+    Of structured control flow `blocks` are what it runs: of a `cond` both branches, the true one first; of a loop what
+    it asks for (none if it has a limit alone) and the step. What runs `at_home` works on host memory, with a CPU's
+    kernel, though its device is a GPU. `sized` are the Specs of its outputs for the feeds of one run; None if the
+    shapes of feeds are not known. Only estimates use them, because the next run may have other feeds.
+    """
+
+    __slots__ = (
+        "at_home", "attrs", "blocks", "controls", "definition", "inputs", "name", "operation", "output_specs", "sized",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        operation: Operation,
+        definition: Op[Any],
+        name: str,
+        inputs: tuple[Value, ...],
+        controls: "tuple[Node, ...]",
+        attrs: Attrs,
+        output_specs: Sequence[Spec],
+        blocks: "tuple[Block, ...]" = (),
+    ) -> None:
+        self.at_home = False
+        self.blocks = blocks
+        self.operation = operation
+        self.definition = definition
+        self.name = name
+        self.inputs = inputs
+        self.controls = controls
+        self.attrs = attrs
+        self.output_specs = output_specs
+        self.sized: Sequence[Spec] | None = None
+
+    @property
+    def planned_specs(self) -> Sequence[Spec]:
+        """The Specs of its outputs that estimates use: with the sizes of one run, if they are known."""
+        return self.output_specs if self.sized is None else self.sized
+
+    @property
+    def planned_inputs(self) -> list[Spec]:
+        """The Specs of its inputs that estimates use."""
+        return [node.planned_specs[index] for node, index in self.inputs]
+
+    @property
+    def input_specs(self) -> list[Spec]:
+        """The Specs of its inputs."""
+        return [node.output_specs[index] for node, index in self.inputs]
+
+    def constant(self, index: int) -> Array | None:
+        """The value of an input, if it is a constant."""
+        made_by = self.inputs[index].node
+        return made_by.attrs["value"] if made_by.definition is REGISTRY["constant"] else None
+
+    def with_edges(self, inputs: tuple[Value, ...], controls: "tuple[Node, ...]") -> "Node":
+        """The same node with other inputs."""
+        specs, blocks = self.output_specs, self.blocks
+        made = Node(self.operation, self.definition, self.name, inputs, controls, self.attrs, specs, blocks)
+        made.at_home, made.sized = self.at_home, self.sized
+        return made
+
+    def with_blocks(self, blocks: "Iterable[Block]") -> "Node":
+        """The same node with other blocks."""
+        specs = self.output_specs
+        made = Node(
+            self.operation, self.definition, self.name, self.inputs, self.controls, self.attrs, specs, tuple(blocks)
+        )
+        made.sized = self.sized
+        return made
+
+    def as_constant(self, index: int, value: Array, controls: "tuple[Node, ...]") -> "Node":
+        """A constant in the place of one of its outputs."""
+        attrs = {"value": value}
+        specs = REGISTRY["constant"].infer((), attrs)
+        name = self.name if len(self.output_specs) == 1 else f"{self.name}.{index}"
+        return Node(self.operation, REGISTRY["constant"], name, (), controls, attrs, specs)
+
+    @property
+    def pure(self) -> bool:
+        """Whether it may be merged, folded or left out: it has no state and no effect but its outputs."""
+        return not self.definition.stateful and self.definition.name not in ("feed", "placeholder", "no_op")
+
+    @property
+    def waits(self) -> bool:
+        """Whether it, or what it runs, may suspend, or has control flow made by hand in it."""
+        return any(block.waits for block in self.blocks) if self.blocks else self.definition.waits
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether the node, or a node in its blocks, has an effect besides its outputs."""
+        own = self.definition
+        harmless = own.observes or own.counted or own.name in _HARMLESS
+        return (own.stateful and not harmless) or any(block.effects for block in self.blocks)
+
+    def everything(self) -> "Iterator[Node]":
+        """Itself and the nodes of its blocks, of theirs too."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            for block in reversed(node.blocks):
+                waiting.extend(reversed(block.flow.nodes))
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name!r} ({self.definition.name})>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flow:
+    """The nodes of one call. `feeds` are values given by the caller, `fetches` those it gets, `targets` only run."""
+
+    nodes: list[Node]
+    feeds: tuple[Node, ...]
+    fetches: tuple[Value, ...]
+    targets: tuple[Node, ...]
+
+
+class Block:
+    """A block of a structured node. The feeds of its Flow are arguments; `takes` has the input number of each.
+
+    A block derives its properties from its own nodes and their blocks, not from all nodes below. So a pass that visits
+    every block of a nest takes no longer than one that visits every node.
+
+    Attributes:
+        flow: the nodes of the block.
+        takes: for each feed of the flow, the input of the structured node.
+        waits: whether a node may suspend, or is a primitive of control flow.
+        handmade: whether the user's graph has primitives of control flow in it.
+        effects: its own nodes that have an effect, or contain a node that has one.
+        touches: the result of `order.touched`, kept for reuse; None until it is computed.
+    """
+
+    __slots__ = ("effects", "flow", "handmade", "takes", "touches", "waits")
+
+    def __init__(self, flow: Flow, takes: tuple[int, ...]) -> None:
+        self.flow: Final = flow
+        self.takes: Final = takes
+        self.waits: Final = any(node.waits or node.definition.name in PRIMITIVES for node in flow.nodes)
+        self.handmade: Final = has_primitives(flow)
+        self.effects: Final = [node for node in flow.nodes if node.has_effect]
+        self.touches: dict[Hashable, bool] | None = None
+
+    @property
+    def arguments(self) -> dict[int, Node]:
+        """The arguments by the input they are given."""
+        return dict(zip(self.takes, self.flow.feeds, strict=True))
+
+
+Replacement = Node | tuple[Value, ...]
+"""A node, or values that stand in for its outputs and make it superfluous."""
+
+
+def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
+    """Every node replaced by what `visit` makes of it, once its own inputs are replaced, and dead nodes dropped.
+
+    Nodes that `visit` makes and returns as values are taken in. What had a control edge from a node that is gone waits
+    for the values that stand in for it.
+    """
+    done: dict[Node, tuple[Value, ...]] = {}
+    anchors: dict[Node, tuple[Node, ...]] = {}
+    for node in flow.nodes:
+        inputs = tuple([done[source][index] for source, index in node.inputs])
+        controls = tuple(dict.fromkeys(anchor for control in node.controls for anchor in anchors[control]))
+        same = inputs == node.inputs and controls == node.controls
+        result = visit(node if same else node.with_edges(inputs, controls))
+        if isinstance(result, Node):
+            done[node] = tuple([Value(result, index) for index in range(len(result.output_specs))])
+            anchors[node] = (result,)
+        else:
+            done[node] = result
+            anchors[node] = tuple(dict.fromkeys(value.node for value in result))
+    fetches = tuple([done[node][index] for node, index in flow.fetches])
+    targets = tuple(dict.fromkeys(anchor for node in flow.targets for anchor in anchors[node]))
+    feeds = tuple([done[node][0].node for node in flow.feeds])
+    return sweep(feeds, fetches, targets)
+
+
+def rewrite_blocks(flow: Flow, change: Callable[[Node, Block], Block]) -> Flow:
+    """Every block of every node replaced by what `change` makes of it."""
+    if not any(node.blocks for node in flow.nodes):
+        return flow
+    return rewrite(flow, lambda node: node.with_blocks([change(node, b) for b in node.blocks]) if node.blocks else node)
+
+
+def sweep(feeds: tuple[Node, ...], fetches: tuple[Value, ...], targets: tuple[Node, ...]) -> Flow:
+    """The Flow of what the fetches and targets need, sources first, in the order the user built it."""
+    roots = [*[value.node for value in fetches], *targets]
+    return Flow(in_order([*feeds, *roots], _sources, sources_before), feeds, fetches, targets)
+
+
+def _sources(node: Node) -> list[Node]:
+    return [*[source for source, _ in node.inputs], *node.controls]
+
+
+def is_back_edge(source: Node, node: Node) -> bool:
+    """Whether the edge closes the cycle of a loop: the only kind of edge that may lead back in a Flow."""
+    return node.definition.name == "merge" and source.definition.name == "next_iteration"
+
+
+def sources_before(node: Node) -> list[Node]:
+    """What comes before the node: its sources, but for those that its back edges come from."""
+    if node.definition.name != "merge":
+        return _sources(node)
+    return [*[source for source, _ in node.inputs if not is_back_edge(source, node)], *node.controls]
+
+
+def has_primitives(flow: Flow) -> bool:
+    """Whether the user's graph has control flow made by hand in it, which is run as it is, in bodies too."""
+    return any(node.operation.type in PRIMITIVES or any(b.handmade for b in node.blocks) for node in flow.nodes)
+
+
+def blocks_within(nodes: Iterable[Node]) -> list[tuple[Node, Block]]:
+    """The blocks of these nodes at any depth, outer blocks first, each with the node that runs it."""
+    found: list[tuple[Node, Block]] = []
+    waiting: list[Iterable[Node]] = [nodes]
+    while waiting:
+        for node in waiting.pop():
+            for block in node.blocks:
+                found.append((node, block))
+                waiting.append(block.flow.nodes)
+    return found
+
+
+def in_order(
+    roots: Iterable[Node], sources: Callable[[Node], Iterable[Node]], before: Callable[[Node], Iterable[Node]]
+) -> list[Node]:
+    """Everything reachable from the roots by `sources`, and after what is before it; else what was built first."""
+    found: dict[Node, int] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = len(found)
+            stack.extend(sources(node))
+    by_age = sorted(found, key=lambda node: (node.operation.id, node.name))
+    return by_age if _respects(by_age, before) else _topological(by_age, before)
+
+
+def _respects(nodes: Sequence[Node], sources: Callable[[Node], Iterable[Node]]) -> bool:
+    seen: set[Node] = set()
+    for node in nodes:
+        if not seen.issuperset(sources(node)):
+            return False
+        seen.add(node)
+    return True
+
+
+def _topological(nodes: Sequence[Node], sources: Callable[[Node], Iterable[Node]]) -> list[Node]:
+    placed: dict[Node, None] = {}
+    for root in nodes:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            missing = [source for source in sources(node) if source not in placed]
+            if missing and node not in placed:
+                stack.extend(reversed(missing))
+            else:
+                placed.setdefault(node)
+                stack.pop()
+    return list(placed)

@@ -1,0 +1,91 @@
+"""The pipeline on one page: from a call's signature to a frozen plan. Pure and synchronous.
+
+prune         what the fetches and targets need, with feeds in the place of fed tensors
+order         reads and updates of one variable, in the order they were built
+optimise      simplify, dedupe, fold
+verify        the result is legal
+split         a place for each node, and a part for each device
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aioflow.graph.operation import Operation, Tensor, describe_line
+from aioflow.kernels.array.constants import missing_feed
+from aioflow.plan import passes
+from aioflow.plan.partition import Part
+from aioflow.plan.passes.flow import Flow
+from aioflow.plan.passes.prune import prune
+
+
+class Signature:
+    """What makes two calls the same call. Its hash is taken once, for it is looked up in every run."""
+
+    __slots__ = ("_hash", "feeds", "fetches", "targets")
+
+    def __init__(self, feeds: tuple[Tensor, ...], fetches: tuple[Tensor, ...], targets: tuple[Operation, ...]) -> None:
+        self.feeds: Final = feeds
+        self.fetches: Final = fetches
+        self.targets: Final = targets
+        self._hash = hash((feeds, fetches, targets))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Signature) and self._parts() == other._parts()
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.feeds, self.fetches, self.targets
+
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """The names of its feeds, fetches and target operations."""
+        feeds, fetches = [tuple([tensor.name for tensor in part]) for part in (self.feeds, self.fetches)]
+        return feeds, fetches, tuple([operation.name for operation in self.targets])
+
+    def __repr__(self) -> str:
+        names = [", ".join(element.name for element in part) for part in (self.feeds, self.fetches, self.targets)]
+        return f"<Signature feeds: {names[0] or 'none'}; fetches: {names[1] or 'none'}; runs: {names[2] or 'none'}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What will run for a signature. Fetches and feeds are in the signature's order."""
+
+    signature: Signature
+    flow: Flow
+    parts: Sequence[Part]
+    counted: Sequence[str]
+    """Names of the operations that ask how often they ran."""
+
+
+def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], optimize: bool = True) -> Plan:
+    """Plan a call, before anything runs. `split` gives the parts for the devices.
+
+    InvalidArgumentError if a placeholder that it needs is not fed, or something cannot be placed.
+    """
+    flow = make_flow(signature, optimize)
+    return Plan(signature, flow, split(flow), _counted(flow))
+
+
+def make_flow(signature: Signature, optimize: bool = True) -> Flow:
+    """What a call will run, on whichever devices. InvalidArgumentError if a placeholder that it needs is not fed."""
+    flow = prune(signature.feeds, signature.fetches, signature.targets)
+    if passes.has_primitives(flow):  # handmade control flow runs unchanged
+        _check_fed(flow)
+        return passes.verify(flow)
+    flow = passes.keep_unread(passes.trim(passes.order(flow)))
+    _check_fed(flow)  # after trimming: a branch may capture a placeholder that none of its results needs
+    return passes.verify(passes.optimise(flow) if optimize else flow)
+
+
+def _check_fed(flow: Flow) -> None:
+    for node in flow.nodes:
+        if node.definition.name == "placeholder":
+            line = describe_line(node.operation)
+            raise missing_feed(node).at(node.name, "placeholder", line=line, device=None, shapes=())
+
+
+def _counted(flow: Flow) -> list[str]:
+    return [inner.name for node in flow.nodes for inner in node.everything() if inner.definition.counted]

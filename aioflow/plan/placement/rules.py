@@ -1,0 +1,138 @@
+"""What users ask for, what devices there are, and which of these have kernels.
+
+A request is a device name, possibly in part. Where no device fits it, soft placement lets go of the index, then of the
+type, never of the job, replica or task.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from aioflow import errors
+from aioflow.graph.device_spec import DeviceSpec
+from aioflow.graph.op import Op
+from aioflow.graph.operation import Operation, describe_line
+from aioflow.plan.op_cost import Site
+from aioflow.plan.passes.flow import Node
+from aioflow.tensors.dtypes import DeviceKind, DType, Spec
+
+ANYWHERE: Final = DeviceSpec()
+PARTS: Final = ("job", "replica", "task", "device_type", "device_index")
+SOFT_PARTS: Final = ("device_type", "device_index")
+
+
+def requested(operation: Operation) -> DeviceSpec:
+    """What the user asks for. InvalidArgumentError if that is no device's name."""
+    try:
+        return DeviceSpec.from_string(operation.device)
+    except ValueError as error:
+        raise at(operation, str(error)) from error
+
+
+def conflict(one: DeviceSpec, other: DeviceSpec) -> str | None:
+    """The first part in which no device can fit both."""
+    for part in PARTS:
+        mine, theirs = getattr(one, part), getattr(other, part)
+        if mine is not None and theirs is not None and mine != theirs:
+            return part
+    return None
+
+
+class _Kinds(NamedTuple):
+    """The kinds of device that have a kernel of one op, by the dtypes of its inputs if that makes a difference."""
+
+    by_dtypes: bool
+    found: dict[tuple[DType, ...], frozenset[DeviceKind]]
+
+
+class Rules:
+    """What devices there are, and which of them fit a request."""
+
+    def __init__(self, sites: Sequence[Site], soft: bool) -> None:
+        self.sites: Final = sites
+        self.soft: Final = soft
+        self.available: Final = frozenset(site.kind for site in sites)
+        self._kinds: dict[Op[Any], _Kinds] = {}
+        self._fits: dict[tuple[DeviceSpec, frozenset[DeviceKind]], tuple[int, ...]] = {}
+
+    def kinds(self, node: Node) -> frozenset[DeviceKind]:
+        """The kinds of device, of those there are, that have a kernel for the node and all that it runs."""
+        if not node.blocks:
+            return self.kinds_of(node.definition, node.input_specs)
+        found = self.available
+        for inner in node.everything():
+            if inner.definition.kernels:
+                found &= self.kinds_of(inner.definition, inner.input_specs)
+        return found
+
+    def kinds_of(self, definition: Op[Any], inputs: Sequence[Spec]) -> frozenset[DeviceKind]:
+        """The kinds of device, of those there are, that have a kernel for these inputs."""
+        known = self._kinds.get(definition)
+        if known is None:
+            kernels = [kernel for each in definition.kernels.values() for kernel in each]
+            known = self._kinds[definition] = _Kinds(any(kernel.dtypes is not None for kernel in kernels), {})
+        key = tuple([spec.dtype for spec in inputs]) if known.by_dtypes else ()
+        found = known.found.get(key)
+        if found is None:
+            found = frozenset(kind for kind in self.available if definition.kernel_for(kind, inputs) is not None)
+            known.found[key] = found
+        return found
+
+    def fitting(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind]) -> tuple[int, ...]:
+        """The devices of these kinds that fit, by number; if none does, those that fit softly."""
+        key = wanted, kinds
+        found = self._fits.get(key)
+        if found is None:
+            found = self._fits[key] = next(filter(None, self._tries(wanted, kinds)), ())
+        return found
+
+    def _tries(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind]) -> Iterator[tuple[int, ...]]:
+        yield self.exactly(wanted, kinds)
+        if self.soft:
+            yield self.exactly(dataclasses.replace(wanted, device_index=None), kinds)
+            yield self.exactly(dataclasses.replace(wanted, device_index=None, device_type=None), kinds)
+
+    def exactly(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind] | None = None) -> tuple[int, ...]:
+        """The devices that have all parts that are asked for, by number."""
+        return tuple(
+            [
+                number
+                for number, site in enumerate(self.sites)
+                if (kinds is None or site.kind in kinds) and conflict(site.spec, wanted) is None
+            ]
+        )
+
+    def check(self, operation: Operation) -> None:
+        """InvalidArgumentError if it asks for a device that is not there."""
+        wanted = requested(operation)
+        if not self.fitting(wanted, self.available):
+            raise self.unknown(operation, wanted)
+
+    def unknown(self, operation: Operation, wanted: DeviceSpec) -> errors.InvalidArgumentError:
+        """There is no device that fits."""
+        mend = ""
+        if self.soft:
+            wanted = without_device(wanted)
+        elif self.exactly(without_device(wanted)):
+            mend = "; with af.Config(allow_soft_placement=True) it would run on one of these"
+        return at(operation, f"there is no device {wanted}; there are {listed(self.sites)}{mend}")
+
+
+def without_device(spec: DeviceSpec) -> DeviceSpec:
+    """The job, replica and task alone."""
+    return dataclasses.replace(spec, device_type=None, device_index=None)
+
+
+def listed(sites: Iterable[Site]) -> str:
+    """Their names."""
+    return ", ".join(site.name for site in sites)
+
+
+def at(operation: Operation, text: str) -> errors.InvalidArgumentError:
+    """The error for that operation, with its line."""
+    made = errors.InvalidArgumentError(text)
+    line = describe_line(operation)
+    return made.at(operation.name, operation.type, line=line, device=operation.device or None, shapes=())
+
+
+__all__ = ["ANYWHERE", "PARTS", "SOFT_PARTS", "Rules", "at", "conflict", "listed", "requested", "without_device"]

@@ -1,0 +1,234 @@
+"""A step as it would run, in simulated time: what placements are compared by.
+
+A lane runs one node at a time, and of several that could start the one that comes first in the flow. Each device is a
+lane. One more in each task is its loop, on which all runs that is too short for a thread, whichever CPU it is put on:
+nothing is won by spreading that over the CPUs of a task. A value can be read elsewhere once it has been transferred.
+
+The step begins and ends on the client's device, the first CPU: others begin after a transfer of nothing, and what is
+fetched has to come back.
+"""
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from aioflow.plan.cost_model import CostModel
+from aioflow.plan.op_cost import BIG_KERNEL, Site
+from aioflow.plan.placement.work import CLIENT, Work, state_bytes
+from aioflow.tensors.dtypes import DeviceKind
+
+
+class Layout:
+    """The devices, by number, and what transfers between them cost.
+
+    Attributes:
+        sites: the devices.
+        client: the one that feeds come from and fetches go to.
+        kinds: the kinds there are.
+        kind_of: of each device, the number of its kind.
+        class_of: of each device, the number of its class: those of one kind in one task are alike.
+        short_lane: of each device, the lane of what is too short for a thread: its loop's; of a GPU, its own.
+        lanes: how many there are.
+        limited: whether some device has a limit of memory.
+        roomiest: for each class of devices, the first device with the largest memory limit.
+    """
+
+    def __init__(self, sites: Sequence[Site], model: CostModel) -> None:
+        self._model = model
+        self.sites: Final = sites
+        self.client: Final = next((i for i, site in enumerate(sites) if site.kind is DeviceKind.CPU), 0)
+        self.limited: Final = any(site.memory_limit is not None for site in sites)
+        self.kinds: Final = sorted({site.kind for site in sites})
+        self.kind_of: Final = [self.kinds.index(site.kind) for site in sites]
+        tasks = _numbered([(site.spec.job, site.spec.replica, site.spec.task) for site in sites])
+        self.lanes: Final = len(sites) + max(tasks) + 1
+        self.short_lane: Final = [
+            len(sites) + task if site.kind is DeviceKind.CPU else number
+            for number, (site, task) in enumerate(zip(sites, tasks, strict=True))
+        ]
+        self.class_of: Final = _numbered(list(zip(self.kind_of, tasks, strict=True)))
+        classes = range(max(self.class_of) + 1)
+        room = [math.inf if site.memory_limit is None else site.memory_limit for site in sites]
+        self.roomiest: Final = [
+            max(range(len(sites)), key=lambda i: (self.class_of[i] == number, room[i], -i)) for number in classes
+        ]
+        firsts = [self.class_of.index(number) for number in classes]
+        lasts = [len(sites) - 1 - self.class_of[::-1].index(number) for number in classes]
+        self._ends = [[(sites[first], sites[last]) for last in lasts] for first in firsts]
+        self._typical: dict[float, float] = {}
+        self._known: list[list[dict[float, float]]] = [[{} for _ in classes] for _ in classes]
+
+    def lane(self, seconds: float, site: int) -> int:
+        """Where what takes so long runs."""
+        return site if seconds > BIG_KERNEL else self.short_lane[site]
+
+    def between(self, nbytes: float, source: int, target: int) -> float:
+        """Seconds to bring so many bytes from one device to another one."""
+        if source == target:
+            return 0.0
+        first, second = self.class_of[source], self.class_of[target]
+        known = self._known[first][second]
+        found = known.get(nbytes)
+        if found is None:
+            found = known[nbytes] = self._model.transfer(nbytes, *self._ends[first][second])
+        return found
+
+    def shares(self, source: int, target: int) -> bool:
+        """Whether a value read at `target` stays in the memory of `source`: both are CPUs of one task."""
+        same = self.class_of[source] == self.class_of[target]
+        return same and self.sites[source].kind is DeviceKind.CPU
+
+    def typical(self, nbytes: float) -> float:
+        """The mean over pairs of classes."""
+        found = self._typical.get(nbytes)
+        if found is None:
+            each = [self._model.transfer(nbytes, *ends) for row in self._ends for ends in row]
+            found = self._typical[nbytes] = sum(each) / len(each)
+        return found
+
+
+def _numbered(keys: Sequence[object]) -> list[int]:
+    """Equal numbers for equal keys, from 0."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+class Timeline(NamedTuple):
+    """What a simulated step does when.
+
+    Attributes:
+        start: for each node, when it starts.
+        end: for each node, when it ends.
+        lane: for each node, where it runs.
+        last: the node that the call waits for last; -1 if there are none.
+        makespan: when the call returns.
+    """
+
+    start: list[float]
+    end: list[float]
+    lane: list[int]
+    last: int
+    makespan: float
+
+
+def simulate(work: Work, layout: Layout, places: Sequence[int]) -> Timeline:
+    """The step with node i on device `places[i]`."""
+    return _Simulation(work, layout, places).run()
+
+
+class _Simulation:
+    def __init__(self, work: Work, layout: Layout, places: Sequence[int]) -> None:
+        self._work = work
+        self._layout = layout
+        self._places = places
+        kind_of = layout.kind_of
+        self._took = [seconds[kind_of[place]] for seconds, place in zip(work.seconds, places, strict=True)]
+        self._lane = [layout.lane(took, place) for took, place in zip(self._took, places, strict=True)]
+        self._missing = work.missing.copy()
+        self._start = [0.0] * len(places)
+        self._end = [0.0] * len(places)
+        self._waiting: list[list[int]] = [[] for _ in range(layout.lanes)]
+        self._busy = [False] * layout.lanes
+        self._events: list[tuple[float, int]] = []
+        """When a node has its inputs, or, by its complement, when it ends."""
+
+    def run(self) -> Timeline:
+        """All of it."""
+        for node, missing in enumerate(self._missing):
+            if not missing:
+                self._announce(node)
+        events, lane = self._events, self._lane
+        while events:
+            now = events[0][0]
+            touched = set()
+            while events and events[0][0] <= now:
+                node = heapq.heappop(events)[1]
+                touched.add(lane[node if node >= 0 else ~node])
+                self._happen(node)
+            for each in touched:
+                if self._waiting[each] and not self._busy[each]:
+                    self._begin(each, now)
+        return Timeline(self._start, self._end, lane, *self._returned())
+
+    def _announce(self, node: int) -> None:
+        """All that it reads is made: it can start when that has arrived."""
+        place, between, client = self._places[node], self._layout.between, self._layout.client
+        ready = between(0.0, client, place)
+        for source, nbytes in self._work.reads[node]:
+            if source == CLIENT:
+                arrival = between(nbytes, client, place)
+            else:
+                arrival = self._end[source] + between(nbytes, self._places[source], place)
+            if arrival > ready:
+                ready = arrival
+        heapq.heappush(self._events, (ready, node))
+
+    def _happen(self, node: int) -> None:
+        if node >= 0:
+            heapq.heappush(self._waiting[self._lane[node]], node)
+            return
+        self._busy[self._lane[~node]] = False
+        missing = self._missing
+        for user in self._work.users[~node]:
+            missing[user] -= 1
+            if not missing[user]:
+                self._announce(user)
+
+    def _begin(self, lane: int, now: float) -> None:
+        node = heapq.heappop(self._waiting[lane])
+        self._busy[lane] = True
+        self._start[node] = now
+        self._end[node] = now + self._took[node]
+        heapq.heappush(self._events, (self._end[node], ~node))
+
+    def _returned(self) -> tuple[int, float]:
+        """The node that is back with the client last, and when."""
+        back = [self._layout.between(0.0, place, self._layout.client) for place in range(len(self._layout.sites))]
+        ends = [
+            (end + back[place], node) for node, (end, place) in enumerate(zip(self._end, self._places, strict=True))
+        ]
+        for node, nbytes in self._work.fetched:
+            ends.append((self._end[node] + self._layout.between(nbytes, self._places[node], self._layout.client), node))
+        makespan, last = max(ends, default=(0.0, -1))
+        return last, makespan
+
+
+def peaks(work: Work, layout: Layout, places: Sequence[int], timeline: Timeline) -> list[float]:
+    """The most bytes that each device holds at a time, as far as is known before a run."""
+    changes: list[list[tuple[float, float]]] = [[] for _ in layout.sites]
+    for place, begin, end, nbytes in _holdings(work, layout, places, timeline):
+        changes[place] += [(begin, nbytes), (end, -nbytes)]
+    states = [0.0] * len(layout.sites)
+    for node, place in zip(work.nodes, places, strict=True):
+        states[place] += state_bytes(node)
+    return [
+        state + max(itertools.accumulate([change for _, change in sorted(each)], initial=0.0))
+        for state, each in zip(states, changes, strict=True)
+    ]
+
+
+def _holdings(
+    work: Work, layout: Layout, places: Sequence[int], timeline: Timeline
+) -> Iterator[tuple[int, float, float, float]]:
+    """Which device holds how much from when to when: what a node makes, and, elsewhere, what is read of it."""
+    start, end = timeline.start, timeline.end
+    until = list(end)
+    copies: dict[tuple[int, float, int], float] = {}
+    for node, reads in enumerate(work.reads):
+        for source, nbytes in reads:
+            if source != CLIENT:
+                until[source] = max(until[source], end[node])
+                if places[source] != places[node] and not layout.shares(places[source], places[node]):
+                    key = source, nbytes, places[node]
+                    copies[key] = max(copies.get(key, 0.0), end[node])
+    for source, _ in work.fetched:
+        until[source] = timeline.makespan
+    for node, place in enumerate(places):
+        yield place, start[node], until[node], work.made[node]
+    for (source, nbytes, place), last in copies.items():
+        yield place, end[source], last, nbytes
+
+
+__all__ = ["Layout", "Timeline", "peaks", "simulate"]

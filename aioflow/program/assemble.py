@@ -1,0 +1,298 @@
+"""From a plan to a program: kernels chosen and bound, nodes grouped into units, values given slots.
+
+In a plain program every node is a unit. In a fused one, nodes that never wait are grouped by what they wait for: two
+nodes are in one region only if exactly the same waiting nodes come before both, so that a wait never holds back work
+that does not depend on it, and if the same primitives of control flow decide whether they are dead. Regions of more
+than LONGEST nodes are cut, because Python holds the GIL while it compiles one, 10 μs per node.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from aioflow import errors
+from aioflow.kernels.context import Context
+from aioflow.plan import op_cost
+from aioflow.plan.frame_levels import ROOT, Levels, deciders, decides, role_of
+from aioflow.plan.passes.flow import Flow, Node, Value, has_primitives, sources_before
+from aioflow.plan.passes.lower import lower
+from aioflow.plan.passes.verify import verify
+from aioflow.program.bind import Binder
+from aioflow.program.blocks import Statement, chained
+from aioflow.program.codegen import Region, compile_region
+from aioflow.program.error_location import Found, Place
+from aioflow.program.fuse import Bound
+from aioflow.program.gpu_fuse import fuse_on_gpu
+from aioflow.program.link import Links
+from aioflow.program.program import Level, Outputs, Program, Route, Unit
+from aioflow.program.region_cost import count_of, estimate_for, numbers_among, texts_among
+from aioflow.tensors.dtypes import Array, DeviceKind
+
+LONGEST: Final = 500
+
+
+class Group(NamedTuple):
+    """Nodes that become one unit, the waiting node alone if `waits`."""
+
+    nodes: list[Node]
+    waits: bool
+
+
+def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False) -> Program:
+    """The program of a flow.
+
+    Args:
+        flow: what to run.
+        context: names the device's array namespace, and the containers that handles are looked up in.
+        fused: whether nodes that never wait are compiled into regions.
+        stream: whether feeds arrive while the program runs, each awaited by a unit of its own, or with its start.
+        blocks: whether runs of element-wise kernels are one: in heavy regions block by block, on a GPU one kernel.
+    """
+    lowered = verify(lower(flow, lambda node: not fused or node.waits))
+    return _Assembly(lowered, context, fused, stream, blocks).program()
+
+
+class _Assembly:
+    def __init__(self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool) -> None:
+        self._blocks = blocks
+        self._flow = flow
+        self._context = context
+        self._fused = fused = fused and not has_primitives(flow)
+        self._given = set() if stream else set(flow.feeds)
+        flows = any(decides(node) for node in flow.nodes)
+        binder = Binder(context)
+        if fused or flows or any(node.blocks for node in flow.nodes):
+            binder.find_literals(flow.nodes)
+        self._literals = binder.literals
+        self._bound = {node: binder.bind(node) for node in flow.nodes if self._runs(node)}
+        self._levels = Levels(list(self._bound), self._literals)
+        self._levels.check_fetches(flow.fetches)
+        self._deciders = deciders(self._bound, self._levels) if flows else dict.fromkeys(self._bound, 0)
+
+    def _runs(self, node: Node) -> bool:
+        return node not in self._given and not (self._fused and Value(node, 0) in self._literals)
+
+    def program(self) -> Program:
+        """Group, give slots, link."""
+        groups = self._groups() if self._fused else [Group([node], self._waits(node)) for node in self._bound]
+        home = {node: index for index, group in enumerate(groups) for node in group.nodes}
+        crossing = self._crossing(groups, home)
+        links = Links([group.nodes for group in groups], crossing, self._levels, self._flow.feeds, self._literals)
+        slots, sizes = self._slots(crossing)
+        units = [
+            self._unit(index, group, crossing[index], slots, links.route(index)) for index, group in enumerate(groups)
+        ]
+        inside: list[list[Unit]] = [[] for _ in sizes]
+        for unit in units:
+            inside[unit.route.level].append(unit)
+        levels = [
+            Level(number, name, parallel, tuple(inside[number]), size)
+            for number, (name, parallel, size) in enumerate(
+                zip(self._levels.names, self._levels.parallel, sizes, strict=True)
+            )
+        ]
+        return Program(
+            units,
+            levels,
+            tuple([slots[Value(feed, 0)] for feed in self._flow.feeds if feed in self._given]),
+            tuple([slots[value] for value in self._flow.fetches]),
+            self._flow.fetches,
+            links.given,
+        )
+
+    def _slots(self, crossing: Sequence[Sequence[Value]]) -> tuple[dict[Value, int], list[int]]:
+        """A place for each value in the memory of its level, and how large these memories are."""
+        slots = {Value(feed, 0): index for index, feed in enumerate(self._flow.feeds)}
+        sizes = [len(slots), *[0] * (len(self._levels.names) - 1)]
+        for value in (value for outputs in crossing for value in outputs):
+            if value not in slots:
+                level = self._levels.beyond.get(value.node, ROOT)
+                slots[value] = sizes[level]
+                sizes[level] += 1
+        return slots, sizes
+
+    def _waits(self, node: Node) -> bool:
+        bound = self._bound[node]
+        return node.waits or (isinstance(bound, Bound) and bound.kernel.asynchronous)
+
+    def _groups(self) -> list[Group]:
+        """Nodes by the sets of waiting nodes before them and of what they may die of; ordered by their first node.
+
+        What is sent does not wait for what is not: nodes are together only if they lead to the same first send.
+        """
+        before: dict[Node, int] = {}
+        waiting = 0
+        groups: list[Group] = []
+        open_group: dict[tuple[int, int, float], Group] = {}
+        first_send = _first_sends(self._bound)
+        for node in self._bound:
+            mask = 0
+            for source in [*[source for source, _ in node.inputs], *node.controls]:
+                mask |= before.get(source, 0)
+            if self._waits(node):
+                groups.append(Group([node], True))
+                before[node] = mask | 1 << waiting
+                waiting += 1
+                continue
+            before[node] = mask
+            if role_of(node) is not None or node.definition.name == "send":
+                groups.append(Group([node], False))
+                continue
+            key = mask, self._deciders[node], first_send.get(node, math.inf)
+            group = open_group.get(key)
+            if group is None or len(group.nodes) >= LONGEST:
+                group = open_group[key] = Group([], False)
+                groups.append(group)
+            group.nodes.append(node)
+        if (0, 0, math.inf) not in open_group and any(value in self._literals for value in self._flow.fetches):
+            groups.insert(0, Group([], False))
+        return groups
+
+    def _crossing(self, groups: Sequence[Group], home: dict[Node, int]) -> list[list[Value]]:
+        """For each group, the values it makes that are fetched or read elsewhere; fetched ones first, in order.
+
+        Fetched literals come from the first group that never waits.
+        """
+        crossing: list[dict[Value, None]] = [{} for _ in groups]
+        still = next((index for index, group in enumerate(groups) if self._is_still(group)), -1)
+        for value in self._flow.fetches:
+            if value.node not in self._given:
+                crossing[home.get(value.node, still)].setdefault(value)
+        for node, index in home.items():
+            for value in node.inputs:
+                made = home.get(value.node)
+                if made is not None and made != index:
+                    crossing[made].setdefault(value)
+        for node in self._bound:
+            if decides(node) and role_of(node) is None:  # whether it is dead must be seen, though nobody reads it
+                crossing[home[node]].setdefault(Value(node, 0))
+        return [list(values) for values in crossing]
+
+    def _is_still(self, group: Group) -> bool:
+        """Whether it is a region that runs in every step and never waits."""
+        return not group.waits and all(role_of(node) is None and not self._deciders[node] for node in group.nodes[:1])
+
+    def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
+        if route.role is not None:
+            return self._primitive(index, group.nodes[0], outputs, slots, route)
+        made = set(group.nodes)
+        reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
+        fused = not group.waits and (self._fused or bool(group.nodes[0].blocks))
+        inputs = [v for v in (dict.fromkeys(reads) if fused else reads) if v not in self._literals]
+        cost = self._cost(group.nodes, inputs)
+        places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
+        bound = [self._bound[node] for node in group.nodes]
+        if not fused:
+            assert isinstance(bound[0], Bound)
+            begin = _alone(bound[0], [self._literals.get(value) for value in reads], outputs)
+            return Unit(index, group.nodes, *places, begin, group.waits, cost, route)
+        on_gpu = self._context.kind is DeviceKind.GPU
+        if on_gpu and self._blocks:
+            bound = fuse_on_gpu(bound, outputs, self._context.xp)
+        region = compile_region(bound, inputs, outputs, self._literals)
+        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
+        find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
+        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes, self._fused)
+
+    def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> op_cost.RegionCost:
+        """What it costs the loop: what a GPU runs is enqueued there, and never worth a thread."""
+        if self._context.kind is DeviceKind.GPU:
+            return op_cost.RegionCost(lambda arrays: (0.0, False), math.inf)
+        estimate, numbers = estimate_for(nodes, inputs), numbers_among(nodes, inputs)
+        return op_cost.RegionCost(estimate, count_of(nodes), numbers, texts_among(inputs))
+
+    def _primitive(self, index: int, node: Node, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
+        """A unit that the executor runs itself. What a merge reads does not go through slots."""
+        reads = () if route.role == "merge" else node.inputs
+        inputs = tuple([slots[value] for value in reads if value not in self._literals])
+        cost = op_cost.RegionCost(estimate_for([], []), 1)
+        return Unit(index, [node], inputs, tuple([slots[value] for value in outputs]), _never, False, cost, route)
+
+
+def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
+    """For each node that something sent depends on, the first send that does."""
+    found: dict[Node, float] = {}
+    for number, node in enumerate(node for node in nodes if node.definition.name == "send"):
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if each not in found:
+                found[each] = number
+                stack.extend(sources_before(each))
+    return found
+
+
+class _OnThread:
+    """A region for compute threads, compiled on its first use. A stop ends it between two kernels.
+
+    With `blocks`, its element-wise kernels are in chains.
+    """
+
+    def __init__(
+        self,
+        bound: Sequence[Statement],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        literals: dict[Value, Array],
+        otherwise: Region,
+        blocks: bool,
+    ) -> None:
+        self._parts = bound, inputs, outputs, literals
+        self._otherwise = otherwise
+        self._blocks = blocks
+        self._region: Region | None = None
+
+    def __call__(self, ctx: Context, *inputs: Array) -> Any:
+        return self.compiled().begin(ctx, *inputs)
+
+    def compiled(self) -> Region:
+        """The region, compiled now if this is its first use."""
+        if self._region is None:
+            bound, arguments, outputs, literals = self._parts
+            statements = chained(bound, outputs) if self._blocks else bound
+            self._region = compile_region(statements, arguments, outputs, literals, on_thread=True)
+        return self._region
+
+    def find(self, error: BaseException) -> Found | None:
+        """Which node an error came from, in either form of the region."""
+        found = self._otherwise.find(error)
+        return self._region.find(error) if found is None and self._region is not None else found
+
+    def computes(self, coroutine: Any) -> Place | None:
+        """The node that a coroutine of either form of the region computes now."""
+        found = self._otherwise.computes(coroutine)
+        return self._region.computes(coroutine) if found is None and self._region is not None else found
+
+
+async def _never(ctx: Context, *inputs: Array) -> Outputs:
+    """In the place of the coroutine of a unit that has none."""
+    raise errors.InternalError("a primitive of control flow has no coroutine")
+
+
+def _alone(bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Value]) -> Callable[..., Any]:
+    """The coroutine function of a unit that is one node."""
+    call, takes_context, asynchronous = bound.call, bound.kernel.context, bound.kernel.asynchronous
+    single = len(bound.node.output_specs) == 1
+    wanted = [value.index for value in outputs]
+    whole = any(literal is not None for literal in literals)
+
+    def begun(ctx: Context, inputs: Sequence[Array]) -> Any:
+        arguments = _merged(literals, inputs) if whole else inputs
+        return call(ctx, *arguments) if takes_context else call(*arguments)
+
+    async def unit(ctx: Context, *inputs: Array) -> Sequence[Array]:
+        result = begun(ctx, inputs)
+        if asynchronous:
+            result = await result
+        return _picked((result,) if single else result, wanted)
+
+    return unit
+
+
+def _picked(results: Sequence[Array], wanted: Sequence[int]) -> list[Array]:
+    return [results[index] for index in wanted]
+
+
+def _merged(literals: Sequence[Array | None], inputs: Sequence[Array]) -> list[Array]:
+    given = iter(inputs)
+    return [next(given) if literal is None else literal for literal in literals]

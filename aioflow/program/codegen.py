@@ -1,0 +1,344 @@
+"""What never waits, compiled: a run of nodes becomes the source of one coroutine, in the order the user built them.
+
+The source holds generated names only (`t3`, `k5`): kernels and constants are handed in by position, so nothing a user,
+a file or a peer named or wrote is ever compiled. A value is dropped after its last use, and a kernel that can write
+into a given buffer is given one of its own inputs if nobody else will look at it again.
+
+    async def region(ctx, a0, a1):
+        t0 = k0(a0, a1)
+        t1 = k1(t0, out=t0)
+        del t0
+        return (t1,)
+
+Branches and loops become Python's own: see `control_source`. Those nested deeper than Python allows become coroutines
+of their own, which the region awaits. On the loop a long region reads the clock now and then, and suspends when the
+slice of time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the
+run has ended, which takes about 10 ns; if so, it stops.
+
+    async def region(ctx, a0, a1):
+        stop = ctx.stop
+        if stop.asked: stop.check()
+        t0 = k0(a0, a1)
+"""
+
+import bisect
+import inspect
+import itertools
+import time
+import types
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow.kernels.control.host_memory import put_away, taken_back
+from aioflow.plan.passes.flow import Value
+from aioflow.plan.passes.liveness import is_surely_alike
+from aioflow.program.blocks import Statement, Structured, seconds_of
+from aioflow.program.control_codegen import write_structured
+from aioflow.program.error_location import Finder, Found, Place, Placer
+from aioflow.program.fuse import Bound, Chain
+from aioflow.tensors.dtypes import Array
+from aioflow.tensors.tensor_list import TensorList
+
+Loops = tuple[str, ...]
+"""The names of the counters of the loops around, outermost first."""
+_CHECK_EVERY: Final = 100e-6
+"""Estimated seconds between two looks at the clock."""
+_DEEPEST: Final = 15
+"""The most nested branches and loops in one coroutine: Python refuses more than 20 blocks."""
+_serial = itertools.count()
+
+
+class Region(NamedTuple):
+    """Compiled nodes.
+
+    Attributes:
+        begin: (context, *inputs) -> a coroutine of the outputs.
+        find: which node an error came from.
+        computes: finds the node that a coroutine of it computes now.
+    """
+
+    begin: Callable[..., Any]
+    find: Finder
+    computes: Placer
+
+
+@types.coroutine
+def pause() -> Generator[None, None, None]:
+    """Suspend the region, so that its driver lets the loop turn."""
+    yield
+
+
+_GIVEN: Final = {
+    "now": time.perf_counter,
+    "pause": pause,
+    "int32": np.int32,
+    "listed": TensorList.of,
+    "elements": TensorList.elements,
+    "put_away": put_away,
+    "taken_back": taken_back,
+}
+"""What every region may call by name."""
+
+
+def compile_region(
+    statements: Sequence[Statement],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    literals: dict[Value, Array],
+    on_thread: bool = False,
+) -> Region:
+    """Compile a region.
+
+    Args:
+        statements: the region's nodes, or chains of them, sources first.
+        inputs: values made outside.
+        outputs: values wanted outside.
+        literals: values known at compile time, like constants and handles. The region may use some of them.
+        on_thread: whether it runs on a compute thread and not on the loop.
+    """
+    source = Source(statements, inputs, outputs, literals, on_thread)
+    filename = f"<aioflow region {next(_serial)}>"
+    namespace: dict[str, Any] = {**source.names, **_GIVEN}
+    exec(compile(source.text, filename, "exec"), namespace)
+    return Region(namespace["region"], source.finder(filename), source.placer(filename))
+
+
+class Source:
+    """The source of one region.
+
+    Attributes:
+        on_thread: whether the region runs on a compute thread and not on the loop.
+        names: what the generated names of kernels and constants stand for.
+        texts: the name that each value has in the source.
+    """
+
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        literals: dict[Value, Array],
+        on_thread: bool = False,
+    ) -> None:
+        self.on_thread: Final = on_thread
+        self.names: dict[str, Any] = {}
+        self.texts: dict[Value, str] = _Texts(self._literal_text)
+        self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
+        self._blamed: dict[int, tuple[Statement, Loops]] = {}
+        self._loop_names: dict[str, str] = {}
+        self._literals = literals
+        self._inner: dict[int, Region] = {}
+        """The regions of branches and loops that are nested too deep, by the lines that await them."""
+        self._serial = itertools.count()
+        arguments = "".join(f", {self.texts[value]}" for value in inputs)
+        self.lines = [f"async def region(ctx{arguments}):"]
+        if on_thread:
+            self.line(1, "stop = ctx.stop")
+        self.block(statements, outputs, 1, (), inputs)
+        results = "".join(f"{self.texts[value]}, " for value in outputs)
+        self.line(1, f"return ({results})")
+
+    def _literal_text(self, value: Value) -> str:
+        return self._given("c", self._literals[value])
+
+    @property
+    def text(self) -> str:
+        """The source."""
+        return "\n".join(self.lines)
+
+    def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
+        """Write a line; what it raises is the statement's fault, in an iteration of these loops."""
+        self.lines.append("    " * depth + text)
+        if blamed is not None:
+            self._blamed[len(self.lines)] = blamed, loops
+
+    def counter(self, loop: str) -> str:
+        """A name for the number of the iteration of that loop."""
+        name = self.fresh("i")
+        self._loop_names[name] = loop
+        return name
+
+    def fresh(self, kind: str) -> str:
+        """A name that is not used yet."""
+        return f"{kind}{next(self._serial)}"
+
+    def _given(self, kind: str, value: Any) -> str:
+        name = f"{kind}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def block(
+        self,
+        statements: Sequence[Statement],
+        outputs: Sequence[Value],
+        depth: int,
+        loops: Loops,
+        inputs: Sequence[Value] = (),
+    ) -> None:
+        """Write statements, with what is wanted after them.
+
+        Args:
+            statements: sources first.
+            outputs: values wanted afterwards.
+            depth: how far they are indented.
+            loops: the names of the counters of the loops around.
+            inputs: values that are the block's to forget.
+        """
+        lives = _Lifetimes(statements, outputs, inputs)
+        unseen = 0.0
+        for position, statement in enumerate(statements):
+            if isinstance(statement, Structured) and depth > _DEEPEST:
+                self._await(statement, lives, depth, loops)
+            elif isinstance(statement, Structured):
+                write_structured(self, statement, lives, depth, loops)
+            else:
+                self._call(position, statement, lives, depth, loops)
+                unseen += seconds_of(statement)
+            self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
+            if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
+                self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
+                unseen = 0.0
+
+    def _await(self, statement: Structured, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        """Write a branch or loop as a coroutine of its own."""
+        inputs = list(dict.fromkeys(statement.inputs))
+        inner = compile_region([statement], inputs, statement.results, self._literals, self.on_thread)
+        context = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops else "ctx"
+        arguments = ", ".join([context, *[self.texts[value] for value in inputs]])
+        targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
+        begun = f"await {self._given('k', inner.begin)}({arguments})"
+        self.line(depth, f"{targets}= {begun}" if targets else begun, statement, loops)
+        self._inner[len(self.lines)] = inner
+
+    def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        arguments = [self.texts[value] for value in b.inputs]
+        if b.takes_context:
+            counted = loops and b.node.definition.counted
+            arguments.insert(0, f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if counted else "ctx")
+        buffer = lives.buffer(position, b)
+        if buffer is not None:
+            arguments.append(f"out={self.texts[buffer]}")
+        targets = [self.target(value, lives) for value in b.results]
+        call = f"{self._given('k', b.call)}({', '.join(arguments)})"
+        used = any(target != "_" for target in targets)
+        if self.on_thread:
+            self.line(depth, "if stop.asked: stop.check()", b, loops)
+        self.line(depth, f"{', '.join(targets)} = {call}" if used else call, b, loops)
+        if used and "_" in targets:
+            self.line(depth, "del _")
+
+    def target(self, value: Value, lives: "_Lifetimes") -> str:
+        """A name for a value that is made now, `_` if nobody looks at it."""
+        if value not in lives.last_use and value not in lives.wanted:
+            return "_"
+        name = self.texts[value] = self.fresh("t")
+        return name
+
+    def drop(self, depth: int, values: Sequence[Value]) -> None:
+        """Forget values, but for constants and what belongs to a block around."""
+        dead = [text for text in dict.fromkeys(self.texts[value] for value in values) if not text.startswith("c")]
+        if dead:
+            self.line(depth, f"del {', '.join(dead)}")
+
+    def finder(self, filename: str) -> Finder:
+        """From an exception to the node whose statement raised it."""
+        blamed, texts, names, loop_names = self._blamed, self.texts, self.names, self._loop_names
+        regions = self._inner
+
+        def find(error: BaseException) -> Found | None:
+            entry = error.__traceback__
+            while entry is not None and entry.tb_frame.f_code.co_filename != filename:
+                entry = entry.tb_next
+            if entry is None:
+                return None
+            (b, loops), scope = blamed[entry.tb_lineno], {**names, **_locals_of(entry.tb_frame)}
+            where = _iterations(loops, loop_names, scope)
+            inner = regions[entry.tb_lineno].find(error) if entry.tb_lineno in regions else None
+            if inner is None:
+                return b.node, [scope.get(texts[value]) for value in b.inputs], where
+            node, values, inside = inner
+            return node, values, ", ".join(filter(None, (inside, where)))
+
+        return find
+
+    def placer(self, filename: str) -> Placer:
+        """A function from a coroutine of the region to the node that it computes."""
+        blamed, loop_names, lines = self._blamed, self._loop_names, sorted(self._blamed)
+        regions = self._inner
+
+        def place(coroutine: Any) -> Place | None:
+            frame = coroutine.cr_frame
+            if frame is None or frame.f_code.co_filename != filename:
+                return None
+            before = bisect.bisect(lines, frame.f_lineno)
+            if not before:
+                return None
+            line = lines[before - 1]
+            b, loops = blamed[line]
+            where = _iterations(loops, loop_names, _locals_of(frame)) if loops else ""
+            awaited = coroutine.cr_await
+            inner = regions[line].computes(awaited) if line in regions and inspect.iscoroutine(awaited) else None
+            if inner is None:
+                return b.node, where
+            node, inside = inner
+            return node, ", ".join(filter(None, (inside, where)))
+
+        return place
+
+
+def _locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """The local variables of a frame, which may run on another thread."""
+    seen = frame.f_locals
+    found = dict(seen)
+    if isinstance(seen, dict):
+        seen.clear()  # before Python 3.13 a copy, which the frame would keep alive
+    return found
+
+
+def _iterations(loops: Loops, loop_names: Mapping[str, str], scope: Mapping[str, Any]) -> str:
+    """A text with the iterations of the loops, the innermost first."""
+    found = [f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops) if loop in scope]
+    return ", ".join(found)
+
+
+class _Texts(dict[Value, str]):
+    """The names of values; a literal gets its name at its first use."""
+
+    def __init__(self, name: Callable[[Value], str]) -> None:
+        super().__init__()
+        self._name = name
+
+    def __missing__(self, value: Value) -> str:
+        text = self[value] = self._name(value)
+        return text
+
+
+class _Lifetimes:
+    """How long the values of one block live.
+
+    Attributes:
+        wanted: what is wanted after the block.
+        last_use: for each value that is the block's to forget and that is not wanted afterwards, the position of the
+            last statement that reads it.
+    """
+
+    def __init__(self, statements: Sequence[Statement], outputs: Sequence[Value], inputs: Sequence[Value]) -> None:
+        self.wanted = set(outputs)
+        own = {*inputs, *[value for b in statements for value in b.results]} - self.wanted
+        self.last_use = {value: at for at, b in enumerate(statements) for value in b.inputs if value in own}
+        made = {value for b in statements if b.fresh and len(b.results) == 1 for value in b.results}
+        shared = {value for b in statements if not b.fresh for value in b.inputs}
+        self._reusable = made - shared - self.wanted
+
+    def buffer(self, position: int, b: Bound | Chain) -> Value | None:
+        """An input that dies here, that nothing else refers to, and that surely is like the result."""
+        if not b.out:
+            return None
+        wanted = b.node.output_specs[0]
+        dying = [v for v in b.inputs if v in self._reusable and self.last_use.get(v) == position]
+        return next((value for value in dying if is_surely_alike(value.spec, wanted)), None)
+
+
+__all__ = ["Region", "Source", "compile_region", "pause"]

@@ -1,0 +1,209 @@
+"""The source of branches and loops inside a region: Python's own `if`, `while` and `for`.
+
+v0, v1 = t3, a0                              the loop variables
+r0 = []                                      a record, for the gradient
+i0 = 0
+while True:
+t4 = k4(v0, c1)
+if not t4: break
+t5 = k5(v0)
+r0.append(t5)
+v0, v1 = t5, v1
+i0 += 1
+if not i0 & 31 and now() > ctx.due: await pause()
+
+On a compute thread the last line is `if stop.asked: stop.check()`, the same check as before each kernel.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from aioflow.plan.passes.flow import Value
+from aioflow.program.blocks import Code, Statement, Structured
+from aioflow.tensors.dtypes import ResourceSpec
+
+_CHECK_EVERY: Final = 50e-6
+"""Estimated seconds of iterations between two looks at the clock."""
+_MOST: Final = 1 << 10
+Loops = tuple[str, ...]
+
+
+class Writer(Protocol):
+    """What is needed of the region's source."""
+
+    texts: dict[Value, str]
+
+    @property
+    def on_thread(self) -> bool:
+        """Whether the region runs on a compute thread, and not on the loop."""
+
+    def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
+        """Write a line."""
+
+    def counter(self, loop: str) -> str:
+        """A new name for the number of an iteration."""
+
+    def fresh(self, kind: str) -> str:
+        """A new name."""
+
+    def block(self, statements: Sequence[Statement], outputs: Sequence[Value], depth: int, loops: Loops) -> None:
+        """Write statements."""
+
+    def target(self, value: Value, lives: Any) -> str:
+        """A name for a value that is made now."""
+
+
+def write_structured(source: Writer, statement: Structured, lives: Any, depth: int, loops: Loops) -> None:
+    """Write a branch or loop and give its results their names."""
+    if statement.node.definition.name == "cond":
+        _write_branch(source, statement, lives, depth, loops)
+    else:
+        _Loop(source, statement, loops).write(lives, depth)
+
+
+def _write_branch(source: Writer, statement: Structured, lives: Any, depth: int, loops: Loops) -> None:
+    inputs = statement.inputs
+    results = [source.target(value, lives) for value in statement.results]
+    for head, code in zip((f"if {source.texts[inputs[0]]}:", "else:"), statement.codes, strict=True):
+        for place, argument in code.arguments.items():
+            source.texts[argument] = source.texts[inputs[place]]
+        source.line(depth, head, statement, loops)
+        source.block(code.statements, code.outputs, depth + 1, loops)
+        _assign(source, code, dict(zip(results, code.outputs, strict=True)), depth + 1)
+
+
+def _assign(source: Writer, code: Code, made: Mapping[str, Value], depth: int) -> None:
+    """Give names what a block has made, all at once, and forget the names it had inside."""
+    pairs = [(name, source.texts[value]) for name, value in made.items() if name not in ("_", source.texts[value])]
+    if not pairs:
+        source.line(depth, "pass")
+        return
+    source.line(depth, f"{', '.join(name for name, _ in pairs)} = {', '.join(text for _, text in pairs)}")
+    inside = {source.texts[value] for value in code.outputs if value not in code.arguments.values()}
+    large = {
+        source.texts[value] for value in code.outputs if isinstance(value.spec, ResourceSpec) or value.spec.rank != 0
+    }
+    dead = sorted(text for text in inside & large if text.startswith("t") and text not in made)
+    if dead:
+        source.line(depth, f"del {', '.join(dead)}")
+
+
+class _Loop:
+    """The writing of one loop."""
+
+    def __init__(self, source: Writer, statement: Structured, loops: Loops) -> None:
+        attrs = statement.node.attrs
+        self._source = source
+        self._statement = statement
+        self._limited = bool(attrs["limited"])
+        self._swaps = bool(attrs["swap_memory"])
+        self._first = int(attrs["limited"])
+        self._count: int = attrs["variables"]
+        self._replays: int = attrs["replays"]
+        *conditions, self._body = statement.codes
+        self._condition = conditions[0] if conditions else None
+        self._names = [source.fresh("v") for _ in range(self._count)]
+        self._lists = [source.fresh("l") for _ in range(self._replays)]
+        self._elements: list[str] = []
+        self._records = [source.fresh("r") for _ in self._body.outputs[self._count :]]
+        self._counter = source.counter(statement.node.name)
+        self._limit = source.fresh("n")
+        self._loops = (*loops, self._counter)
+
+    def write(self, lives: Any, depth: int) -> None:
+        """Write it, and name its results."""
+        self._write_start(depth)
+        self._write_head(depth)
+        self._write_iteration(depth + 1)
+        self._write_results(lives, depth)
+
+    def _input(self, place: int) -> str:
+        return self._source.texts[self._statement.inputs[place]]
+
+    def _write_start(self, depth: int) -> None:
+        line = self._source.line
+        if self._limited:
+            line(depth, f"{self._limit} = int({self._input(0)})", self._statement)
+        if self._names:
+            starts = [self._input(self._first + index) for index in range(self._count)]
+            line(depth, f"{', '.join(self._names)} = {', '.join(starts)}")
+        for index, name in enumerate(self._lists, self._first + self._count):
+            line(depth, f"{name} = elements({self._input(index)})", self._statement)
+        for name in self._records:
+            line(depth, f"{name} = []")
+        for code in self._statement.codes:
+            self._name_arguments(code)
+
+    def _name_arguments(self, code: Code) -> None:
+        own = dict(enumerate(self._names, self._first))
+        for place, argument in code.arguments.items():
+            listed = self._first + self._count <= place < self._first + self._count + self._replays
+            name = self._source.fresh("p") if listed else own.get(place) or self._input(place)
+            self._source.texts[argument] = name
+            if listed:
+                self._elements.append(name)
+
+    def _write_head(self, depth: int) -> None:
+        line = self._source.line
+        if self._condition is None:
+            line(depth, f"for {self._counter} in range({self._limit}):")
+            return
+        line(depth, f"{self._counter} = 0")
+        line(depth, "while True:")
+        self._source.block(self._condition.statements, self._condition.outputs, depth + 1, self._loops)
+        enough = f"{self._counter} >= {self._limit} or " if self._limited else ""
+        line(
+            depth + 1,
+            f"if {enough}not {self._source.texts[self._condition.outputs[0]]}: break",
+            self._statement,
+            self._loops,
+        )
+
+    def _write_iteration(self, depth: int) -> None:
+        source, body = self._source, self._body
+        for place, name in enumerate(self._lists, self._first + self._count):
+            argument = body.arguments.get(place)
+            source.line(
+                depth, f"{source.texts[argument]} = {name}.pop()" if argument else f"{name}.pop()", self._statement
+            )
+        source.block(body.statements, body.outputs, depth, self._loops)
+        for name, value in zip(self._records, body.outputs[self._count :], strict=True):
+            kept = f"put_away(ctx.device, {source.texts[value]})" if self._swaps else source.texts[value]
+            source.line(depth, f"{name}.append({kept})")
+        _assign(source, body, dict(zip(self._names, body.outputs, strict=False)), depth)
+        if self._condition is not None:
+            source.line(depth, f"{self._counter} += 1")
+        look = "if stop.asked: stop.check()" if source.on_thread else f"{self._seldom()}now() > ctx.due: await pause()"
+        source.line(depth, look, self._statement, self._loops)
+
+    def _seldom(self) -> str:
+        """The beginning of the test whether the slice of time is used up, made every so many iterations."""
+        every = 1
+        while every < _MOST and 2 * every * self._statement.seconds < _CHECK_EVERY:
+            every *= 2
+        return f"if not {self._counter} & {every - 1} and " if every > 1 else "if "
+
+    def _write_results(self, lives: Any, depth: int) -> None:
+        source, results = self._source, self._statement.results
+        for name, value in zip(self._names, results, strict=False):
+            source.texts[value] = name
+        count = source.target(results[self._count], lives)
+        if count != "_":
+            number = self._limit if self._condition is None else self._counter
+            source.line(depth, f"{count} = int32({number})")
+        for name, value in zip(self._records, results[self._count + 1 :], strict=True):
+            made = source.target(value, lives)
+            if made != "_":
+                source.line(depth, f"{made} = listed({name})")
+        unused = [name for name, value in zip(self._names, results, strict=False) if not _used(value, lives)]
+        if dropped := [*unused, *self._records, *self._lists]:
+            source.line(depth, f"del {', '.join(dropped)}")
+        if self._elements:  # unbound if there was no iteration
+            source.line(depth, f"{' = '.join(self._elements)} = None")
+
+
+def _used(value: Value, lives: Any) -> bool:
+    return value in lives.last_use or value in lives.wanted
+
+
+__all__ = ["write_structured"]

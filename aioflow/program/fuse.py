@@ -1,0 +1,245 @@
+"""Runs of element-wise kernels over large arrays, done block by block so that what is in between stays in the cache.
+
+A chain is a run of nodes in which every element of a result depends on the elements at its place alone. Over large
+arrays it works through blocks of the flattened arrays, with a few small buffers for the values in between, and shares
+the blocks out among the device's cores; over small ones it calls the kernels one after the other. The results are the
+same.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.graph.op import Kernel
+from aioflow.kernels.context import Context, Stop
+from aioflow.plan.passes.flow import Node, Value
+from aioflow.tensors.dtypes import Array, TensorShape
+
+BLOCK: Final = 1 << 17
+"""Elements worked on at a time: a few buffers of them fit the cache of one core."""
+SMALLEST: Final = 2 * BLOCK
+"""Elements from which on blocks pay."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """A node with the kernel chosen for it: `call` takes the inputs, after the Context if `takes_context`."""
+
+    node: Node
+    kernel: Kernel
+    call: Callable[..., Any]
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The node alone."""
+        return (self.node,)
+
+    @property
+    def inputs(self) -> Sequence[Value]:
+        """What it reads."""
+        return self.node.inputs
+
+    @property
+    def results(self) -> Sequence[Value]:
+        """What it makes."""
+        return [Value(self.node, index) for index in range(len(self.node.output_specs))]
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether `call` takes the Context first."""
+        return self.kernel.context
+
+    @property
+    def fresh(self) -> bool:
+        """Whether its results share no memory with its inputs."""
+        return self.kernel.fresh
+
+    @property
+    def out(self) -> bool:
+        """Whether it can write into a given array."""
+        return self.kernel.out and len(self.node.output_specs) == 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chain:
+    """Several element-wise nodes as one statement: `call` takes the Context and the inputs, and returns the results."""
+
+    members: tuple[Bound, ...]
+    inputs: tuple[Value, ...]
+    results: tuple[Value, ...]
+    call: Callable[..., Any]
+    takes_context = True
+    fresh = True
+    out = False
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Its nodes."""
+        return [member.node for member in self.members]
+
+    @property
+    def node(self) -> Node:
+        """The node that stands for all of them in errors."""
+        return self.members[-1].node
+
+
+Statement = Bound | Chain
+
+
+def fuse(
+    bound: Sequence[Any],
+    wanted: Iterable[Value],
+    joins: Callable[[Bound, TensorShape | None], bool] | None = None,
+    compiled: Callable[[Sequence[Bound], Sequence[Value], Sequence[Value]], Callable[..., Any]] | None = None,
+) -> list[Any]:
+    """The same statements, with runs of at least two element-wise nodes over one shape as chains.
+
+    What computes nothing, as the read of a variable, and needs nothing of a run goes before it instead of ending it.
+
+    Args:
+        bound: nodes, or branches and loops, sources first.
+        wanted: values that are needed after them.
+        joins: whether a node can be in a run over that shape; by default, in one that works block by block.
+        compiled: the function of a run's nodes, of what they read, and of which results are needed.
+    """
+    joins, compiled = joins or _joins, compiled or _Blocks
+    last_reader = _last_readers(bound, wanted)
+    statements: list[Statement] = []
+    run: list[Bound] = []
+    for position, b in enumerate(bound):
+        if run and not (isinstance(b, Bound) and joins(b, run[0].node.output_specs[0].shape)):
+            if _goes_before(b, run):
+                statements.append(b)
+                continue
+            statements += _closed(run, position, last_reader, compiled)
+            run = []
+        if isinstance(b, Bound) and joins(b, b.node.output_specs[0].shape if b.node.output_specs else None):
+            run.append(b)
+        else:
+            statements.append(b)
+    return statements + _closed(run, len(bound), last_reader, compiled)
+
+
+def _goes_before(b: Any, run: Sequence[Bound]) -> bool:
+    """Whether a statement only hands on something that is there before the run."""
+    if not isinstance(b, Bound) or b.fresh:
+        return False
+    inside = {each.node for each in run}
+    return inside.isdisjoint([*[value.node for value in b.inputs], *b.node.controls])
+
+
+def _last_readers(bound: Sequence[Bound], wanted: Iterable[Value]) -> dict[Value, int]:
+    """For each value the position of its last reader, beyond the end for what is wanted."""
+    last = {value: position for position, b in enumerate(bound) for value in b.inputs}
+    last.update(dict.fromkeys(wanted, len(bound)))
+    return last
+
+
+def _joins(b: Bound, shape: TensorShape | None) -> bool:
+    """Whether it is element-wise over arrays that surely have this shape, but for inputs of rank 0."""
+    node = b.node
+    if not node.definition.elementwise or not b.out or b.takes_context:
+        return False
+    kinds = {spec.dtype.np.kind for spec in (*node.input_specs, *node.output_specs)}
+    # NumPy rounds complex products at the end of an array otherwise than in its middle
+    return not kinds & set("Oc") and over_shape(b, shape)
+
+
+def over_shape(b: Bound, shape: TensorShape | None) -> bool:
+    """Whether its arrays surely have this shape, but for inputs of rank 0."""
+    node = b.node
+    if not shape or not shape.ndims or not _same(node.output_specs[0].shape, shape):
+        return False
+    inputs = [spec.shape for spec in node.input_specs]
+    return any(_same(each, shape) for each in inputs) and all(each.ndims == 0 or _same(each, shape) for each in inputs)
+
+
+def _same(a: TensorShape, b: TensorShape) -> bool:
+    return a is b or (a.is_fully_defined() and a == b)
+
+
+def _closed(run: list[Bound], end: int, last_reader: dict[Value, int], compiled: Callable[..., Any]) -> list[Statement]:
+    """The run as a chain, if it is long enough."""
+    if len(run) < 2:
+        return list(run)
+    made = [Value(b.node, 0) for b in run]
+    inside = set(made)
+    inputs = tuple(dict.fromkeys(value for b in run for value in b.inputs if value not in inside))
+    results = tuple([value for value in made if last_reader.get(value, -1) >= end])
+    return [Chain(tuple(run), inputs, results, compiled(run, inputs, results))]
+
+
+class _Blocks:
+    """The function of a chain. Values are numbered: inputs first, then what each member makes."""
+
+    def __init__(self, run: Sequence[Bound], inputs: Sequence[Value], results: Sequence[Value]) -> None:
+        number = {value: index for index, value in enumerate(inputs)}
+        self._steps: list[tuple[Callable[..., Any], list[int], int]] = []
+        for b in run:
+            number[Value(b.node, 0)] = len(number)
+            self._steps.append((b.call, [number[value] for value in b.inputs], number[Value(b.node, 0)]))
+        self._whole = [index for index, value in enumerate(inputs) if value.spec.rank]
+        self._results = [number[value] for value in results]
+        self._dtypes = {number[Value(b.node, 0)]: b.node.output_specs[0].dtype.np for b in run}
+        self._buffers = self._share_buffers()
+
+    def _share_buffers(self) -> dict[int, int]:
+        """Which buffer each value in between lives in: one that is free by then and has its dtype."""
+        last = {index: place for place, (_, reads, _) in enumerate(self._steps) for index in reads}
+        buffers: dict[int, int] = {}
+        free: list[int] = []
+        kinds: list[np.dtype[Any]] = []
+        for place, (_, reads, target) in enumerate(self._steps):
+            free += [buffers[index] for index in dict.fromkeys(reads) if index in buffers and last[index] == place]
+            if target in self._results:
+                continue
+            found = next((buffer for buffer in free if kinds[buffer] == self._dtypes[target]), None)
+            if found is None:
+                found = len(kinds)
+                kinds.append(self._dtypes[target])
+            else:
+                free.remove(found)
+            buffers[target] = found
+        self._kinds = kinds
+        return buffers
+
+    def __call__(self, ctx: Context, *arrays: Array) -> Any:
+        size = arrays[self._whole[0]].size
+        found = self._by_blocks(ctx, arrays, size) if size >= SMALLEST else self._one_by_one(ctx.stop, arrays)
+        return found[0] if len(found) == 1 else found
+
+    def _one_by_one(self, stop: Stop, arrays: Sequence[Array]) -> list[Array]:
+        values = list(arrays)
+        for call, reads, _ in self._steps:
+            if stop.asked:
+                stop.check()
+            values.append(call(*[values[index] for index in reads]))
+        return [values[index] for index in self._results]
+
+    def _by_blocks(self, ctx: Context, arrays: Sequence[Array], size: int) -> list[Array]:
+        shape = arrays[self._whole[0]].shape
+        flat = list(arrays)
+        for index in self._whole:
+            flat[index] = arrays[index].reshape(-1)
+        results = {index: np.empty(size, self._dtypes[index]) for index in self._results}
+        ctx.device.share_out(lambda begin, end: self._work(ctx.stop, flat, results, begin, end), size)
+        return [results[index].reshape(shape) for index in self._results]
+
+    def _work(self, stop: Stop, flat: Sequence[Array], results: dict[int, Array], begin: int, end: int) -> None:
+        """Compute the elements from `begin` to `end`. If the run ends meanwhile, no further block begins."""
+        buffers = [np.empty(min(BLOCK, end - begin), kind) for kind in self._kinds]
+        for start in range(begin, end, BLOCK):
+            stop.check()
+            after = min(start + BLOCK, end)
+            values = list(flat)
+            for index in self._whole:
+                values[index] = flat[index][start:after]
+            for call, reads, target in self._steps:
+                out = (
+                    results[target][start:after]
+                    if target in results
+                    else buffers[self._buffers[target]][: after - start]
+                )
+                values.append(call(*[values[index] for index in reads], out=out))

@@ -1,0 +1,44 @@
+"""Runs of element-wise kernels as one kernel of a GPU: see `devices.gpu_chains`."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from aioflow.devices.gpu_chains import Link, chained, fusible
+from aioflow.kernels.context import Context
+from aioflow.plan.passes.flow import Value
+from aioflow.program.fuse import Bound, fuse, over_shape
+from aioflow.tensors.dtypes import Array, Namespace, TensorShape
+
+
+def fuse_on_gpu(bound: Sequence[Any], wanted: Iterable[Value], xp: Namespace) -> list[Any]:
+    """The same statements, with runs of at least two element-wise nodes over one shape as one kernel.
+
+    Args:
+        bound: nodes, sources first.
+        wanted: values that are needed after them.
+        xp: CuPy, or what takes its place.
+    """
+    return fuse(bound, wanted, _joins, functools.partial(_compiled, xp))
+
+
+def _joins(b: Bound, shape: TensorShape | None) -> bool:
+    node = b.node
+    dtypes = [spec.dtype for spec in (*node.input_specs, *node.output_specs)]
+    return not node.at_home and fusible(node.definition.name, dtypes) and over_shape(b, shape)
+
+
+def _compiled(
+    xp: Namespace, run: Sequence[Bound], inputs: Sequence[Value], results: Sequence[Value]
+) -> Callable[..., Any]:
+    numbers = {value: number for number, value in enumerate([*inputs, *[Value(b.node, 0) for b in run]])}
+    links = [Link(b.node.definition.name, [numbers[value] for value in b.inputs]) for b in run]
+    kernel = chained(xp, links, len(inputs), [numbers[value] for value in results])
+
+    def call(ctx: Context, *arrays: Array) -> Any:
+        return kernel(*arrays)
+
+    return call
+
+
+__all__ = ["fuse_on_gpu"]

@@ -1,0 +1,249 @@
+"""What the executor runs: units with their dependencies, frozen.
+
+A unit is one node in the plain program, which defines the meaning, or a region: many nodes that never wait, compiled
+into one coroutine. Every unit belongs to a level: the step itself, or a frame, which is a loop. The units of a level
+run once in each of its iterations, on memory of that iteration: slots for values, counts of what is still to come.
+"""
+
+import dataclasses
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, NamedTuple
+
+from aioflow.plan.frame_levels import ROOT, decides, role_of
+from aioflow.plan.op_cost import RegionCost
+from aioflow.plan.passes.flow import Node, Value
+from aioflow.program.error_location import Finder, Place, Placer
+from aioflow.tensors.dtypes import Array
+
+Outputs = Sequence[Array]
+UnitCoroutine = Coroutine[Any, Any, Outputs]
+
+
+class UnderWay(NamedTuple):
+    """A unit that has begun and not ended.
+
+    Attributes:
+        unit: the unit.
+        since: when it began, on the clock of its step.
+        coroutine: the coroutine that computes its outputs; None for a unit of one node that waits.
+        device: the name of the device it runs on.
+    """
+
+    unit: "Unit"
+    since: float
+    coroutine: UnitCoroutine | None
+    device: str
+
+    @property
+    def place(self) -> Place:
+        """The node that it computes now, and a text with the iterations of the loops around it."""
+        unit = self.unit
+        found = None if unit.computes is None or self.coroutine is None else unit.computes(self.coroutine)
+        return found or (unit.nodes[0], "")
+
+
+class Arrival(NamedTuple):
+    """A value that goes into a merge.
+
+    Attributes:
+        output: which of the unit's outputs it is.
+        place: the merge, by its place in its level.
+        number: which of the merge's inputs it is.
+        final: whether the merge is dead at once if this value is: it enters a loop.
+    """
+
+    output: int
+    place: int
+    number: int
+    final: bool
+
+
+class Given(NamedTuple):
+    """A value that goes into a merge of the step from outside: a feed, by its number, or what is known before."""
+
+    arrival: Arrival
+    feed: int
+    value: Array
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """Where a unit stands and what follows it.
+
+    Attributes:
+        place: its place in its level.
+        successors: the places of those that wait for it, in the level that its outputs go to.
+        level: the level it belongs to.
+        target: the level its outputs go to: another one for what enters or leaves a frame.
+        role: its type if it is a primitive of control flow, which the executor runs itself.
+        ports: for a primitive, which results its outputs are.
+        readers: for a switch, the successors that read output_false, and those that read output_true.
+        arrivals: its values that go into merges.
+        fixed: for a primitive, the inputs that are known before any step, with None for those that are not.
+    """
+
+    place: int
+    successors: tuple[int, ...] = ()
+    level: int = ROOT
+    target: int = ROOT
+    role: str | None = None
+    ports: tuple[int, ...] = ()
+    readers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    arrivals: tuple[Arrival, ...] = ()
+    fixed: tuple[Array | None, ...] = ()
+
+
+class Unit:
+    """What the executor schedules. Slots are places for values in the memory of an iteration.
+
+    Attributes:
+        index: its place in the order the user built.
+        nodes: the nodes it runs.
+        inputs: slots it reads, in the level it belongs to.
+        outputs: slots it writes, in the order of its results, in the level that they go to.
+        begin: (context, *inputs) -> a coroutine of the outputs.
+        waits: whether the coroutine may suspend for something other than its slice of time.
+        cost: what it costs.
+        find: which of its nodes an error came from, if it has several.
+        frees: whether it drops each input after the last use, so that nobody else may hold it meanwhile.
+        computes: finds the node that a coroutine of it computes now, if it has several nodes.
+        heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
+        always: whether it runs though it is dead: it hands on the news, or takes it in.
+        route: where it stands and what follows it.
+        successors: see Route.
+        role: see Route.
+        place: see Route.
+    """
+
+    __slots__ = (
+        "always", "begin", "computes", "cost", "find", "frees", "heavy", "index", "inputs", "nodes", "outputs", "place",
+        "role", "route", "successors", "waits",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        index: int,
+        nodes: Sequence[Node],
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        begin: Callable[..., UnitCoroutine],
+        waits: bool,
+        cost: RegionCost,
+        route: Route,
+        find: Finder | None = None,
+        heavy: Callable[..., UnitCoroutine] | None = None,
+        computes: Placer | None = None,
+        frees: bool = False,
+    ) -> None:
+        self.frees: Final = frees
+        self.computes: Final = computes
+        self.heavy: Final = heavy
+        self.find: Final = find
+        self.index: Final = index
+        self.nodes: Final = nodes
+        self.inputs: Final = inputs
+        self.outputs: Final = outputs
+        self.begin: Final = begin
+        self.waits: Final = waits
+        self.cost: Final = cost
+        self.always: Final = any(node.definition.name in ("send", "recv") for node in nodes[:1])
+        self.route: Final = route
+        self.successors: Final = route.successors
+        self.role: Final = route.role
+        self.place: Final = route.place
+
+    def __repr__(self) -> str:
+        names = ", ".join(node.name for node in self.nodes[:3])
+        return f"<Unit {self.index}: {names}{' …' if len(self.nodes) > 3 else ''}>"
+
+
+class Level:
+    """The step itself, or a frame, as far as it is the same in every run.
+
+    Attributes:
+        number: which level of the program it is.
+        name: the name of the frame, empty for the step itself.
+        parallel: how many iterations may be under way at the same time.
+        units: what runs in each iteration, in the order the user built it.
+        waiting_for: for each of these units, how many others it waits for; a merge waits for its inputs as for one.
+        uses: for each slot, how often it is read or fetched; its value is dropped after the last.
+        enters: how many units go into it.
+        exits: the units that leave it.
+        inputs: for each merge, by its place, how many inputs it has in all.
+    """
+
+    __slots__ = ("enters", "exits", "inputs", "name", "number", "parallel", "units", "uses", "waiting_for")
+
+    def __init__(self, number: int, name: str, parallel: int, units: tuple[Unit, ...], slots: int) -> None:
+        self.number: Final = number
+        self.name: Final = name
+        self.parallel: Final = parallel
+        self.units: Final = units
+        self.uses: Final = [0] * slots
+        self.waiting_for: Final = [0] * len(units)
+        self.inputs: Final[dict[int, int]] = {}
+        self.enters = 0
+        self.exits: Final = [unit for unit in units if unit.role == "exit"]
+        for unit in units:
+            if unit.role == "merge":
+                self.waiting_for[unit.place] += 1
+            for slot in unit.inputs:
+                self.uses[slot] += 1
+
+
+class Program:
+    """Units with their dependencies. `feeds` are the slots of what the caller gives, `fetches` of what it gets.
+
+    Attributes:
+        units: all units, in the order the user built them.
+        levels: the step itself, and the frames.
+        fetched: the values that are fetched, for what there is to say of them.
+        given: what comes to merges from outside.
+        roots: the units that wait for nothing, by their place in the step.
+        flows: whether there are primitives of control flow in it, so that values may be dead.
+    """
+
+    __slots__ = ("feeds", "fetched", "fetches", "flows", "given", "levels", "roots", "units")
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        levels: Sequence[Level],
+        feeds: tuple[int, ...],
+        fetches: tuple[int, ...],
+        fetched: Sequence[Value],
+        given: Sequence[Given] = (),
+    ) -> None:
+        self.units: Final = tuple(units)
+        self.levels: Final = tuple(levels)
+        self.feeds: Final = feeds
+        self.fetches: Final = fetches
+        self.fetched: Final = fetched
+        self.given: Final = tuple(given)
+        self.flows: Final = any(unit.role is not None or _is_mortal(unit) for unit in units)
+        for unit in units:
+            self._count(unit)
+        root = self.levels[ROOT]
+        for arrival, _, _ in given:
+            root.inputs[arrival.place] = root.inputs.get(arrival.place, 0) + 1
+        for slot in fetches:
+            root.uses[slot] += 1
+        self.roots: Final = [place for place, count in enumerate(root.waiting_for) if count == 0]
+
+    def _count(self, unit: Unit) -> None:
+        """Count what waits for the unit."""
+        target = self.levels[unit.route.target]
+        for place in unit.successors:
+            target.waiting_for[place] += 1
+        for arrival in unit.route.arrivals:
+            target.inputs[arrival.place] = target.inputs.get(arrival.place, 0) + 1
+        if unit.role == "enter":
+            target.enters += 1
+
+
+def _is_mortal(unit: Unit) -> bool:
+    """Whether it receives what may be dead."""
+    return any(decides(node) and role_of(node) is None for node in unit.nodes[:1])
+
+
+__all__ = ["Arrival", "Given", "Level", "Outputs", "Program", "Route", "UnderWay", "Unit", "UnitCoroutine"]

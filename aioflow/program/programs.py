@@ -1,0 +1,64 @@
+"""What a plan has become for the devices it runs on: a program for each."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from aioflow.devices.device import AnyDevice
+from aioflow.program.program import Outputs, Program, Unit
+from aioflow.tensors.dtypes import Array
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceProgram:
+    """What one device runs.
+
+    Attributes:
+        device: where it runs.
+        program: what runs there.
+        feeds: which of the call's feeds it is given at its start.
+        fetches: which of the call's fetches it makes.
+    """
+
+    device: AnyDevice
+    program: Program
+    feeds: tuple[int, ...]
+    fetches: tuple[int, ...]
+
+    def given(self, feeds: Outputs) -> list[Array]:
+        """Of the values fed those it takes."""
+        return [feeds[index] for index in self.feeds]
+
+
+class Programs:
+    """The programs of one plan.
+
+    Attributes:
+        parts: one for each device.
+        lone: the only unit there is, on the first device, if its inputs and outputs are the call's.
+    """
+
+    __slots__ = ("_places", "lone", "parts")
+
+    def __init__(self, parts: Sequence[DeviceProgram], first: AnyDevice) -> None:
+        self.parts = tuple(parts)
+        fetched = [index for part in parts for index in part.fetches]
+        self._places = sorted(range(len(fetched)), key=fetched.__getitem__)
+        self.lone = _lone_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
+
+    def joined(self, results: Sequence[Sequence[Array]]) -> list[Array]:
+        """The call's fetches, in its order, from what each part fetched."""
+        flat = [value for values in results for value in values]
+        return [flat[place] for place in self._places]
+
+
+def _lone_unit(program: Program) -> Unit | None:
+    """The only unit, if it takes the feeds, makes the fetches, and has no loop: only in a step can a loop be ended."""
+    if len(program.units) != 1 or program.flows:
+        return None
+    unit = program.units[0]
+    if unit.cost.endless:
+        return None
+    return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None
+
+
+__all__ = ["DeviceProgram", "Programs"]

@@ -1,0 +1,330 @@
+"""Containers: named state that outlives a step.
+
+A container maps (kind, name) to a live object: a variable, a queue. Each session has a default container of its own; a
+named container is shared by all sessions of the process until it is reset [P15 section 4.7].
+"""
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.resources.journal import Journal
+from aioflow.tensors import object_arrays
+from aioflow.tensors.dtypes import Array, Namespace, Spec
+
+_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
+
+
+class Resource(Protocol):
+    """A live object in a container."""
+
+    def release(self) -> None:
+        """The container was reset or its session closed: let go of memory, fail who waits."""
+
+
+R = TypeVar("R", bound=Resource)
+
+
+class Container:
+    """Live objects by kind and name. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[type, str], Resource] = {}
+        self._lock = threading.Lock()
+
+    def lookup_or_create(self, kind: type[R], name: str, make: Callable[[], R]) -> R:
+        """The object of that kind and name, made now if there is none."""
+        with self._lock:
+            found = self._objects.get((kind, name))
+            if found is None:
+                found = self._objects[kind, name] = make()
+            return found  # type: ignore[return-value]
+
+    def lookup(self, kind: type[R], name: str) -> R:
+        """The object of that kind and name. NotFoundError if there is none."""
+        found = self._objects.get((kind, name))
+        if found is None:
+            raise errors.NotFoundError(f"there is no {kind.__name__} named {name!r} in the container")
+        return found  # type: ignore[return-value]
+
+    def objects(self) -> dict[tuple[type, str], Any]:
+        """What is alive, by kind and name."""
+        with self._lock:
+            return dict(self._objects)
+
+    def clear(self) -> None:
+        """Release everything and forget it."""
+        with self._lock:
+            objects, self._objects = list(self._objects.values()), {}
+        for resource in objects:
+            resource.release()
+
+
+_shared: Final[dict[str, Container]] = {}
+_shared_lock: Final = threading.Lock()
+
+
+def shared_container(name: str) -> Container:
+    """The process's container of that name, made if there is none. ValueError if the name is malformed."""
+    made = _new_container(name)
+    with _shared_lock:
+        return _shared.setdefault(name, made)
+
+
+def _new_container(name: str) -> Container:
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is not a valid container name: letters, digits and _ . - / only")
+    return Container()
+
+
+def drop_shared(names: Iterable[str] | None) -> list[Container]:
+    """Forget these shared containers (all, if None) and return them; their owner clears them."""
+    with _shared_lock:
+        chosen = list(_shared) if names is None else [name for name in names if name in _shared]
+        return [_shared.pop(name) for name in chosen]
+
+
+class Resources:
+    """The containers one session can reach: its own default one, and the process's by name.
+
+    Those of a cluster's task are all its own, for a process may run several: `shared` is False.
+
+    Attributes:
+        drops: how often something was dropped: whoever looked things up before has to do so again.
+    """
+
+    def __init__(self, shared: bool = True) -> None:
+        self.drops = 0
+        self._own = Container()
+        self._used: dict[str, Container] = {}
+        self._shared: Final = shared
+
+    def container(self, name: str) -> Container:
+        """The container of that name; the session's own for an empty name."""
+        if not name:
+            return self._own
+        found = self._used.get(name)
+        if found is None:
+            make = shared_container if self._shared else _new_container
+            found = self._used.setdefault(name, make(name))  # another thread may have been faster
+        return found
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Release what the task has in these containers; in all, if none are named."""
+        wanted = set(names)
+        for name, container in {"": self._own, **self._used}.items():
+            if name in wanted or not wanted:
+                container.clear()
+        self.drops += 1  # last: who looks meanwhile, on another thread, looks again
+
+    def forget(self, name: str) -> None:
+        """Release what the task has in this container, of which it will not hear again."""
+        container = self._used.pop(name, None)
+        if container is not None:
+            container.clear()
+
+    def alive(self) -> list[Any]:
+        """All live objects in the containers that the session has reached."""
+        return [thing for container in (self._own, *self._used.values()) for thing in container.objects().values()]
+
+    def uses(self, container: Container) -> bool:
+        """Whether the session has reached that container."""
+        return any(container is used for used in self._used.values())
+
+    def clear(self) -> None:
+        """Release the session's own state; what is shared stays."""
+        if not self._shared:
+            self.drop(())
+        self._own.clear()
+        self._used.clear()
+
+
+_ONLY_OURS: Final = 2
+"""What `sys.getrefcount` says of a value that only the variable's attribute holds: that, and its own argument."""
+COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether reference counts say who else holds a value: not in free-threaded Python."""
+
+
+class VariableState:
+    """The value of a variable, or none yet. Reads and changes are atomic, from any thread.
+
+    What a read returned never changes: a change is made in place only if nobody else holds the array, else in a copy. A
+    read that comes while a change is being made waits for its end, which is the time of one kernel.
+    """
+
+    __slots__ = ("_author", "_changing", "_lock", "_spare", "_value", "name", "spec")
+
+    def __init__(self, name: str, spec: Spec) -> None:
+        self.name = name
+        self.spec = spec
+        self._value: Array = None
+        self._spare: Array = None
+        self._lock = threading.Lock()
+        self._changing = False
+        self._author: Journal | None = None
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it has a value."""
+        return self._value is not None
+
+    def read(self) -> Array:
+        """The present value. FailedPreconditionError if there is none."""
+        value = self._value
+        if self._changing:  # looked at only after taking hold of the value: see begin_change
+            del value
+            with self._lock:
+                value = self._value
+        return self._checked(value)
+
+    def _checked(self, value: Array) -> Array:
+        if value is None:
+            raise errors.FailedPreconditionError(
+                f"variable {self.name!r} is not initialized: run its initializer or af.global_variables_initializer() "
+                "first (af.local_variables_initializer() for a local one, like that of epochs), or restore a checkpoint"
+            )
+        return value
+
+    def assign(self, value: Array, journal: Journal | None = None) -> Array:
+        """Replace the value by a copy of `value`. InvalidArgumentError for a shape the variable cannot have."""
+        self._check_shape(value)
+        single = isinstance(value, np.generic) or not hasattr(value, "shape")
+        copied = np.array(value) if single else object_arrays.copied(value)
+        with self._lock:
+            if self._author is not journal:
+                self.note(journal)
+            self._value = copied
+        return copied
+
+    def _check_shape(self, value: Array) -> None:
+        if not self.spec.shape.is_compatible_with(np.shape(value)):
+            raise errors.InvalidArgumentError(
+                f"a value of shape {list(np.shape(value))} cannot be assigned to variable {self.name!r} of {self.spec}"
+            )
+
+    def begin_change(self, wait: bool = True) -> bool:
+        """Take the right to change the value; False if another has it and `wait` is false. Ends with `end_change`."""
+        if not self._lock.acquire(wait):
+            return False
+        # Set before `writable` counts who holds the value: a reader took hold before, and is counted, or sees this.
+        self._changing = True
+        return True
+
+    def end_change(self) -> None:
+        """Give the right to change the value back."""
+        self._changing = False
+        self._lock.release()
+
+    def note(self, journal: Journal | None) -> None:
+        """Prepare a change by the attempt with this journal, or by no attempt. Called after `begin_change`.
+
+        AbortedError if that attempt was taken back.
+        """
+        author = self._author
+        if author is not journal:
+            if journal is not None:
+                journal.keep(self, self._value)
+            if author is not None:
+                author.lose(self)
+            self._author = journal
+
+    def take_back(self, journal: Journal, value: Array) -> bool:
+        """Restore the value from before the attempt. False if something else has changed the variable since."""
+        with self._lock:
+            if self._author is not journal:
+                return False
+            self._author, self._value = None, value
+            return True
+
+    def writable(self) -> Array:
+        """The array to change in place, after `begin_change`: a copy, if others hold the present one.
+
+        FailedPreconditionError if there is no value.
+        """
+        self._checked(self._value)
+        if self._is_held():
+            if self._author is not None and isinstance(self._value, np.ndarray):
+                room = self._room(np)
+                np.copyto(room, self._value)
+                self.settle(room)
+            else:
+                self._value = object_arrays.copied(self._value)
+        return self._value
+
+    def draft(self, xp: Namespace) -> tuple[Array, Array | None]:
+        """The array to change, after `begin_change`, and what to fill it with first: nothing, if nobody else holds it.
+
+        `settle` makes it the value. Filling and changing it block by block costs less than a change of a copy.
+        FailedPreconditionError if there is no value.
+        """
+        self._checked(self._value)
+        return (self._room(xp), self._value) if self._is_held() else (self._value, None)
+
+    def _room(self, xp: Namespace) -> Array:
+        # The count is that of an attribute: what a local variable counts depends on the version of Python.
+        free = COUNTS_ARE_EXACT and self._spare is not None and sys.getrefcount(self._spare) == _ONLY_OURS
+        spare, self._spare = self._spare, None
+        return spare if free and spare.shape == self._value.shape else xp.empty_like(self._value)
+
+    def _is_held(self) -> bool:
+        """Whether others may hold the present array, too."""
+        return sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT
+
+    def settle(self, drafted: Array) -> None:
+        """What `draft` gave, filled and changed, is the value.
+
+        The memory of the value before is kept, and used again when whoever holds that is done with it: on many machines
+        new memory costs more than all the rest of an update. A GPU keeps such memory itself.
+        """
+        if drafted is not self._value and isinstance(drafted, np.ndarray):
+            self._spare = self._value
+        self._value = drafted
+
+    def change(self, function: Callable[[Array], object], journal: Journal | None = None) -> Array:
+        """Run function(array), which changes the array in place, atomically. Returns the new value."""
+        self.begin_change()
+        try:
+            if self._author is not journal:
+                self.note(journal)
+            function(self.writable())
+            return self._value
+        finally:
+            self.end_change()
+
+    def adopt(self, value: Array) -> Array:
+        """Replace the value by `value` itself, which nobody may change any more. InvalidArgumentError as `assign`."""
+        self._check_shape(value)
+        with self._lock:
+            self.note(None)
+            self._value = value
+        return value
+
+    def release(self) -> None:
+        """Forget the value."""
+        self._value = self._spare = self._author = None
+
+    def __repr__(self) -> str:
+        return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"
+
+
+def read_together(states: Iterable[VariableState]) -> dict[VariableState, Array]:
+    """The values that several variables have at one moment, in which no change of any of them is half done.
+
+    Waits for changes that are being made, each of them the time of one kernel. Locks are taken in the order in which
+    all take them who wait for several. FailedPreconditionError if one has no value.
+    """
+    held = sorted(states, key=id)
+    taken: list[VariableState] = []
+    try:
+        for state in held:
+            state.begin_change()
+            taken.append(state)
+        return {state: state._checked(state._value) for state in held}
+    finally:
+        for state in taken:
+            state.end_change()

@@ -1,0 +1,301 @@
+"""Readers: they take work items, as names of files, of a queue, and give their records, one after the other.
+
+Who reads is served in the order they came, one at a time. Files are read ahead on a thread, some at a time. What was
+read belongs to the reader, not to who waits for it: so whoever is cancelled has taken nothing, neither a work item nor
+a record, and what the thread still reads then comes next.
+"""
+
+import heapq
+import itertools
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.files.filesystem import Files
+from aioflow.files.record_formats import Format, Record
+from aioflow.queues import Queue
+from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
+
+_log: Final = logging.getLogger("aioflow.input")
+
+AHEAD: Final = 1 << 20
+"""Bytes that are read before the first of them is used."""
+WithFiles = Callable[..., Awaitable[Any]]
+"""Runs function(files, *args) on a thread: `StepView.with_files`."""
+Taken = tuple[int, Record]
+"""A record with its number in the order of reading."""
+
+
+class Reader(Waitable):
+    """Records of the work items of a queue, one after the other. From any loop of the process.
+
+    A work item that cannot be read, or not to its end, is given up with its error after the records before; whoever
+    reads next goes on with the next work item. What is missing or corrupt is left out if its format says so.
+    """
+
+    def __init__(self, name: str, form: Format) -> None:
+        super().__init__(name)
+        self.format: Final = form
+        self._readers = Line()
+        self._lines = (self._readers,)
+        self._busy = False
+        self._work: _Work | None = None
+        self._finished = self._produced = self._skipped = 0
+        self._returned: list[Taken] = []
+        self._numbers: Final = itertools.count()
+
+    # Reading
+
+    async def read(self, queue: Queue, with_files: WithFiles, who: Any = None) -> Record:
+        """The next record. OutOfRangeError when the queue is closed and has no work item left."""
+        return (await self.read_up_to(queue, 1, with_files, who))[0]
+
+    async def read_up_to(self, queue: Queue, count: int, with_files: WithFiles, who: Any = None) -> list[Record]:
+        """The next records of one work item: `count`, or fewer at its end or if that is all that was read ahead."""
+        return [record for _, record in await self.read_marked(queue, count, with_files, who)]
+
+    async def read_marked(self, queue: Queue, count: int, with_files: WithFiles, who: Any = None) -> list[Taken]:
+        """The next records with the data for `put_back`. Records that were put back come first."""
+        await self._turn("read records with", who)
+        try:
+            if self._returned:
+                taken = [heapq.heappop(self._returned) for _ in range(min(count, len(self._returned)))]
+                self._produced += len(taken)
+                return taken
+            while True:
+                work = await self._next_work(queue, who)
+                await self._read_ahead(work, with_files)
+                records = work.take(count)
+                if records:
+                    self._produced += len(records)
+                    if self.format.single:
+                        self._end_work(work)
+                    return [(next(self._numbers), record) for record in records]
+                self._end_work(work)
+        finally:
+            self._leave()
+
+    def put_back(self, taken: Sequence[Taken]) -> None:
+        """Return records that no step used: the next reads get them first."""
+        with self._lock:
+            for each in taken:
+                heapq.heappush(self._returned, each)
+            self._produced -= len(taken)
+
+    async def _next_work(self, queue: Queue, who: Any) -> "_Work":
+        if self._work is None:
+            item = await queue.take(who)
+            self._work = _Work(self.format, _text(item, queue))
+        return self._work
+
+    async def _read_ahead(self, work: "_Work", with_files: WithFiles) -> None:
+        """There is a record, or none will come."""
+        while not work.ready and not work.ended:
+            if self.format.is_file:
+                await with_files(work.fill)
+            else:
+                work.fill(None)
+
+    def _end_work(self, work: "_Work") -> None:
+        """Go on with the next work item. Raises what went wrong with this one."""
+        self._work = None
+        self._skipped += work.skipped
+        if work.error is not None:
+            raise work.error
+        self._finished += 1
+
+    # Turns
+
+    async def _turn(self, what: str, who: Any) -> None:
+        """Nobody else uses the reader until `_leave`."""
+        await self.attempt(self._readers, Attempt(what, self._enter, who))
+
+    def _enter(self) -> Outcome | None:
+        if self._busy:
+            return None
+        self._busy = True
+        return None, None
+
+    def _give_back(self, attempt: Attempt) -> None:
+        self._busy = False
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._busy = False
+            served = self._serve()
+        wake(served)
+
+    # What it is like
+
+    @property
+    def records_produced(self) -> int:
+        """How many records it gave."""
+        return self._produced
+
+    @property
+    def work_units_completed(self) -> int:
+        """How many work items were read to their end."""
+        return self._finished
+
+    @property
+    def skipped(self) -> int:
+        """How many files, and parts of files, were left out since they are missing or corrupt."""
+        return self._skipped
+
+    async def reset(self, who: Any = None) -> None:
+        """It is as new; what is left of its work item is forgotten. Waits until nobody reads."""
+        await self._turn("reset", who)
+        try:
+            self._become(None, 0, 0)
+        finally:
+            self._leave()
+
+    def _become(self, work: "_Work | None", finished: int, produced: int) -> None:
+        if self._work is not None:
+            self._work.close()
+        self._work = work
+        self._finished = finished
+        self._produced = produced
+        self._skipped = 0
+        self._returned.clear()
+
+    def contents(self) -> bytes:
+        """The same as `state`."""
+        return self.state()
+
+    def state(self) -> bytes:
+        """What it has read so far, as text that `restore` understands."""
+        work = self._work
+        now = None if work is None else [work.name.decode("latin-1"), max(0, work.taken - len(self._returned))]
+        return json.dumps({"finished": self._finished, "produced": self._produced, "work": now}).encode()
+
+    async def restore(self, state: bytes, who: Any = None) -> None:
+        """It goes on where a reader was that told its state. Waits until nobody reads.
+
+        InvalidArgumentError for what is no state.
+        """
+        finished, produced, work = _parsed(state)
+        await self._turn("restore", who)
+        try:
+            self._become(None if work is None else _Work(self.format, *work), finished, produced)
+        finally:
+            self._leave()
+
+    def release(self) -> None:
+        """Its container was reset or its session closed: who waits, and whoever comes later, gets a CancelledError."""
+        super().release()
+        work, self._work = self._work, None
+        if work is not None:
+            work.close()
+
+    def _gone_error(self) -> BaseException:
+        return errors.CancelledError(f"reader {self.name!r} is gone: its container was reset or its session closed")
+
+    def __repr__(self) -> str:
+        at = "" if self._work is None else f" in {self._work.name!r}"
+        return f"<Reader {self.name!r} {self.format}{at}, {self._produced} records, {len(self._readers)} waiting>"
+
+
+class _Work:
+    """A work item while it is read, on threads, one at a time.
+
+    Attributes:
+        ready: records that were read ahead.
+        ended: whether no more will come.
+        error: why not, if that is not the end of the file.
+        taken: how many records were given.
+        skipped: how many parts were left out, or that all was, once it has ended.
+    """
+
+    def __init__(self, form: Format, name: bytes, taken: int = 0) -> None:
+        self.name: Final = name
+        self.ready: Final[deque[Record]] = deque()
+        self.ended = False
+        self.error: errors.OpError | None = None
+        self.taken = taken
+        self.skipped = 0
+        self._format = form
+        self._skip = taken
+        self._records: Any = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def fill(self, files: Any) -> None:
+        """There is something ready, unless it has ended."""
+        with self._lock:
+            if self.ready or self.ended:
+                return
+            try:
+                self._read(files)
+            except Exception as error:
+                self.error, self.ended = errors.from_exception(error), True
+            finally:
+                if self.ended or self._closed:
+                    self._records.close()
+
+    def _read(self, files: Files) -> None:
+        if self._records is None:
+            self._records = self._found(files)
+        for _ in itertools.islice(self._records, self._skip):
+            self._skip -= 1
+        size = 0
+        for record in self._records:
+            self.ready.append(record)
+            size += len(record[0]) + len(record[1])
+            if size >= AHEAD or self._closed:
+                return
+        self.ended = True
+
+    def _found(self, files: Files) -> Iterator[Record]:
+        """Its records; none, or no more, of a file that is missing or corrupt, if that is left out."""
+        try:
+            self.skipped = yield from self._format.records(files, self.name)
+        except (errors.NotFoundError, errors.DataLossError) as error:
+            if not self._format.skip_corrupt:
+                raise
+            self.skipped = 1
+            _log.warning("%r is left out: %s", self.name.decode(errors="replace"), error)
+
+    def take(self, count: int) -> list[Record]:
+        """Records that are ready, at most so many."""
+        records = [self.ready.popleft() for _ in range(min(count, len(self.ready)))]
+        self.taken += len(records)
+        return records
+
+    def close(self) -> None:
+        """Let go of the file; if a thread reads it now, when that is done."""
+        self._closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._records is not None:
+                    self._records.close()
+                self.ended = True
+            finally:
+                self._lock.release()
+
+
+def _text(item: tuple[Any, ...], queue: Queue) -> bytes:
+    """The work item. InvalidArgumentError if the queue holds anything but single strings."""
+    if len(item) == 1 and isinstance(item[0], (bytes, str)):
+        return item[0].encode() if isinstance(item[0], str) else item[0]
+    raise errors.InvalidArgumentError(f"queue {queue.name!r} gives {item!r}, and is to give names, one string each")
+
+
+def _parsed(state: bytes) -> tuple[int, int, tuple[bytes, int] | None]:
+    """Finished work items, produced records, the present work item and how many of its records were given."""
+    try:
+        match json.loads(state):
+            case {"finished": int(finished), "produced": int(produced), "work": None}:
+                return finished, produced, None
+            case {"finished": int(finished), "produced": int(produced), "work": [str(name), int(taken)]}:
+                return finished, produced, (name.encode("latin-1"), taken)
+    except (ValueError, RecursionError):
+        pass
+    raise errors.InvalidArgumentError(f"{state[:80]!r} is no state of a reader: it comes from serialize_state")
+
+
+__all__ = ["AHEAD", "Reader", "WithFiles"]

@@ -1,0 +1,212 @@
+"""A call signature made ready: what a run does beside executing its plan."""
+
+import collections
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.config import RunOptions
+from aioflow.graph.operation import Tensor
+from aioflow.plan.allocation import HARMLESS, check
+from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.pipeline import Signature
+from aioflow.runtime.attempts import going, note_run
+from aioflow.runtime.feeds import converter
+from aioflow.runtime.fetches import Fetches
+from aioflow.runtime.plan_cache import DEFAULT, Planned
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.step import Step, light_step, run_light, run_step
+from aioflow.tensors import object_arrays
+from aioflow.tensors.as_array import leaves_of
+from aioflow.tensors.dtypes import Array, DeviceKind, string
+from aioflow.tensors.object_arrays import SLICE
+from aioflow.tracing import RunMetadata
+from aioflow.waiting.handover import Held
+
+
+class Call:
+    """A call signature made ready: conversions for its feeds, its plan, and the way back to the fetch structure."""
+
+    __slots__ = ("converters", "copies", "dtypes", "fetches", "finish", "given", "local", "planned", "signature")
+
+    def __init__(self, local: Local, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
+        self.local = local
+        self.fetches = fetches
+        self.converters = [converter(tensor) for tensor in feeds]
+        self.dtypes = [None if tensor.dtype is string else tensor.dtype.np for tensor in feeds]
+        computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
+        self.signature = Signature(tuple(feeds), computed, fetches.operations)
+        self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
+        self.planned: Planned | None = None
+        if not local.plans.is_long(self.signature) and not local.plans.is_limited:  # which is planned for fed shapes
+            self.prepare(local.plans.planned(self.signature))
+
+    def prepare(self, planned: Planned) -> None:
+        """Call this plan from here on."""
+        self.planned = planned
+        self.finish = _finishers(planned.plan.flow)
+        self.copies = copied in self.finish
+
+    async def run(
+        self,
+        values: Sequence[Any],
+        options: RunOptions,
+        metadata: RunMetadata | None,
+        held: Held | None = None,
+    ) -> Any:
+        """Check and convert the feeds, run, and shape the result."""
+        local = self.local
+        if going:
+            note_run(self.signature)
+        if must_convert(values, self.dtypes):
+            given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
+        else:
+            given = _each(self.converters, values)
+        if local.plans.is_limited:
+            return await self._run_with_limits(given, options, metadata, held)
+        return await self._run(given, options, metadata, held)
+
+    async def _run_with_limits(
+        self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None
+    ) -> Any:
+        """Run on devices with memory limits, by a plan for the fed sizes.
+
+        After running out of memory the next run has a new plan.
+        """
+        plans = self.local.plans
+        plans.fed(self.signature, [np.shape(value) for value in given])
+        try:
+            return await self._run(given, options, metadata, held)
+        except errors.ResourceExhaustedError as error:
+            if error.device is not None:
+                plans.ran_out(self.signature, error.device)
+            raise
+
+    async def _run(
+        self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None
+    ) -> Any:
+        """Run with converted feeds, and shape the result."""
+        local = self.local
+        planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
+        if planned is not self.planned:
+            self.prepare(planned)
+        lone = planned.lone if options is DEFAULT and metadata is None else None
+        outputs = None
+        if lone is not None:
+            await local.pause()  # before the run: no await may follow its last effect
+        if lone is not None and not lone.waits:
+            step = _light_step(local)
+            outputs = run_light(local, step, planned.plan.counted, lone, given)
+        elif lone is not None and local.config.operation_timeout is None:
+            step = Step(local, planned.plan.counted)
+            outputs = await step.run_alone(lone, given)
+        if outputs is None:
+            metadata = metadata or (RunMetadata() if options.trace else None)
+            known = None if metadata is None else (len(metadata.step_stats), len(metadata.transfers))
+            step, outputs = await run_step(local, planned, given, options, metadata)
+            if options.trace and metadata is not None and known is not None:
+                await step.before_handing_over(_learn(local, planned, options, metadata, *known))
+        if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
+            copy = functools.partial(_each, self.finish, outputs)
+            results = await step.before_handing_over(local.compute.run(copy, "copying what was fetched"))
+        else:
+            results = _each(self.finish, outputs)
+        if held is not None:
+            held.append(step.handover)
+        return self.fetches.build(results if self.given is None else self._with_given(results, given))
+
+    def _with_given(self, results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The results with copies of what was both fed and fetched, which nothing had to compute."""
+        assert self.given is not None
+        computed = iter(results)
+        return [next(computed) if place is None else copied(given[place]) for place in self.given]
+
+
+def must_convert(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether converting these feeds to these dtypes (None: strings) would block the loop too long."""
+    for value, dtype in zip(values, wanted, strict=True):
+        if type(value) is np.ndarray:
+            if value.dtype is not dtype and (value.nbytes > _LARGE or (dtype is None and value.size > SLICE)):
+                return True
+        elif (type(value) is list or type(value) is tuple) and leaves_of(value) > SLICE:
+            return True
+    return False
+
+
+def _light_step(local: Local) -> Step:
+    """The step that all light runs of a session are."""
+    found: Step | None = local.light
+    if found is None:
+        found = local.light = light_step(local)
+    return found
+
+
+_LARGE: Final = 1 << 20
+"""Bytes: converting or copying more would hold the loop too long."""
+_MANY: Final = 200
+"""Executions of nodes: to learn from more would hold the loop too long."""
+
+
+async def _learn(
+    local: Local, planned: Planned, options: RunOptions, metadata: RunMetadata, stats_before: int, transfers_before: int
+) -> None:
+    """Add the measured times of a traced run's nodes and transfers to the session's cost model.
+
+    Transfers to or from a GPU are left out: the copy is enqueued, and waits for earlier work of the stream.
+    """
+    stats = metadata.step_stats[stats_before:]
+    awaited = {device.name for device in local.devices if device.kind is DeviceKind.CPU}
+    seen = metadata.transfers[transfers_before:]
+    transfers = [each for each in seen if awaited.issuperset((each.source, each.target))]
+    parts = planned.forms[local.plans.form(options)].parts
+    nodes = [node for part in parts for unit in part.program.units for node in unit.nodes]
+    learn = functools.partial(local.plans.model.learn, nodes, stats, transfers)
+    if len(nodes) + len(stats) > _MANY:
+        await local.compute.run(learn, "learning what nodes take")
+    else:
+        learn()
+
+
+def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> Sequence[Any]:
+    if not values:
+        return ()  # what waits for long keeps it, and there may be many
+    return [function(value) for function, value in zip(functions, values, strict=True)]
+
+
+def _places(wanted: Sequence[Tensor], among: Sequence[Tensor]) -> list[int | None]:
+    """Where each of the tensors stands among others, None if nowhere."""
+    places = {tensor: place for place, tensor in enumerate(among)}
+    return [places.get(tensor) for tensor in wanted]
+
+
+def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
+    """What makes each fetched value the caller's own: a copy, unless its kernel has just made it for nobody else."""
+    fetched = collections.Counter(flow.fetches)
+    readers = [(node, value) for node in flow.nodes for value in node.inputs if value in fetched]
+    held = {value for node, value in readers if not _is_fresh(node)}
+    alone = [fetched[value] == 1 and value not in held and _is_fresh(value.node) for value in flow.fetches]
+    return [scalar if mine else copied for mine in alone]
+
+
+def _is_fresh(node: Node) -> bool:
+    """Whether the kernel's results are new, and it keeps none of its inputs."""
+    kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
+    return kernel is not None and kernel.fresh
+
+
+def scalar(value: Array) -> Any:
+    """A scalar for an array of no axes, any other value as it is."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def copied(value: Array) -> Any:
+    """A copy of an array, a scalar as it is. ResourceExhaustedError if it is a view larger than the memory there is."""
+    if isinstance(value, np.ndarray) and value.nbytes > HARMLESS:
+        check(value.nbytes, "a copy of a fetched value", None)
+    return (object_arrays.copied(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
+
+
+__all__ = ["Call", "copied", "must_convert", "scalar"]

@@ -1,0 +1,129 @@
+"""What one device does in a step: it drives the units of its part, on the loop or on a compute thread."""
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from aioflow import errors
+from aioflow.devices.device import AnyDevice, Device
+from aioflow.devices.gpu import Gpu
+from aioflow.devices.gpu_trace import GpuTrace
+from aioflow.executor import Outputs, Unit, UnitCoroutine
+from aioflow.kernels.context import Context, StepView, Stop
+from aioflow.runtime.session_state import Local
+from aioflow.tracing import Trace
+
+_clock: Final = time.perf_counter
+
+
+class Run(StepView, Protocol):
+    """The step, as far as its lanes go."""
+
+    ended: bool
+
+    def standing(self) -> str:
+        """The operations that it computes and waits for, the cause of the delay first."""
+
+    def finished(self, lane: "Lane", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+        """A unit is done."""
+
+
+class Lane:
+    """The `Host` of an execution on one device."""
+
+    __slots__ = ("_local", "_run", "_step", "context", "device", "trace")
+
+    def __init__(self, local: Local, step: Run, device: AnyDevice, context: Context) -> None:
+        self._local: Final = local
+        self._step: Final = step
+        quiet = local.quiet.run
+        self._run: Final = functools.partial(_on_stream, device, quiet) if isinstance(device, Gpu) else quiet
+        self.device: Final = device
+        self.context = context
+        self.trace: Final = None if step.trace is None else _trace_on(step.trace, device)
+
+    clock = staticmethod(_clock)
+
+    async def pause(self) -> None:
+        """Let the loop turn if the slice of time is used up."""
+        await self._local.pause()
+
+    async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
+        """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
+        spent = 0.0
+        if isinstance(self.trace, GpuTrace) and not unit.nodes[0].at_home:
+            self.trace.launching()
+        while True:
+            self.context.due = self._local.slice.begin()
+            start = _clock()
+            try:
+                self._run(coroutine.send, None)
+            except StopIteration as done:
+                unit.cost.learn(bucket, spent + _clock() - start)
+                outputs: Outputs = done.value
+                return outputs
+            spent += _clock() - start
+            await asyncio.sleep(0)
+
+    async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
+        """Drive a coroutine that never waits on a compute thread.
+
+        Cancelling returns at once; the thread finishes the current kernel and stops before the next.
+        """
+        assert isinstance(self.device, Device)
+        drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
+        try:
+            return await self.device.compute.run(drive, repr(unit), coroutine.close)
+        except BaseException:
+            stop.asked = True
+            raise
+
+    def _drive(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
+        if self.trace is not None:
+            self.trace.on_thread(unit.nodes[0].name)
+        start = _clock()
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            unit.cost.learn(bucket, _clock() - start)
+            outputs: Outputs = done.value
+            return outputs
+        raise errors.InternalError(f"{unit!r} suspended on a compute thread")
+
+    def seen(self, values: Outputs) -> Outputs:
+        """The values in host memory, for checks. Blocks until a GPU has made them."""
+        device = self.device
+        if not isinstance(device, Gpu):
+            return values
+        return [device.peek(value) if device.holds(value) else value for value in values]
+
+    async def settled(self) -> None:
+        """A GPU has done what it was given. What failed there is raised."""
+        if isinstance(self.device, Gpu):
+            await self.device.settled()
+        if isinstance(self.trace, GpuTrace):
+            self.trace.settle()
+
+    def standing(self) -> str:
+        """The operations that the step computes and waits for, the cause of the delay first."""
+        return self._step.standing()
+
+    def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+        """The step is told of each unit."""
+        self._step.finished(self, unit, inputs, outputs, start)
+
+
+def _on_stream(gpu: Gpu, run: Callable[..., Any], send: Callable[..., Any], value: None) -> Any:
+    with gpu:
+        return run(send, value)
+
+
+def _trace_on(trace: Trace, device: AnyDevice) -> Trace:
+    if isinstance(device, Gpu):
+        return GpuTrace(trace.metadata, device)
+    return trace.on(device.name, device.accounts)
+
+
+__all__ = ["Lane", "Run"]

@@ -1,0 +1,193 @@
+"""What runs the steps of a session: this process, by its local devices, or the master of a cluster."""
+
+import asyncio
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from aioflow import errors
+from aioflow.config import Config, RunOptions
+from aioflow.devices.device import DeviceAttributes, attributes_of
+from aioflow.devices.memory import MemoryUse
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.control.lossy import savings_of
+from aioflow.kernels.state.queue_handles import live_queue
+from aioflow.plan.pipeline import Signature
+from aioflow.plan.placement import Placement
+from aioflow.queues import Queue
+from aioflow.runtime.attempts import Attempt, note_run
+from aioflow.runtime.call import Call
+from aioflow.runtime.explain import Report, explain
+from aioflow.runtime.fetches import Fetches
+from aioflow.runtime.partial_run import PartialRun, Streamed
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.time_slice import slice_of
+from aioflow.runtime.update_gate import Boundary, Handles
+from aioflow.tensors.codecs import Saving
+from aioflow.tensors.dtypes import Array
+from aioflow.tracing import RunMetadata
+from aioflow.waiting.handover import Held
+
+
+class AnyCall(Protocol):
+    """A call signature made ready."""
+
+    async def run(
+        self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
+    ) -> Any:
+        """Check and convert the feeds, run, and shape the result.
+
+        After the last effect of the step it either awaits nothing, or gives back the taken elements if the run is
+        cancelled there. With `held`, the handover of the step is added to the list instead, and the caller settles it.
+        """
+
+
+class AnyPartialRun(Protocol):
+    """A step that is given feeds, and gives fetches, in several calls."""
+
+    async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> Sequence[Array]:
+        """Give feeds, and return fetches as soon as they are there."""
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left."""
+
+
+class Engine(Protocol):
+    """What a session asks of whatever runs its steps."""
+
+    @property
+    def devices(self) -> Sequence[DeviceAttributes]:
+        """What it can use, as far as that is known."""
+
+    def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> AnyCall:
+        """A call signature made ready."""
+
+    async def begin(self, signature: Signature, limit: float | None) -> AnyPartialRun:
+        """Begin a partial run."""
+
+    def began(self, handle: object) -> bool:
+        """Whether that is a partial run of its."""
+
+    async def explain(self) -> Report:
+        """What is under way, but for what the application itself left undone."""
+
+    async def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the devices that account for it."""
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+
+    async def replan(self) -> None:
+        """Forget all plans."""
+
+    async def savings(self) -> dict[str, Saving]:
+        """What lossy forms have saved, by edge."""
+
+    def queue(self, handle: Tensor) -> Any:
+        """The live queue behind a handle."""
+
+    async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
+        """Undo the attempt on the tasks that keep journals. Returns the names of variables and operations not undone.
+
+        UnavailableError if one of `tasks` cannot be reached.
+        """
+
+    async def close(self) -> None:
+        """End all runs, and release what it holds."""
+
+
+class Changing:
+    """A call that changes variables."""
+
+    def __init__(self, call: AnyCall, changed: Handles, boundary: Boundary) -> None:
+        self._call, self._changed, self._boundary = call, changed, boundary
+
+    async def run(
+        self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
+    ) -> Any:
+        """Run the call as soon as its variables may be changed."""
+        return await self._boundary.run(self._changed, lambda: self._call.run(values, options, metadata, held))
+
+
+class LocalEngine:
+    """Runs steps by the local devices.
+
+    Attributes:
+        local: what its steps share.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.local: Final = Local(config)
+        self._partial: Final[set[Streamed]] = set()
+        self._handles: Final[weakref.WeakSet[PartialRun]] = weakref.WeakSet()
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """It is used on this loop."""
+        self.local.slice = slice_of(loop)
+
+    @property
+    def devices(self) -> Sequence[DeviceAttributes]:
+        """What it can use."""
+        return [attributes_of(device) for device in self.local.devices]
+
+    def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> Call:
+        """A call signature made ready."""
+        return Call(self.local, fetches, feeds)
+
+    async def begin(self, signature: Signature, limit: float | None) -> PartialRun:
+        """Begin a partial run. `limit` is for each call of it."""
+        note_run(signature)
+        planned = await self.local.plans.plan(signature)
+        programs = await self.local.plans.programs(planned, "streamed")
+        step = Streamed(self.local, planned.plan, programs)
+        self._partial.add(step)
+        step.runner.add_done_callback(lambda runner: self._partial.discard(step))
+        handle = PartialRun(step, planned.plan, limit)
+        self._handles.add(handle)
+        return handle
+
+    def began(self, handle: object) -> bool:
+        """Whether that is a partial run of its."""
+        return handle in self._handles
+
+    async def explain(self) -> Report:
+        """What is under way, and what it waits for."""
+        return explain(self.local)
+
+    async def memory(self) -> dict[str, MemoryUse]:
+        """What kernels have made and is still alive, by the devices that account for it."""
+        return self.local.memory()
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        return await self.local.plans.placement(signature)
+
+    async def replan(self) -> None:
+        """Forget all plans."""
+        self.local.plans.clear()
+
+    async def savings(self) -> dict[str, Saving]:
+        """What lossy forms have saved, by edge."""
+        return savings_of(self.local.resources).edges
+
+    def queue(self, handle: Tensor) -> Queue:
+        """The live queue behind a handle."""
+        return live_queue(self.local.resources, handle)
+
+    async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
+        """Nothing: a session of this process keeps no journal."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{len(self.local.steps)} steps running"
+
+    async def close(self) -> None:
+        """End all runs with CancelledError, and release state and threads."""
+        try:
+            await self.local.abort(errors.CancelledError("the session was closed while the run went on"))
+            await asyncio.gather(*[step.stop() for step in self._partial])
+        finally:
+            await self.local.close()
+
+
+__all__ = ["AnyCall", "AnyPartialRun", "Changing", "Engine", "LocalEngine"]

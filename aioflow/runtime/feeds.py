@@ -1,0 +1,222 @@
+"""What a run is fed: values checked and converted once, before anything runs."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from aioflow.graph.composites import Composite, composite_of
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor, describe_line
+from aioflow.graph.subgraph import bodies_of
+from aioflow.tensors import dtypes
+from aioflow.tensors.as_array import as_array
+from aioflow.tensors.dtypes import Array, Known, Sizes, Spec
+from aioflow.tensors.recursion import without_recursion_error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """What a value is given for: one tensor, or an object that stands for several."""
+
+    value: Any
+    tensors: Sequence[Tensor]
+    composite: Composite | None = None
+
+    def split(self, value: Any) -> Sequence[Any]:
+        """What each tensor is fed. TypeError or ValueError if the value does not have as many parts."""
+        if self.composite is None:
+            return (value,)
+        try:
+            parts = self.composite.split(self.value, value)
+        except TypeError as error:
+            raise TypeError(f"{self.value!r} cannot be fed {value!r}: {error}") from None
+        if len(parts) != len(self.tensors):
+            names = ", ".join(tensor.name for tensor in self.tensors)
+            raise ValueError(f"{self.value!r} stands for {names} and was fed {len(parts)} values")
+        return parts
+
+
+def parse_feeds(graph: Graph, feeds: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
+    """Fed tensors with the values given for them, in the order of the graph.
+
+    Raises:
+        TypeError: the feeds are no mapping, or a key is no tensor.
+        ValueError: a key is not in the graph, may not be fed, or is there twice.
+    """
+    if feeds is None:
+        return {}
+    if type(feeds) is not dict and not isinstance(feeds, Mapping):
+        raise TypeError(f"feeds are a dict from tensors, or their names, to values, not a {type(feeds).__name__}")
+    keys = [feed_key(graph, key) for key in feeds]
+    given: dict[Tensor, Any] = {}
+    for key, value in zip(keys, feeds.values(), strict=True):
+        given.update(zip(key.tensors, key.split(value), strict=True))
+    if len(given) < 2 and len(keys) < 2:
+        return given
+    check_distinct(keys)
+    return {tensor: given[tensor] for tensor in in_order(given)}
+
+
+def in_order(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The tensors in the order of the graph."""
+    return sorted(tensors, key=lambda tensor: (tensor.op.id, tensor.index))
+
+
+def arrangement(keys: Sequence[Key], places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    """A function that puts the caller's values into the order of the plan's feeds; None if they are in order."""
+    if all(key.composite is None for key in keys):
+        in_place = list(places) == list(range(len(places)))
+        return None if in_place else lambda values: [values[place] for place in places]
+
+    def arrange(values: Sequence[Any]) -> Sequence[Any]:
+        flat = [part for key, value in zip(keys, values, strict=True) for part in key.split(value)]
+        return [flat[place] for place in places]
+
+    return arrange
+
+
+def check_distinct(keys: Iterable[Key]) -> None:
+    """ValueError if two keys stand for the same tensor."""
+    seen: set[Tensor] = set()
+    for key in keys:
+        for tensor in key.tensors:
+            if tensor in seen:
+                raise ValueError(f"{tensor.name!r} is fed twice{_at(tensor)}")
+            seen.add(tensor)
+
+
+@without_recursion_error
+def feed_key(graph: Graph, key: Any) -> Key:
+    """What `key` stands for. TypeError or ValueError, with the mend, if it cannot be fed."""
+    if type(key) is Tensor:
+        return Key(key, (_feedable(graph, key),))
+    composite = composite_of(key)
+    if composite is None and isinstance(key, tuple):
+        return _tuple_key([feed_key(graph, item) for item in key], key)
+    if composite is None:
+        return Key(key, (_feedable(graph, key),))
+    return Key(key, [_feedable(graph, tensor) for tensor in composite.tensors(key)], composite)
+
+
+def _tuple_key(items: Sequence[Key], key: Any) -> Key:
+    """A tuple, such as the state of a recurrent cell, stands for what its items do, in the structure it has."""
+    tensors = [tensor for item in items for tensor in item.tensors]
+
+    def split(key: Any, value: Any) -> Sequence[Any]:
+        if not isinstance(value, (tuple, list)) or len(value) != len(items):
+            raise TypeError(f"it takes a tuple or list of {len(items)} values")
+        return [part for item, given in zip(items, value, strict=True) for part in item.split(given)]
+
+    return Key(key, tensors, Composite(lambda key: tensors, lambda key, values: values, split))
+
+
+def _feedable(graph: Graph, key: Any) -> Tensor:
+    if hasattr(key, "_as_graph_element"):
+        raise TypeError(f"a variable cannot be fed: {key!r}; assign to it, or use af.placeholder_with_default")
+    if isinstance(key, Operation):
+        outputs = ", ".join(repr(tensor.name) for tensor in key.outputs) or "none"
+        raise TypeError(f"cannot feed the operation {key.name!r}; feed one of its outputs: {outputs}")
+    try:
+        tensor = graph.as_graph_element(key, allow_operation=False)
+    except TypeError as error:
+        raise TypeError(f"cannot feed {key!r}: {error}") from None
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"cannot feed {key!r}: {error.args[0]}") from None
+    assert isinstance(tensor, Tensor)
+    if tensor.dtype is dtypes.resource:
+        raise ValueError(f"{tensor.name!r} is a handle and cannot be fed; feed what is read from it{_at(tensor)}")
+    if not graph.is_feedable(tensor):
+        raise ValueError(f"{tensor.name!r} may not be fed: the graph prevents it{_at(tensor)}")
+    return tensor
+
+
+def converter(tensor: Tensor) -> Callable[[Any], Array]:
+    """The function that checks and converts a value for `tensor`: no copy where dtype and layout fit already.
+
+    It raises TypeError for a value the dtype cannot hold and ValueError, naming both, for a shape that cannot be.
+    """
+    wanted, sizes = tensor.dtype.np, tensor.shape.sizes
+    plain = tensor.spec.known is None and wanted.kind != "O"
+    limit = float(np.finfo(wanted).max) if wanted.kind == "f" and sizes == () else None
+    scalar = wanted.type
+
+    def convert(value: Any) -> Array:
+        if plain and type(value) is np.ndarray and value.dtype is wanted and _fits(value.shape, sizes):
+            return value
+        if limit is not None and type(value) is float and -limit <= value <= limit:  # NumPy warns of what is beyond
+            return scalar(value)
+        return _converted(tensor, value)
+
+    return convert
+
+
+def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
+    if shape == sizes or sizes is None:
+        return True
+    if len(shape) != len(sizes):
+        return False
+    for given, size in zip(shape, sizes, strict=True):  # noqa: SIM110 (all() is slower, and this is in every call)
+        if size is not None and size != given:
+            return False
+    return True
+
+
+@without_recursion_error
+def _converted(tensor: Tensor, value: Any) -> Array:
+    if isinstance(value, (Tensor, Operation)) or hasattr(value, "_as_graph_element"):
+        mend = f"which a graph holds; feed a value, such as a NumPy array{_at(tensor)}"
+        raise TypeError(f"{tensor.name!r} cannot be fed {value!r}, {mend}")
+    try:
+        array = as_array(value, tensor.dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"cannot feed {tensor.name!r} of {tensor.spec}: {error}{_at(tensor)}") from None
+    if not _fits(array.shape, tensor.shape.sizes):
+        shapes = f"a value of shape {list(array.shape)} for {tensor.name!r}, which has shape {tensor.shape}"
+        raise ValueError(f"cannot feed {shapes}{_at(tensor)}")
+    if not _agrees(array, tensor.spec.known) and _is_built_upon(tensor):
+        raise ValueError(
+            f"cannot feed {value!r} for {tensor.name!r}: other operations were built from its value "
+            f"{tensor.spec.known}; build them from a placeholder instead{_at(tensor)}"
+        )
+    return array
+
+
+def _agrees(array: Any, known: Known) -> bool:
+    if known is None:
+        return True
+    if isinstance(known, int):
+        return bool(array == known)
+    return all(size is None or size == given for size, given in zip(known, array.tolist(), strict=True))
+
+
+def _is_built_upon(tensor: Tensor) -> bool:
+    """Whether an operation would be another one, had the value of `tensor` not been known when it was built."""
+    return any(
+        _inferred(op) != _inferred(op, unknown=tensor) or any(map(_is_built_upon, _stand_ins(op, tensor)))
+        for op in tensor.consumers()
+    )
+
+
+def _stand_ins(operation: Operation, tensor: Tensor) -> list[Tensor]:
+    """What stands for an input of the operation in the branches or loop that it holds."""
+    return [
+        argument
+        for body in bodies_of(operation)
+        for argument, place in zip(body.arguments, body.takes, strict=True)
+        if operation.inputs[place] is tensor
+    ]
+
+
+def _inferred(operation: Operation, unknown: Tensor | None = None) -> list[Any] | None:
+    specs = [Spec(t.dtype, t.shape) if t is unknown else t.spec for t in operation.inputs]
+    try:
+        outputs = operation.definition.infer(specs, operation.attrs)
+    except (TypeError, ValueError):
+        return None
+    return [(spec.sizes, spec.known) for spec in outputs]
+
+
+def _at(tensor: Tensor) -> str:
+    return f"\n  built at: {describe_line(tensor.op)}"

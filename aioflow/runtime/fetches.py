@@ -1,0 +1,117 @@
+"""What a run returns, in the shape the caller asked for it: any nesting of lists, tuples, dicts and records."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aioflow.graph.composites import composite_of
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor, describe_line
+from aioflow.tensors import dtypes
+from aioflow.tensors.recursion import DEEPEST
+
+Build = Callable[[Sequence[Any]], Any]
+"""From the fetched values, one per element, to what the caller gets."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fetches:
+    """A parsed fetch structure: distinct elements, and the way back."""
+
+    tensors: tuple[Tensor, ...]
+    operations: tuple[Operation, ...]
+    build: Build
+
+
+def parse_fetches(graph: Graph, fetches: Any) -> Fetches:
+    """Take a fetch structure apart.
+
+    Raises:
+        TypeError: something in it is no tensor, operation or name of one; None too.
+        ValueError: a name is not in the graph, an element belongs to another graph or may not be fetched.
+    """
+    elements: dict[Tensor | Operation, int] = {}
+    build = _parse(graph, fetches, elements)
+    tensors = tuple([element for element in elements if isinstance(element, Tensor)])
+    operations = tuple([element for element in elements if isinstance(element, Operation)])
+    places = {tensor: index for index, tensor in enumerate(tensors)}
+    order = [places.get(element, -1) if isinstance(element, Tensor) else -1 for element in elements]
+
+    def assemble(values: Sequence[Any]) -> Any:
+        return build([None if place < 0 else values[place] for place in order])
+
+    return Fetches(tensors, operations, _direct(fetches, tensors, operations) or assemble)
+
+
+def _direct(fetches: Any, tensors: Sequence[Tensor], operations: Sequence[Operation]) -> Build | None:
+    """A shorter way for the common calls: one tensor, one operation."""
+    if isinstance(fetches, (Tensor, str)) and len(tensors) == 1:
+        return lambda values: values[0]
+    if isinstance(fetches, (Operation, str)) and len(operations) == 1:
+        return lambda values: None
+    return None
+
+
+def _parse(graph: Graph, fetches: Any, elements: dict[Tensor | Operation, int], depth: int = 0) -> Build:
+    if depth > DEEPEST:
+        raise ValueError(f"fetches are nested more than {DEEPEST} deep, or contain themselves")
+    composite = composite_of(fetches)
+    if composite is not None:
+        parts = [_parse(graph, tensor, elements, depth + 1) for tensor in composite.tensors(fetches)]
+        return lambda values: composite.join(fetches, [part(values) for part in parts])
+    if isinstance(fetches, (list, tuple)):
+        parts = [_parse(graph, item, elements, depth + 1) for item in fetches]
+        make = getattr(type(fetches), "_make", type(fetches))
+        return lambda values: make([part(values) for part in parts])
+    if isinstance(fetches, Mapping):
+        named = {key: _parse(graph, item, elements, depth + 1) for key, item in fetches.items()}
+        return lambda values: _like(fetches, {key: part(values) for key, part in named.items()})
+    fields = _fields(fetches)
+    if fields is not None:
+        record, items = (
+            type(fetches),
+            [(to, _parse(graph, getattr(fetches, name), elements, depth + 1)) for name, to in fields],
+        )
+        return lambda values: record(**{to: part(values) for to, part in items})
+    place = elements.setdefault(fetchable(graph, fetches), len(elements))
+    return lambda values: values[place]
+
+
+def _like(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
+    """A dict of the mapping's class, `defaultdict` and `OrderedDict` included; a plain one for what is no dict."""
+    if type(mapping) is dict or not isinstance(mapping, dict):
+        return values
+    made = copy.copy(mapping)
+    made.update(values)
+    return made
+
+
+def _fields(value: Any) -> list[tuple[str, str]] | None:
+    """Of a record (a dataclass, an object of attrs): each attribute that its class is called with, and as what."""
+    if isinstance(value, type):
+        return None
+    if dataclasses.is_dataclass(value):
+        return [(field.name, field.name) for field in dataclasses.fields(value) if field.init]
+    attributes = getattr(type(value), "__attrs_attrs__", None)
+    return None if attributes is None else [(a.name, a.alias) for a in attributes if a.init]
+
+
+def fetchable(graph: Graph, value: Any) -> Tensor | Operation:
+    """The element that `value` names. TypeError or ValueError, with the mend, if it cannot be fetched."""
+    if value is None:
+        raise TypeError("a fetch is None; fetch a tensor, an operation, or a list of them")
+    try:
+        element = graph.as_graph_element(value)
+    except TypeError as error:
+        raise TypeError(f"cannot fetch {value!r}: {error}") from None
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"cannot fetch {value!r}: {error.args[0]}") from None
+    operation = element.op if isinstance(element, Tensor) else element
+    if not graph.is_fetchable(element):
+        why = "may not be fetched: the graph prevents it"
+    elif isinstance(element, Tensor) and element.dtype is dtypes.resource:
+        why = "is a handle and has no value; fetch what is read from it"
+    else:
+        return element
+    raise ValueError(f"{element.name!r} {why}\n  built at: {describe_line(operation)}")

@@ -1,0 +1,273 @@
+"""A partial run: one step whose feeds arrive, and whose fetches are asked for, in several calls [P15 section 4.2]."""
+
+import asyncio
+import contextlib
+import copy
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from aioflow import errors
+from aioflow.graph.effects import hands_over
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.control.control_flow import DEAD
+from aioflow.plan.frame_levels import ROOT
+from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.pipeline import Plan
+from aioflow.program.error_location import clear_frames, reraise
+from aioflow.program.program import Outputs, Unit
+from aioflow.program.programs import Programs
+from aioflow.runtime.device_executor import Lane
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.step import Joint, Step, deadline_exceeded
+from aioflow.tensors.dtypes import Array
+
+
+class Streamed(Step):
+    """A step that runs in a task of its own and is given its feeds meanwhile.
+
+    Attributes:
+        given: the value of each feed, to come.
+        made: the value of each fetch, to come; the dead mark where none ever will.
+        failure: what ended it, if it did not end by itself.
+        runner: the task.
+    """
+
+    __slots__ = ("_places", "_programs", "failure", "given", "made", "runner")
+
+    def __init__(self, local: Local, plan: Plan, programs: Programs, joint: Joint | None = None) -> None:
+        super().__init__(local, plan.counted, joint=joint)
+        loop = asyncio.get_running_loop()
+        self._programs: Final = programs
+        self.given: Final = {tensor: loop.create_future() for tensor in plan.signature.feeds}
+        self.made: Final = {tensor: loop.create_future() for tensor in plan.signature.fetches}
+        self._places: dict[tuple[str, int], list[Tensor]] = {}
+        for part in programs.parts:
+            for index, slot in zip(part.fetches, part.program.fetches, strict=True):
+                self._places.setdefault((part.device.name, slot), []).append(plan.signature.fetches[index])
+        self.failure: errors.OpError | None = None
+        self.runner: Final = loop.create_task(self._execute())
+
+    async def _execute(self) -> None:
+        try:
+            await self.run(self._programs, (), None)
+        except (Exception, asyncio.CancelledError) as error:
+            self.failure = _failure(error)
+            for future in self.made.values():
+                if not future.done():
+                    future.set_result(DEAD)
+        finally:
+            del self  # an error's traceback leads here, and it has the error
+
+    async def fed(self, index: int) -> Array:
+        """The value of a feed, once a call has given it."""
+        value: Array = await list(self.given.values())[index]
+        return value
+
+    def finished(self, lane: Lane, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+        """Hand out what is fetched as soon as it is there."""
+        super().finished(lane, unit, inputs, outputs, start)
+        if unit.route.target != ROOT:
+            return
+        for slot, value in zip(unit.outputs, outputs, strict=True):
+            for tensor in self._places.get((lane.device.name, slot), ()):
+                if not self.made[tensor].done() and value is not DEAD:
+                    self.made[tensor].set_result(value)
+
+    async def value(self, fetch: Tensor) -> Array:
+        """What is fetched, as soon as it is there. Raises what ended the step before."""
+        value = await self.made[fetch]
+        if value is DEAD:
+            self.check_failure()
+        return value
+
+    def check_failure(self) -> None:
+        """Raise what ended it, if that was an error."""
+        if self.failure is not None:
+            reraise(_again(self.failure))
+
+    def returned(self) -> None:
+        """A call returns values that depend on taken elements. The step no longer gives back elements taken so far."""
+        self.handover.forget()
+
+    @property
+    def has_feeds(self) -> bool:
+        """Whether all were given."""
+        return all(future.done() for future in self.given.values())
+
+    async def stop(self) -> None:
+        """End it if it still runs, and wait until nothing of it is left."""
+        self.runner.cancel()
+        await asyncio.wait([self.runner])
+
+    def abandon(self) -> None:
+        """End it soon if it has not all feeds, for nobody is there to give them. May be called on any thread."""
+        if not self.has_feeds:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                self.runner.get_loop().call_soon_threadsafe(self.runner.cancel)
+
+
+class PartialRun:
+    """The handle of a step that callers feed and fetch from by and by. Made by `partial_run_setup`.
+
+    Every feed and every fetch is used once. It is over when all are used, when a call of it is cancelled or takes too
+    long, on an error, which every later call raises, and when the handle is gone before all was fed.
+    """
+
+    __slots__ = ("__weakref__", "_calls", "_fetched", "_needs", "_timeout", "step")
+
+    def __init__(self, step: Streamed, plan: Plan, timeout: float | None = None) -> None:
+        self._timeout: Final = timeout
+        self._fetched: set[Tensor] = set()
+        self._needs = dict(zip(plan.signature.fetches, _needs(plan.flow), strict=True))
+        self._calls = 0
+        self.step: Final = step
+        weakref.finalize(self, self.step.abandon).atexit = False
+
+    @property
+    def runner(self) -> asyncio.Task[None]:
+        """The task it runs in."""
+        return self.step.runner
+
+    # Its calls
+
+    async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> list[Array]:
+        """Give feeds, and return fetches as soon as they are there. Cancelling ends the whole partial run.
+
+        Raises:
+            af.errors.InvalidArgumentError: it is over, or a feed or fetch is not one of its own, was used before, or
+                needs a feed that was not given yet. Then nothing is fed.
+        """
+        self.step.check_failure()
+        if self.used_up and self.runner.done():
+            raise errors.InvalidArgumentError("the partial run is over: must run partial_run_setup again")
+        self._check_feeds(feeds)
+        tensors = self._checked(fetches, feeds)
+        for tensor, value in feeds.items():
+            self.step.given[tensor].set_result(value)
+        self._fetched.update(tensors)
+        self._calls += 1
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._take(tensors)
+        except TimeoutError as late:
+            if isinstance(late, errors.OpError):
+                raise
+            raise deadline_exceeded(self._timeout, late) from late
+        finally:
+            self._calls -= 1
+
+    async def _take(self, tensors: Sequence[Tensor]) -> list[Array]:
+        """The values. The call that leaves nothing to do waits for the end of the step, and raises its error."""
+        try:
+            values = [await self.step.value(tensor) for tensor in tensors]
+            if self.used_up and self._calls == 1:
+                await asyncio.wait([self.runner])
+                self.step.check_failure()
+        except asyncio.CancelledError as cancelled:
+            await self.stop()
+            for note in getattr(self.step.failure, "__notes__", ()):
+                cancelled.add_note(note)
+            raise
+        if self.hands_over(tensors):
+            self.step.returned()
+        return values
+
+    def hands_over(self, tensors: Iterable[Tensor]) -> bool:
+        """Whether one of these fetches depends on an operation that takes or puts elements."""
+        return any(self._needs[tensor] >> len(self.step.given) & 1 for tensor in tensors)
+
+    def _check_feeds(self, feeds: Iterable[Tensor]) -> None:
+        for tensor in feeds:
+            if tensor not in self.step.given:
+                raise errors.InvalidArgumentError(f"{tensor.name!r} is not among the feeds of this partial run")
+            if self.step.given[tensor].done():
+                raise errors.InvalidArgumentError(f"{tensor.name!r} has already been fed in this partial run")
+
+    def _checked(self, fetches: Iterable[Tensor | Operation], feeds: Iterable[Tensor]) -> list[Tensor]:
+        given = {tensor for tensor, future in self.step.given.items() if future.done()}.union(feeds)
+        tensors = []
+        for element in fetches:
+            if isinstance(element, Operation):
+                raise errors.InvalidArgumentError(only_tensors(element))
+            if element not in self.step.made:
+                raise errors.InvalidArgumentError(f"{element.name!r} is not among the fetches of this partial run")
+            if element in self._fetched:
+                raise errors.InvalidArgumentError(f"{element.name!r} has already been fetched in this partial run")
+            missing = [tensor.name for tensor in self._needed(element) if tensor not in given]
+            if missing:
+                raise errors.InvalidArgumentError(
+                    f"{element.name!r} cannot be fetched yet: it depends on {missing[0]!r}, which has not been fed"
+                )
+            tensors.append(element)
+        return tensors
+
+    def _needed(self, fetch: Tensor) -> list[Tensor]:
+        return [tensor for place, tensor in enumerate(self.step.given) if self._needs[fetch] >> place & 1]
+
+    @property
+    def used_up(self) -> bool:
+        """Whether every feed was given and every fetch asked for."""
+        return len(self._fetched) == len(self.step.made) and self.step.has_feeds
+
+    async def stop(self) -> None:
+        """Cancel the step if it still runs, and wait for its end.
+
+        Give back the elements taken since a call returned a fetch that depends on taken elements.
+        """
+        await self.step.stop()
+        self.step.handover.give_back()
+
+    def __repr__(self) -> str:
+        step = self.step
+        given = sum(future.done() for future in step.given.values())
+        feeds, fetches = f"{given} of {len(step.given)} fed", f"{len(self._fetched)} of {len(step.made)} fetched"
+        return f"<af.PartialRun {step.id}: {feeds}, {fetches}{', over' if self.runner.done() else ''}>"
+
+
+def only_tensors(operation: Operation) -> str:
+    """Why an operation cannot be asked for."""
+    return f"{operation.name!r} is an operation: it runs as soon as it can, and only tensors can be fetched"
+
+
+def _failure(error: BaseException) -> errors.OpError:
+    """What calls raise, with the notes that say what was waited for. Its traceback does not lead back to the step."""
+    if not isinstance(error, asyncio.CancelledError):
+        left: BaseException | None = error
+        while left is not None:
+            clear_frames(left.__traceback__)
+            left = left.__context__
+        return errors.from_exception(error)
+    made = errors.CancelledError("the partial run was cancelled: must run partial_run_setup again")
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(note)
+    return made
+
+
+def _again(failure: errors.OpError) -> errors.OpError:
+    """The same for one more caller: its traceback will lead to those who have the handle."""
+    made = copy.copy(failure).with_traceback(failure.__traceback__)
+    made.__cause__ = failure.__cause__
+    return made
+
+
+def _needs(flow: Flow) -> list[int]:
+    """For each fetch, a bit for every feed that it depends on, and one if it depends on an op that takes or puts."""
+    feeds = {node: 1 << place for place, node in enumerate(flow.feeds)}
+    own = {node: 1 << len(feeds) for node in flow.nodes if any(hands_over(n.definition) for n in node.everything())}
+    bits = dict(feeds)
+    changed = True
+    while changed:  # a loop leads back
+        changed = False
+        for node in flow.nodes:
+            found = feeds.get(node, 0) or _all_of(node, bits) | own.get(node, 0)
+            changed |= found != bits.get(node)
+            bits[node] = found
+    return [bits[value.node] for value in flow.fetches]
+
+
+def _all_of(node: Node, bits: Mapping[Node, int]) -> int:
+    found = 0
+    for source in (*[source for source, _ in node.inputs], *node.controls):
+        found |= bits.get(source, 0)
+    return found

@@ -1,0 +1,198 @@
+"""The plans of a session, by call signature, with the programs made of them."""
+
+import contextlib
+import functools
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from aioflow.config import Config, RunOptions
+from aioflow.devices.cpu import Threads
+from aioflow.devices.device import AnyDevice, attributes_of
+from aioflow.devices.gpu import Gpu
+from aioflow.kernels.context import Context
+from aioflow.plan.cost_model import CostModel
+from aioflow.plan.partition import Part
+from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
+from aioflow.plan.placement import Placement
+from aioflow.plan.placer import Placer
+from aioflow.program.assemble import assemble
+from aioflow.program.program import Unit
+from aioflow.program.programs import DeviceProgram, Programs
+from aioflow.resources.containers import Resources
+
+DEFAULT: Final = RunOptions()
+Shape = tuple[int, ...]
+Form = Literal["fused", "plain", "streamed", "unchanged"]
+"""What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
+meanwhile; node by node as the user built them."""
+LONG_PLAN: Final = 100
+"""Calls of graphs with more planning work are planned on a thread: planning takes over 4 ms."""
+
+
+class Planned:
+    """A plan with its programs, assembled when first needed.
+
+    Attributes:
+        plan: the plan.
+        forms: its programs.
+    """
+
+    __slots__ = ("forms", "plan")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan: Final = plan
+        self.forms: Final[dict[Form, Programs]] = {}
+
+    @property
+    def lone(self) -> Unit | None:
+        """The only unit of the fused program, if its inputs and outputs are the call's."""
+        fused = self.forms.get("fused")
+        return None if fused is None else fused.lone
+
+
+class Plans:
+    """A bounded cache: the least recently used plan makes room for a new one."""
+
+    def __init__(self, config: Config, devices: Sequence[AnyDevice], resources: Resources, compute: Threads) -> None:
+        self._config = config
+        self._devices = {device.name: device for device in devices}
+        self._contexts = {
+            # no step: for handles alone
+            device.name: Context(device.xp, resources, None, device=device)  # type: ignore[arg-type]
+            for device in devices
+        }
+        self._first = devices[0]
+        self._compute = compute
+        self._placer = Placer(config, [attributes_of(device) for device in devices])
+        self._plans: OrderedDict[Signature, Planned] = OrderedDict()
+        self._fed: dict[Signature, list[Shape]] = {}
+        """The largest shapes so far of the feeds of each call, if plans depend on sizes."""
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """The signatures whose plans are kept, the least recently used first."""
+        return list(self._plans)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether plans depend on the sizes of the feeds: there are several devices, and one has a memory limit."""
+        return self._placer.is_limited
+
+    def fed(self, signature: Signature, shapes: Sequence[Shape]) -> None:
+        """Record the shapes of a call's feeds. The call is planned anew if they are clearly larger than before."""
+        known = self._fed.get(signature)
+        if known is not None and all(map(_is_hardly_larger, shapes, known)):
+            return
+        self._fed[signature] = list(shapes) if known is None else list(map(_larger, shapes, known))
+        self._plans.pop(signature, None)
+
+    def ran_out(self, signature: Signature, device: str) -> None:
+        """Record that a step of the call ran out of a device's memory: its next plan uses less of it."""
+        self._placer.ran_out(device)
+        self._plans.pop(signature, None)
+
+    @property
+    def model(self) -> CostModel:
+        """What things are taken to cost."""
+        return self._placer.model
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why. It is found out on a compute thread if that takes long."""
+
+        def find() -> Placement:
+            return self._placer.placement(make_flow(signature, self._config.optimize))
+
+        return await self._compute.run(find, "planning") if self.is_long(signature) else find()
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        self._plans.clear()
+
+    def known(self, signature: Signature) -> Planned | None:
+        """The plan of a signature, if it was made before and not dropped since."""
+        found = self._plans.get(signature)
+        if found is not None:
+            self._plans.move_to_end(signature)
+        return found
+
+    def planned(self, signature: Signature) -> Planned:
+        """The plan of a signature, made here and now if it is new."""
+        return self.known(signature) or self._keep(signature, self._made(signature))
+
+    async def plan(self, signature: Signature) -> Planned:
+        """The same; a long one is made on a compute thread, for planning it here would hold the loop."""
+        found = self.known(signature)
+        if found is not None or not self.is_long(signature):
+            return found or self.planned(signature)
+        made = await self._compute.run(functools.partial(self._made, signature), "planning")
+        return self.known(signature) or self._keep(signature, made)
+
+    @staticmethod
+    def is_long(signature: Signature) -> bool:
+        """Whether planning it may take long: the graph has much planning work."""
+        element = next((e for part in (signature.fetches, signature.targets) for e in part), None)
+        return element is not None and element.graph.planning_work > LONG_PLAN
+
+    def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
+        split = functools.partial(self._placer.split, streamed=streamed, fed=self._fed.get(signature))
+        return Planned(make_plan(signature, split, optimize and self._config.optimize))
+
+    def _keep(self, signature: Signature, planned: Planned) -> Planned:
+        """Cache a plan; the least recently used one makes room."""
+        self._plans[signature] = planned
+        if len(self._plans) > self._config.plan_cache_size:
+            dropped, _ = self._plans.popitem(last=False)
+            self._fed.pop(dropped, None)
+        return planned
+
+    async def programs(self, planned: Planned, form: Form) -> Programs:
+        """The programs of a plan. Those of a long one are assembled on a compute thread."""
+        found = planned.forms.get(form)
+        if found is not None:
+            return found
+        assemble = functools.partial(self._assembled, planned.plan, form)
+        long = self.is_long(planned.plan.signature)
+        made = await self._compute.run(assemble, "planning") if long else assemble()
+        return planned.forms.setdefault(form, made)
+
+    def form(self, options: RunOptions) -> Form:
+        """What programs a run with these options takes."""
+        if options.check_numerics:
+            return "unchanged"  # folding and merging would hide where a value came from
+        return "plain" if self._config.executor == "tokens" or options.trace else "fused"
+
+    def _assembled(self, plan: Plan, form: Form) -> Programs:
+        if form in ("streamed", "unchanged"):
+            plan = self._made(plan.signature, form != "unchanged", form == "streamed").plan
+        return self.assembled(plan.parts, form)
+
+    def assembled(self, parts: Sequence[Part], form: Form) -> Programs:
+        """The programs of these parts."""
+        stream = form == "streamed"
+        fused = form == "fused" or (stream and self._config.executor != "tokens")
+        tracked = self._config.track_memory or self._config.memory_limit is not None
+        blocks = fused and not stream and not tracked and self._config.fuse_elementwise
+        made = []
+        for part in parts:
+            device = self._devices[part.device]
+            with device if isinstance(device, Gpu) else contextlib.nullcontext():  # constants are brought there
+                program = assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks)
+            made.append(DeviceProgram(device, program, () if stream else part.feeds, part.fetches))
+        return Programs(made, self._first)
+
+
+def _is_hardly_larger(shape: Shape, known: Shape) -> bool:
+    return math.prod(shape) <= _CLEARLY * math.prod(known)
+
+
+def _larger(shape: Shape, known: Shape) -> Shape:
+    return shape if math.prod(shape) > math.prod(known) else known
+
+
+_CLEARLY: Final = 1.1
+"""The growth of a feed from which on its call is planned anew."""
+
+
+__all__ = ["DEFAULT", "LONG_PLAN", "Form", "Planned", "Plans"]

@@ -1,0 +1,380 @@
+"""One step over the local devices: what one run needs beside what all runs of its session share.
+
+`run_step` takes a plan and fed values and returns the fetched ones; whatever ends it, nothing of the step is left,
+except kernels still inside C code, which are counted.
+"""
+
+import asyncio
+import contextvars
+import copy
+import functools
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from aioflow import errors
+from aioflow.config import RunOptions
+from aioflow.devices.device import HERE, AnyDevice
+from aioflow.executor import Execution, Outputs, UnderWay, Unit, note_standing
+from aioflow.kernels.context import Context, Undo
+from aioflow.program.error_location import located, reraise
+from aioflow.program.programs import Programs
+from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
+from aioflow.resources.journal import Journal
+from aioflow.runtime.check_numerics import check_feeds, check_finite, check_promised
+from aioflow.runtime.device_executor import Lane
+from aioflow.runtime.join import run_together
+from aioflow.runtime.plan_cache import DEFAULT, Planned
+from aioflow.runtime.session_state import Local
+from aioflow.runtime.waiters import standing
+from aioflow.tensors.dtypes import Array, DeviceKind
+from aioflow.tracing import RunMetadata, Trace
+from aioflow.waiting.handover import Handover
+
+_clock: Final = time.perf_counter
+C = TypeVar("C")
+R = TypeVar("R")
+
+
+class Joint(NamedTuple):
+    """What makes a step one task's share of a step over several.
+
+    Attributes:
+        step: the number by which all tasks know it.
+        session: the name under which the runs of its operations are counted.
+        rendezvous: where it meets the shares of the others. They may still ask for what was sent when it is over.
+    """
+
+    step: int
+    session: str
+    rendezvous: Rendezvous
+
+
+class Step:
+    """One run, on one device or several. It is the `StepView` of its kernels."""
+
+    __slots__ = (
+        "_began", "_cancelling", "_common", "_counts", "_joint", "_lanes", "_local", "_lone", "_numerics",
+        "_rendezvous", "_task", "context", "ended", "error", "executions", "id", "journal", "trace",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        local: Local,
+        counted: Sequence[str],
+        trace: Trace | None = None,
+        numerics: bool = False,
+        due: float | None = None,
+        joint: Joint | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self._local = local
+        self.journal = journal
+        self._joint: Final = joint
+        self.trace: Final = trace
+        self._numerics = numerics
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._lone: Unit | None = None
+        self._common: dict[type, Any] = {}
+        self._began = 0.0
+        self.executions: Sequence[Execution] = ()
+        self._lanes: Sequence[Lane] = ()
+        self._rendezvous: Rendezvous | None = None if joint is None else joint.rendezvous
+        self.id = local.step_count = local.step_count + 1
+        if joint is not None:
+            self.id, counted = joint.step, [_counted(joint, name) for name in counted]
+        device = local.devices[0]
+        self.context = Context(device.xp, local.resources, self, local.slice.due if due is None else due, device)
+        self.ended = False
+        self.error: errors.OpError | None = None
+        self._counts = local.take_counts(counted)
+        self._note_counts()
+
+    def _note_counts(self) -> None:
+        """Random operations draw the same numbers again if the run is repeated."""
+        if self.journal is not None and self._counts:
+            self.journal.undo(functools.partial(self._local.give_back_counts, self._counts))
+
+    def renew(self, counted: Sequence[str], journal: Journal | None = None) -> None:
+        """Become the next step."""
+        self.journal = journal
+        self.id = self._local.step_count = self._local.step_count + 1
+        if self._common:
+            self._common = {}
+        if counted:
+            named = counted if self._joint is None else [_counted(self._joint, name) for name in counted]
+            self._counts = self._local.take_counts(named)
+            self._note_counts()
+
+    # What kernels see
+
+    def times_run(self, name: str) -> int:
+        """How often the operation ran in this session before this step began."""
+        return self._counts[name if self._joint is None else _counted(self._joint, name)]
+
+    def counts(self) -> dict[str, int]:
+        """How often operations ran in this session on this task, by name."""
+        return self._local.counts(self._prefix)
+
+    def recount(self, counts: Mapping[str, int]) -> None:
+        """So often these operations ran in this session on this task."""
+        self._local.recount(self._prefix, counts)
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self._joint is None else _counted(self._joint, "")
+
+    def common(self, kind: type[C]) -> C:
+        """What kernels of this step share on this task: one object of each kind."""
+        found: C | None = self._common.get(kind)
+        if found is None:
+            found = self._common[kind] = kind()
+        return found
+
+    def check(self) -> None:
+        """CancelledError if the step has ended, or ends as soon as its task runs again."""
+        if self.ended or self.error is not None or self._is_cancelled():
+            raise errors.CancelledError("the step has ended; its state changes are not committed")
+
+    def _is_cancelled(self) -> bool:
+        return self._task is not None and self._task.cancelling() > self._cancelling
+
+    @property
+    def rendezvous(self) -> Rendezvous:
+        """Where the parts of the step on different devices meet."""
+        if self._rendezvous is None:
+            self._rendezvous = LocalRendezvous()
+        return self._rendezvous
+
+    async def fed(self, index: int) -> Array:
+        """Only in a partial run do kernels wait for feeds."""
+        raise errors.InternalError(f"feed {index} is waited for in a run that was given all feeds")
+
+    async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of `function`, run on a thread with the caller's context variables."""
+        call = functools.partial(contextvars.copy_context().run, function, *args)
+        return await self._local.python.run(call, getattr(function, "__qualname__", repr(function)))
+
+    def py_func(self, name: str) -> Callable[..., Any]:
+        """The function that graphs may call by that name."""
+        return self._local.py_func(name)
+
+    async def with_files(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of function(files, *args), run on one of the threads that read and write files."""
+        call = functools.partial(function, self._local.files, *args)
+        return await self._local.reading.run(call, getattr(function, "__qualname__", repr(function)))
+
+    # What its lanes need
+
+    clock = staticmethod(_clock)
+
+    def finished(self, lane: Lane, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+        """Trace the unit and look at its outputs, if the run asked for it."""
+        self._local.progress += 1
+        node = unit.nodes[0] if unit.nodes else None
+        if lane.trace is not None and node is not None:
+            lane.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
+        if self._numerics and node is not None:
+            seen = lane.seen(inputs), lane.seen(outputs)
+            check_promised(node, *seen, lane.device.name)
+            check_finite(node, *seen, lane.device.name)
+
+    def under_way(self) -> list[UnderWay]:
+        """The units that have begun and not ended."""
+        if self.executions:
+            return [begun for execution in self.executions for begun in execution.under_way()]
+        return [] if self._lone is None else [UnderWay(self._lone, self._began, None, self.context.device.name)]
+
+    def standing(self) -> str:
+        """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
+        return standing(self._local, self)
+
+    async def run_alone(self, unit: Unit, feeds: Outputs) -> Outputs:
+        """Drive the only unit of a run, which may wait, in the caller's own task.
+
+        Nothing is awaited after it: whoever is cancelled has not had what it waited for.
+        """
+        self._lone, self._began = unit, _clock()
+        with self:
+            try:
+                outputs = await unit.begin(self.context, *feeds)
+            except BaseException as error:
+                note_standing(error, self)
+                reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
+        self._local.progress += 1
+        return outputs
+
+    # Its life
+
+    @property
+    def handover(self) -> Handover:
+        """The takes and puts of the step. A caller that awaits something after the step keeps it until then."""
+        return self.common(Handover)
+
+    async def before_handing_over(self, work: Awaitable[R]) -> R:
+        """Await work between the end of the step and the return of its values.
+
+        If the work fails or is cancelled, the step gives back the elements that it took.
+        """
+        try:
+            return await work
+        except BaseException as error:
+            self.ended_with(error)
+            raise
+
+    def ended_with(self, error: BaseException) -> None:
+        """Settle the handover after this error: the caller does not get the values of the step."""
+        found: Handover | None = self._common.get(Handover)
+        if found is not None:
+            found.ended(error)
+
+    def abort(self, error: errors.OpError) -> None:
+        """End it with `error`, from outside the task that runs it."""
+        if self._task is not None and self.error is None:
+            self.error = copy.copy(error)  # with a traceback of its own: many steps may end with it
+            self.ended_with(self.error)  # at once: the next request finds the elements put back
+            self._task.cancel()
+
+    def __enter__(self) -> None:
+        """The caller's task runs it from here on."""
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        self._cancelling = task.cancelling()
+        self._local.begins(self)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        """It is over. If `abort` ended it, that error is raised."""
+        self.ended = True
+        if error is not None:
+            self.common(Undo).now()
+            self.ended_with(self.error or error)
+        self._local.ended(self)
+        self.executions = self._lanes = ()
+        del self.context  # both lead back here: whatever they hold is gone at once, not when the collector comes
+        task, self._task = self._task, None
+        assert task is not None
+        aborted = self.error is not None and isinstance(error, asyncio.CancelledError)
+        if aborted and task.uncancel() <= self._cancelling:
+            assert self.error is not None
+            aborting, self.error = self.error, None
+            try:
+                raise aborting from None
+            finally:
+                del aborting, error, trace  # their tracebacks lead here
+
+    async def run(self, programs: Programs, feeds: Outputs, limit: float | None) -> list[Array]:
+        """Execute the programs. Cancelling the caller's task ends the step and leaves nothing of it."""
+        self._lanes = [self._lane(part.device) for part in programs.parts]
+        self.executions = [
+            Execution(part.program, lane) for part, lane in zip(programs.parts, self._lanes, strict=True)
+        ]
+        with self:
+            if limit is None:
+                return await self._run_parts(programs, feeds)
+            try:
+                async with asyncio.timeout(limit):
+                    return await self._run_parts(programs, feeds)
+            except TimeoutError as late:
+                if isinstance(late, errors.OpError):
+                    raise
+                raise deadline_exceeded(limit, late) from late
+
+    def _lane(self, device: AnyDevice) -> Lane:
+        local, context = self._local, self.context
+        if device is not context.device:
+            context = Context(device.xp, local.resources, self, context.due, device)
+        return Lane(local, self, device, context)
+
+    async def _settled(self) -> None:
+        """GPUs have done what they were given: what failed there fails the step that gave it."""
+        for lane in self._lanes:
+            if lane.device.kind is DeviceKind.GPU:
+                await lane.settled()
+
+    async def _run_parts(self, programs: Programs, feeds: Outputs) -> list[Array]:
+        if self._joint is not None:
+            return await self._run_share(programs, feeds)
+        if len(self.executions) == 1:
+            fetched = await self.executions[0].run(feeds)
+            await self._settled()
+            return fetched
+        left: Sequence[Key] = ()
+        try:
+            results = await run_together(self.executions, [part.given(feeds) for part in programs.parts], self)
+            await self._settled()
+        finally:
+            left = self.rendezvous.close()
+        if left:
+            raise errors.InternalError(f"sent and never received: {', '.join(map(str, left))}")
+        return programs.joined(results)
+
+    async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
+        given = [part.given(feeds) for part in programs.parts]
+        if len(given) == 1:
+            results = [await self.executions[0].run(given[0])]
+        else:
+            results = await run_together(self.executions, given, self)
+        await self._settled()
+        return programs.joined(results)
+
+
+def _counted(joint: Joint, name: str) -> str:
+    return f"{joint.session}/{name}"
+
+
+def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
+    """The error of a run that took longer than its limit, saying what it was waiting for."""
+    cause = late.__cause__ or late.__context__
+    notes = "; ".join(getattr(cause, "__notes__", [])) or "the run was computing"
+    return errors.DeadlineExceededError(f"the run took longer than {limit} s on {HERE}: {notes}", task=HERE)
+
+
+async def run_step(
+    local: Local, planned: Planned, feeds: Outputs, options: RunOptions = DEFAULT, metadata: RunMetadata | None = None
+) -> tuple[Step, Sequence[Array]]:
+    """One run, and its fetched values in the order of the plan's signature."""
+    programs = await local.plans.programs(planned, local.plans.form(options))
+    trace = Trace(metadata, local.devices[0].name) if options.trace and metadata is not None else None
+    if options.check_numerics:
+        check_feeds(planned.plan.signature.feeds, feeds)
+    step = Step(local, planned.plan.counted, trace, options.check_numerics)
+    if metadata is not None:
+        metadata.step_id = step.id
+    limit = local.config.operation_timeout if options.timeout is None else options.timeout
+    return step, await step.run(programs, feeds, limit)
+
+
+def run_light(
+    local: Local, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs, journal: Journal | None = None
+) -> Outputs | None:
+    """The fetched values of a run that is one light unit which never waits; None if it is not light for these feeds.
+
+    It needs no task, no timeout and no step of its own, for nothing else can happen before it is done: `step` is all
+    light runs of a session, one after the other.
+    """
+    bucket = unit.cost.bucket(feeds)
+    if not unit.cost.light(bucket, feeds):
+        return None
+    step.renew(counted, journal)
+    local.slice.begin()
+    start = _clock()
+    coroutine = unit.begin(step.context, *feeds)
+    try:
+        local.quiet.run(coroutine.send, None)
+    except StopIteration as done:
+        unit.cost.learn(bucket, _clock() - start)
+        outputs: Outputs = done.value
+        return outputs
+    except BaseException as error:
+        reraise(located(error, unit.find, unit.nodes[0], feeds, step.context.device.name))
+    raise errors.InternalError(f"{unit!r} suspended, though it never waits")
+
+
+def light_step(local: Local, joint: Joint | None = None) -> Step:
+    """A step for light runs."""
+    return Step(local, (), due=math.inf, joint=joint)
+
+
+__all__ = ["Joint", "Step", "deadline_exceeded", "light_step", "run_light", "run_step"]

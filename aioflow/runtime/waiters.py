@@ -1,0 +1,343 @@
+"""Takes a snapshot of the operations that the running steps of a process compute and wait for.
+
+A step records nothing for it. The snapshot reads the current operation and iteration of a compiled loop from its frame,
+the waiters of a queue from the queue, and the operations that would wake a waiter from the programs of the running
+steps.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from aioflow.devices.device import HERE
+from aioflow.executor import Execution
+from aioflow.graph.operation import describe_line
+from aioflow.plan.passes.flow import Node, Value
+from aioflow.program.program import Program, UnderWay, Unit
+from aioflow.rendezvous import Waiting
+from aioflow.runtime.event_sources import ACQUIRE, KEEP, PUTS, TAKES, EventSources, handle_of
+from aioflow.runtime.session_state import Local, Running
+from aioflow.runtime.wait_graph import Promise, Waiter, WaitGraph, described, named
+from aioflow.waiting.lines import Attempt, Waitable
+from aioflow.waiting.mutex import Mutex, Ticket
+
+_FEW: Final = 16
+"""With more running steps than this, `standing` examines only the step itself."""
+_Channel = tuple[str, str, str]
+"""An edge between devices: its name, its source and its target."""
+
+
+class Holder(NamedTuple):
+    """The operation that holds a lock, the key of its step, and the seconds for which it has held the lock."""
+
+    key: str
+    operation: str
+    op_type: str
+    line: str
+    seconds: float
+
+
+class Under(NamedTuple):
+    """An operation under way.
+
+    Attributes:
+        local: the session of its step.
+        step: its step.
+        execution: the execution that runs it; None for the only unit of a step.
+        begun: the unit it belongs to.
+        waiter: its waiter in the wait-for graph.
+        seconds: the time for which it has computed or waited.
+        holder: the holder of the lock that it waits for; None if it waits for no lock.
+    """
+
+    local: Local
+    step: Running
+    execution: Execution | None
+    begun: UnderWay
+    waiter: Waiter
+    seconds: float
+    holder: Holder | None
+
+
+class Snapshot:
+    """A snapshot of the steps of a session and of the sessions that may share a container with it.
+
+    Attributes:
+        under_way: their operations under way, the oldest first.
+        graph: the wait-for graph; its waiters are those operations.
+        live: the attempts of the application that wait.
+    """
+
+    def __init__(self, local: Local, cancelled: Running | None = None) -> None:
+        """Take the snapshot.
+
+        Args:
+            local: the session.
+            cancelled: a cancelled step, whose attempts have already left their queues.
+        """
+        sessions = local.neighbours
+        self._cancelled: Final = cancelled
+        self._local_of: Final = {step: each for each in sessions for step in list(each.steps)}
+        things = list({id(thing): thing for each in sessions for thing in each.resources.alive()}.values())
+        self._attempts: Final = _attempts(thing for thing in things if isinstance(thing, Waitable))
+        self._tickets: Final = _tickets(thing for thing in things if isinstance(thing, Mutex))
+        self._receives: Final = {step: _receives(step) for step in self._local_of if step.executions}
+        self._served: dict[str, Sequence[str]] = {}
+        self._sources: Final[dict[Program, EventSources]] = {}
+        self._live: Final[dict[tuple[Local, Node], list[Waitable]]] = {}
+        self.live: Final = list(self._attempts.get(id(None), ()))
+        begun = [each for step in self._local_of for each in _begun(step)]
+        self.under_way: Final = [self._under(*each) for each in sorted(begun, key=lambda each: each[2].since)]
+        promises = self._promises()
+        self.graph: Final = WaitGraph([under.waiter for under in self.under_way], promises, self._served)
+
+    def key(self, step: Running) -> str:
+        """The key that identifies the step among all sessions, the same on all tasks of a cluster."""
+        local = self._local_of[step]
+        return key_of(step.id, str(id(local)) if local.task == HERE else "")
+
+    def steps_of(self, local: Local) -> dict[str, int]:
+        """The numbers of the steps of a session, by their keys."""
+        return {self.key(step): step.id for step, each in self._local_of.items() if each is local}
+
+    def seen(self, local: Local) -> list[Under]:
+        """The operations of a session that a report shows: all but those that keep a lock until its release."""
+        return [under for under in self.under_way if under.local is local and under.waiter.op_type != KEEP]
+
+    # Waiters
+
+    def _under(self, step: Running, execution: Execution | None, begun: UnderWay) -> Under:
+        node, iteration = begun.place
+        seconds, what, needs, holder = step.clock() - begun.since, "", "", None
+        if attempts := self._attempts.get(id(node)):
+            thing, attempt = attempts.popleft()
+            what, seconds = f"{attempt.what} {thing!r}", waited(attempt)
+            needs = self._served_by(step, node, thing, attempt)
+        elif node.definition.name == "recv" and (keys := self._receives[step].get(_channel(node.attrs))):
+            what, seconds = _receiving(keys.popleft())
+            needs = self._sent(step, node)
+        elif node.definition.name == ACQUIRE and (tickets := self._tickets.get(id(node))):
+            what, needs, holder = self._locked(tickets.popleft())
+        elif node.definition.name == KEEP:
+            what, needs = "see its lock released", self._released(step, node.inputs[0])
+        elif step is self._cancelled:
+            needs = self._needed(step, node)
+        line = describe_line(node.operation)
+        waiter = Waiter(
+            self.key(step), node.name, node.definition.name, line, begun.device, what, needs,
+            not begun.unit.waits, iteration,
+        )  # fmt: skip
+        return Under(self._local_of[step], step, execution, begun, waiter, seconds, holder)
+
+    def _served_by(self, step: Running, node: Node, thing: Waitable, attempt: Attempt) -> str:
+        """The event that an attempt waits for; empty if the operations that cause it are unknown."""
+        served = thing.servers_of(attempt)
+        if served is None:
+            return ""
+        event = self._used("put" if node.definition.name in TAKES else "take", step, thing)
+        self._served[event] = list(served)
+        return event
+
+    def _needed(self, step: Running, node: Node) -> str:
+        """The event that a cancelled operation waited for. It is marked as served, so it is in no cycle."""
+        name = node.definition.name
+        handles = [handle_of(value) for value in node.inputs[:1]] if name in TAKES | PUTS else []
+        used = [thing for handle in handles for thing in self._used_by(step, handle)]
+        events = [self._used("put" if name in TAKES else "take", step, thing) for thing in used]
+        events += [self._sent(step, node)] if name == "recv" else []
+        self._served |= dict.fromkeys(events, ("",))
+        return events[0] if events else ""
+
+    def _locked(self, waiting: tuple[Mutex, Ticket]) -> tuple[str, str, Holder | None]:
+        mutex, _ = waiting
+        held, what = mutex.holder, f"enter {mutex!r}"
+        if not isinstance(held, Ticket) or held.who is None or held.step not in self._local_of:
+            return what, "", None
+        node: Node = held.who
+        holder = Holder(
+            self.key(held.step), node.name, node.definition.name, describe_line(node.operation), _now() - held.since
+        )
+        return what, self._released(held.step, node.inputs[1]), holder
+
+    # Events and promises
+
+    def _used(self, kind: str, step: Running, thing: Waitable) -> str:
+        return f"{kind} {self._local_of[step].task} {id(thing)}"
+
+    def _released(self, step: Running, ticket: Value) -> str:
+        return f"release {self.key(step)} {ticket.node.name}"
+
+    def _sent(self, step: Running, node: Node) -> str:
+        return f"send {self.key(step)} {' '.join(_channel(node.attrs))}"
+
+    def _promises(self) -> list[Promise]:
+        """The promises of operations that have not run yet, for events that a waiter here or on another task needs."""
+        needed = {under.waiter.needs for under in self.under_way} - {""}
+        places: dict[Execution | None, list[int]] = {}
+        for place, under in enumerate(self.under_way):
+            places.setdefault(under.execution, []).append(place)
+        return [
+            promise
+            for step, local in self._local_of.items() if needed or local.task != HERE
+            for execution in step.executions
+            for promise in self._promised(step, execution, places.get(execution, []), needed)
+        ]  # fmt: skip
+
+    def _promised(
+        self, step: Running, execution: Execution, places: Sequence[int], needed: set[str]
+    ) -> Iterator[Promise]:
+        program = execution.program
+        sources = self._sources.get(program)
+        if sources is None:
+            sources = self._sources[program] = EventSources(program)
+        wanted = list(self._brings(step, sources, needed))
+        if not wanted:
+            return
+        before = sources.before([self.under_way[place].begun.unit for place in places])
+        for event, node, unit in wanted:
+            made = Promise(event, self.key(step), node.name, ())
+            waiters = tuple([places[number] for number in before.get(unit, ())])
+            if execution.is_ready:
+                yield made  # some unit is ready: the operation may run next
+            elif waiters and len(program.levels) == 1:
+                yield made._replace(waiters=waiters)
+            else:  # it may follow them in different iterations: the end of any of them may be enough
+                yield from [made._replace(waiters=(waiter,)) for waiter in waiters]
+
+    def _brings(self, step: Running, sources: EventSources, needed: set[str]) -> Iterator[tuple[str, Node, Unit]]:
+        """The events of the step's operations that some waiter needs; on a task of a cluster, also all its sends."""
+        everything = self._local_of[step].task != HERE
+        for node, unit in sources.sends:
+            if (event := self._sent(step, node)) in needed or everything:
+                yield event, node, unit
+        for node, unit in sources.releases:
+            if (event := self._released(step, node.inputs[1])) in needed:
+                yield event, node, unit
+        for use in sources.uses:
+            for thing in self._used_by(step, use.handle):
+                for kind in use.kinds:
+                    if (event := self._used(kind, step, thing)) in needed:
+                        yield event, use.operation, use.unit
+
+    def _used_by(self, step: Running, handle: Node | None) -> Sequence[Waitable]:
+        """The live objects behind a handle.
+
+        An operation that chooses its handle in the run may serve any waiter. So then all known events count as served
+        by others, and are in no cycle.
+        """
+        if handle is None:
+            self._served = dict.fromkeys(self._served, ("",))
+            return ()
+        local = self._local_of[step]
+        found = self._live.get((local, handle))
+        if found is None:
+            found = self._live[local, handle] = _live(local, handle)
+        return found
+
+
+# Reading sessions
+
+
+def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, UnderWay]]:
+    if step.executions:
+        return ((step, execution, begun) for execution in step.executions for begun in execution.under_way())
+    return ((step, None, begun) for begun in step.under_way())
+
+
+def _live(local: Local, handle: Node) -> list[Waitable]:
+    name = handle.attrs["shared_name"] or handle.name
+    objects = local.resources.container(handle.attrs["container"]).objects()
+    return [thing for (_, known), thing in objects.items() if known == name and isinstance(thing, Waitable)]
+
+
+def _attempts(things: Iterable[Waitable]) -> dict[int, deque[tuple[Waitable, Attempt]]]:
+    """The waiting attempts by the id of their operation; the oldest first."""
+    attempts = [(thing, attempt) for thing in things for attempt in thing.waiting]
+    found: dict[int, deque[tuple[Waitable, Attempt]]] = {}
+    for thing, attempt in sorted(attempts, key=lambda each: each[1].since):
+        found.setdefault(id(attempt.who), deque()).append((thing, attempt))
+    return found
+
+
+def _tickets(mutexes: Iterable[Mutex]) -> dict[int, deque[tuple[Mutex, Ticket]]]:
+    """The waiting tickets of locks, by the id of their operation."""
+    found: dict[int, deque[tuple[Mutex, Ticket]]] = {}
+    for mutex in mutexes:
+        for ticket in mutex.waiting:
+            if isinstance(ticket, Ticket):
+                found.setdefault(id(ticket.who), deque()).append((mutex, ticket))
+    return found
+
+
+def _receives(step: Running) -> dict[_Channel, deque[Waiting]]:
+    """The values from other devices for which a step waits, by edge."""
+    found: dict[_Channel, deque[Waiting]] = {}
+    for waiting in step.rendezvous.waiting:
+        found.setdefault(_channel(waiting.key._asdict()), deque()).append(waiting)
+    return found
+
+
+def _channel(of: Mapping[str, Any]) -> _Channel:
+    return of["edge"], of["source"], of["target"]
+
+
+def _receiving(waiting: Waiting) -> tuple[str, float]:
+    key = waiting.key
+    place = f" in iteration {':'.join(map(str, key.iteration))}" * bool(key.iteration)
+    return f"receive {key.edge!r}{place} from {key.source} on {key.target}", _now() - waiting.since
+
+
+def waited(attempt: Attempt) -> float:
+    """The seconds for which an attempt has waited, on the clock of its own loop."""
+    return (_now() if attempt.future is None else attempt.future.get_loop().time()) - attempt.since
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def key_of(step: int, session: str = "") -> str:
+    """The key of a step. On the tasks of a cluster the number is enough."""
+    return f"{session}:{step}"
+
+
+# Texts
+
+
+def standing(local: Local, step: Running) -> str:
+    """The operations that a step computes and waits for, the cause of the delay first; empty if there are none.
+
+    Other steps are examined only if they are few, because many may be cancelled together.
+    """
+    running = sum([len(each.steps) for each in local.neighbours])
+    if running > _FEW or (running == 1 and not step.executions):
+        return _told([(not begun.unit.waits, _at(begun)) for begun in sorted(step.under_way(), key=_receives_last)])
+    snapshot = Snapshot(local, step)
+    key, steps = snapshot.key(step), snapshot.steps_of(local)
+    cycles = [cycle for cycle in snapshot.graph.cycles(steps) if any(edge.step == step.id for edge in cycle.edges)]
+    under = [
+        (waiter.computes, f"{waiter}{'' if waiter.key == key else ' of ' + named(steps.get(waiter.key, 0))}")
+        for waiter in snapshot.graph.culprits(key) if waiter.op_type != KEEP
+    ]  # fmt: skip
+    return "\n".join([_told(under), *map(str, cycles)])
+
+
+def _receives_last(begun: UnderWay) -> bool:
+    return begun.unit.nodes[0].definition.name == "recv"
+
+
+def _at(begun: UnderWay) -> str:
+    node, iteration = begun.place
+    return described(node.name, node.definition.name, iteration, begun.device)
+
+
+def _told(under: Sequence[tuple[bool, str]]) -> str:
+    """The text for operations, each with whether it computes."""
+    computing = ", ".join([text for computes, text in under if computes])
+    waiting = ", ".join([text for computes, text in under if not computes])
+    parts = [f"computing {computing}"] * bool(computing) + [f"waiting for {waiting}"] * bool(waiting)
+    return f"the run was {' and '.join(parts)}" if parts else ""
+
+
+__all__ = ["Holder", "Snapshot", "Under", "key_of", "standing", "waited"]

@@ -1,0 +1,364 @@
+"""Abstract values: what is known of a tensor before it is computed.
+
+`DType`, with `Dimension` and `TensorShape` beside it, is the public vocabulary; `Spec` (a dtype, a shape, and what is
+known of a small integer value) is what an op's shape rule takes and returns.
+"""
+
+import enum
+import re
+import types
+from typing import Any, Final, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from aioflow.tensors.recursion import shown
+from aioflow.tensors.shape import SCALAR as SCALAR
+from aioflow.tensors.shape import UNKNOWN as UNKNOWN
+from aioflow.tensors.shape import Dimension as Dimension
+from aioflow.tensors.shape import ShapeLike as ShapeLike
+from aioflow.tensors.shape import Sizes as Sizes
+from aioflow.tensors.shape import TensorShape as TensorShape
+from aioflow.tensors.shape import as_shape as as_shape
+from aioflow.tensors.shape import broadcast_shapes as broadcast_shapes
+from aioflow.tensors.shape import merge_sizes as merge_sizes
+from aioflow.tensors.shape import normalise_axis as normalise_axis
+
+Array: TypeAlias = Any
+"""A tensor's value: an ndarray or NumPy scalar on the CPU, a CuPy array on a GPU, an object for a resource."""
+
+Namespace: TypeAlias = types.ModuleType
+"""The array module of a device, `numpy` or `cupy`: the `xp` that a kernel computes with."""
+
+
+class DeviceKind(enum.StrEnum):
+    """The kinds of device a kernel can be written for."""
+
+    CPU = "CPU"
+    GPU = "GPU"
+
+
+class DType:
+    """The type of a tensor's elements. One object per type: compare with `is` or `==`."""
+
+    __slots__ = ("family", "name", "np")
+
+    def __init__(self, name: str, numpy_type: npt.DTypeLike, family: str) -> None:
+        self.name: Final = name
+        self.np: Final[np.dtype[Any]] = np.dtype(numpy_type)
+        self.family: Final = family
+
+    @property
+    def as_numpy_dtype(self) -> type:
+        """The NumPy scalar type."""
+        return self.np.type
+
+    @property
+    def size(self) -> int:
+        """Bytes per element (of a pointer, for strings and resources)."""
+        return self.np.itemsize
+
+    is_floating = property(lambda self: self.family == "floating")
+    is_complex = property(lambda self: self.family == "complex")
+    is_integer = property(lambda self: self.family in ("signed", "unsigned"))
+    is_unsigned = property(lambda self: self.family == "unsigned")
+    is_bool = property(lambda self: self.family == "bool")
+    is_numeric = property(lambda self: self.family not in ("bool", "string", "resource"))
+    is_differentiable = property(lambda self: self.family in ("floating", "complex"))
+    base_dtype = property(lambda self: self)
+    real_dtype = property(lambda self: self.real)
+
+    @property
+    def real(self) -> "DType":
+        """The dtype of the real part; itself if it is not complex."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def is_compatible_with(self, other: object) -> bool:
+        """Whether it is the same dtype: there are no others that convert by themselves."""
+        return self is as_dtype(other)
+
+    @property
+    def min(self) -> Any:
+        """The lowest finite value. TypeError where there is none."""
+        return self._limit("min")
+
+    @property
+    def max(self) -> Any:
+        """The highest finite value. TypeError where there is none."""
+        return self._limit("max")
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The range of a picture's brightness: from 0 (false) to 1 for floats, to `max` for integers, to true.
+
+        TypeError for a dtype that no picture has.
+        """
+        if self.is_bool:
+            return False, True
+        return 0, 1 if self.is_floating else self.max
+
+    def _limit(self, which: str) -> Any:
+        if self.is_floating:
+            return getattr(ml_dtypes.finfo(self.np), which)  # type: ignore[no-untyped-call]
+        if self.is_integer:
+            return getattr(np.iinfo(self.np), which)
+        raise TypeError(f"{self.name} has no {which}imum")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        try:
+            return self is as_dtype(other)
+        except TypeError:
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"af.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_dtype, (self.name,)
+
+
+bool_ = DType("bool", np.bool_, "bool")
+int8 = DType("int8", np.int8, "signed")
+int16 = DType("int16", np.int16, "signed")
+int32 = DType("int32", np.int32, "signed")
+int64 = DType("int64", np.int64, "signed")
+uint8 = DType("uint8", np.uint8, "unsigned")
+uint16 = DType("uint16", np.uint16, "unsigned")
+uint32 = DType("uint32", np.uint32, "unsigned")
+uint64 = DType("uint64", np.uint64, "unsigned")
+float16 = DType("float16", np.float16, "floating")
+float32 = DType("float32", np.float32, "floating")
+float64 = DType("float64", np.float64, "floating")
+bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, "floating")
+float8_e4m3fn = DType("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "floating")
+float8_e5m2 = DType("float8_e5m2", ml_dtypes.float8_e5m2, "floating")
+complex64 = DType("complex64", np.complex64, "complex")
+complex128 = DType("complex128", np.complex128, "complex")
+string = DType("string", np.object_, "string")
+resource = DType("resource", np.object_, "resource")
+
+ALL: Final = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16,
+    float8_e4m3fn, float8_e5m2, complex64, complex128, string, resource,
+)  # fmt: skip
+_BY_NAME: Final = {d.name: d for d in ALL} | {"half": float16, "float": float32, "double": float64}
+_BY_NUMPY: Final = {d.np: d for d in ALL if d.family not in ("string", "resource")}
+_TYPE_TEXT: Final = re.compile(r"[<>=|]?[biufcSU]\d+")
+_BY_PYTHON: Final = {
+    bool: bool_, int: int32, float: float32, complex: complex128, str: string, bytes: string, object: string,
+}  # fmt: skip
+
+FLOAT: Final = frozenset(d for d in ALL if d.is_floating)
+COMPLEX: Final = frozenset(d for d in ALL if d.is_complex)
+INTEGER: Final = frozenset(d for d in ALL if d.is_integer)
+SIGNED: Final = frozenset(d for d in ALL if d.family == "signed")
+BOOL: Final = frozenset({bool_})
+STRING: Final = frozenset({string})
+NUMERIC: Final = FLOAT | COMPLEX | INTEGER
+ANY: Final = frozenset(ALL) - {resource}
+GPU_DTYPES: Final = frozenset(d for d in ALL if d.np.isbuiltin == 1 and not d.np.hasobject)
+"""What a GPU's arrays can be of: all but texts and the types that only ml_dtypes has."""
+
+
+def as_dtype(value: object) -> DType:
+    """The DType for a DType, a name, a NumPy dtype or scalar type, or a Python type. TypeError if there is none."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    if isinstance(value, type) and value in _BY_PYTHON:
+        return _BY_PYTHON[value]
+    numpy_type = _as_numpy(value)
+    if numpy_type is not None and numpy_type.kind in "OSU":
+        return string
+    found = None if numpy_type is None else _BY_NUMPY.get(numpy_type.newbyteorder("="))
+    if found is None:
+        raise TypeError(f"{shown(value)} is no dtype of aioflow; it has {', '.join(d.name for d in ALL)}")
+    return found
+
+
+def _as_numpy(value: Any) -> np.dtype[Any] | None:
+    """NumPy's dtype; not for what NumPy would guess at: None, a class of the user's, any text."""
+    guessed = value is None or (isinstance(value, type) and not issubclass(value, np.generic))
+    if guessed or (isinstance(value, str) and _TYPE_TEXT.fullmatch(value) is None):
+        return None
+    try:
+        found: np.dtype[Any] = np.dtype(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return found
+
+
+Known: TypeAlias = "int | tuple[int | None, ...] | None"
+"""What is known of a small integer value when the graph is built: a scalar, a vector with gaps, or nothing."""
+
+
+class Spec:
+    """An abstract value: dtype, shape, and what is known of a small integer value."""
+
+    __slots__ = ("dtype", "known", "shape")
+
+    def __init__(self, dtype: DType, shape: TensorShape = UNKNOWN, known: Known = None) -> None:
+        self.dtype: Final = dtype
+        self.shape: Final = shape if shape.sizes is not None else TensorShape(None)  # one object: one shape in a run
+        self.known: Final = known
+
+    @property
+    def sizes(self) -> Sizes | None:
+        """The shape's plain form."""
+        return self.shape.sizes
+
+    @property
+    def rank(self) -> int | None:
+        """The rank, None when unknown."""
+        return None if self.shape.sizes is None else len(self.shape.sizes)
+
+    @property
+    def bytes(self) -> int | None:
+        """Size of the whole value in bytes, None unless the shape is fully known."""
+        count = self.shape.num_elements()
+        return None if count is None else count * self.dtype.size
+
+    def only(self, *families: frozenset[DType]) -> "Spec":
+        """Itself (without the known value) if its dtype is in one of the families, else TypeError."""
+        if not any(self.dtype in family for family in families):
+            allowed = sorted(dtype.name for family in families for dtype in family)
+            raise TypeError(f"dtype {self.dtype.name} is not supported; use one of {', '.join(allowed)}")
+        return self if self.known is None else Spec(self.dtype, self.shape)
+
+    def with_shape(self, shape: ShapeLike) -> "Spec":
+        """The same dtype with another shape."""
+        return Spec(self.dtype, as_shape(shape))
+
+    def with_dtype(self, dtype: DType) -> "Spec":
+        """The same shape with another dtype."""
+        return Spec(dtype, self.shape)
+
+    def with_rank(self, rank: int, what: str = "") -> "Spec":
+        """Itself with that rank. ValueError naming the shape, and `what` it is of, if it has another."""
+        try:
+            return Spec(self.dtype, self.shape.with_rank(rank), self.known)
+        except ValueError:
+            label = f"{what}: " if what else ""
+            raise ValueError(f"{label}rank {rank} is needed, the shape is {self.shape}") from None
+
+    def same_dtype(self, *others: "Spec") -> "Spec":
+        """Itself, if all others have its dtype, else TypeError."""
+        for other in others:
+            if other.dtype is not self.dtype:
+                raise TypeError(f"dtypes {self.dtype.name} and {other.dtype.name} differ; cast one of them")
+        return self
+
+    def broadcast(self, other: "Spec") -> TensorShape:
+        """The shape both broadcast to, by NumPy's rule. ValueError if they cannot."""
+        return broadcast_shapes(self.shape, other.shape)
+
+    def axis(self, axis: int) -> int:
+        """`axis` counted from the front where the rank is known. ValueError if there is no such axis."""
+        return normalise_axis(axis, self.rank)
+
+    def __str__(self) -> str:
+        return self.dtype.name + ("" if self.shape.sizes is None else str(self.shape))
+
+    def __repr__(self) -> str:
+        return f"Spec({self})"
+
+
+class ResourceSpec(Spec):
+    """A handle to live state: `items` are the dtypes and shapes of what it holds."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: tuple[Spec, ...]) -> None:
+        super().__init__(resource, SCALAR)
+        self.items: Final = items
+
+    @classmethod
+    def check(cls, spec: Spec, count: int | None = None) -> "ResourceSpec":
+        """`spec` as a handle (holding `count` things). TypeError if it is none."""
+        if type(spec) is not cls or count not in (None, len(spec.items)):
+            raise TypeError(f"a handle to a resource is needed, not {spec}")
+        return spec
+
+    def __str__(self) -> str:
+        return f"resource({', '.join(str(item) for item in self.items)})"
+
+
+class ListSpec(ResourceSpec):
+    """A list of tensors of one dtype, or of such lists, as `TensorArray` has one: a value, though no array.
+
+    Attributes:
+        items: the Spec of an element, alone.
+        size: how many slots it has, if that is known and does not change.
+        dynamic_size: whether writing past its end makes it longer.
+        clear_after_read: whether a slot can be read only once.
+        infer_shape: whether all elements have one shape.
+    """
+
+    __slots__ = ("clear_after_read", "dynamic_size", "infer_shape", "size")
+
+    def __init__(
+        self,
+        element: Spec,
+        size: int | None = None,
+        *,
+        dynamic_size: bool = False,
+        clear_after_read: bool = False,
+        infer_shape: bool = True,
+    ) -> None:
+        super().__init__((element,))
+        self.size: Final = None if dynamic_size else size
+        self.dynamic_size: Final = dynamic_size
+        self.clear_after_read: Final = clear_after_read
+        self.infer_shape: Final = infer_shape
+
+    @classmethod
+    def check(cls, spec: Spec, count: int | None = None) -> "ListSpec":
+        """`spec` as a list. TypeError if it is none."""
+        if not isinstance(spec, cls):
+            raise TypeError(f"the flow of a TensorArray is needed, not {spec}")
+        return spec
+
+    @classmethod
+    def record(cls, element: Spec) -> "ListSpec":
+        """A list of any length whose elements may have different sizes where those are open."""
+        return cls(element, dynamic_size=True, infer_shape=False)
+
+    @property
+    def element(self) -> Spec:
+        """The Spec of an element. Where sizes are open, each element may have others."""
+        return self.items[0]
+
+    def with_item(self, element: Spec) -> "ListSpec":
+        """The same list of other elements."""
+        return self._with(element, self.size)
+
+    def _with(self, element: Spec, size: int | None) -> "ListSpec":
+        dynamic, clear = self.dynamic_size, self.clear_after_read
+        return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=self.infer_shape)
+
+    def common_with(self, other: "ListSpec") -> "ListSpec":
+        """What is known of a list that is one or the other. TypeError if their elements are of different dtypes."""
+        mine, theirs = self.element, other.element
+        size = self.size if self.size == other.size else None
+        if isinstance(mine, ListSpec) and isinstance(theirs, ListSpec):
+            return self._with(mine.common_with(theirs), size)
+        shape = mine.same_dtype(theirs).shape.most_specific_compatible_shape(theirs.shape)
+        return self._with(Spec(mine.dtype, TensorShape(shape)), size)
+
+    def __str__(self) -> str:
+        return f"list({self.element}{'' if self.size is None else f', {self.size}'})"
+
+
+def spec_of(value: Array) -> Spec:
+    """The Spec of a concrete value; a resource for what is no array."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return Spec(as_dtype(value.dtype), TensorShape(value.shape))
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    return Spec(resource, SCALAR) if dtype is None or shape is None else Spec(as_dtype(dtype), TensorShape(shape))
