@@ -12,8 +12,8 @@ interpreter = $(shell for python in python$(1) $(wildcard $(HOME)/.pyenv/version
 
 PYTHON = $(or $(firstword $(foreach version,$(VERSIONS),$(call interpreter,$(version)))),python3)
 # What is tested once more without oneDNN: the ops that have kernels by it.
-NUMPY_ALONE := tests/test_registry.py tests/test_onednn.py tests/test_kernels_onednn.py tests/test_kernels_convolution.py \
-	tests/test_kernels_pooling.py tests/test_kernels_linalg.py tests/test_kernels_nn.py -k "not test_registry or conv or pool or \
+NUMPY_ALONE := tests/kernels/test_registry.py tests/devices/test_onednn.py tests/kernels/nn/test_onednn.py tests/kernels/nn/test_convolution.py \
+	tests/kernels/nn/test_pooling.py tests/kernels/linalg/test_linalg.py tests/kernels/nn/test_nn.py -k "not test_registry or conv or pool or \
 	matmul or softmax or norm or bias or relu"
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 
@@ -52,7 +52,7 @@ test-dask test-ray: test-%: .venv-%/test.stamp
 # make soak SEEDS=1000 CUTS=1000
 soak: .venv/test.stamp
 	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/pytest -n 2 --dist worksteal tests/soak/test_soak_storms.py
-	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/pytest -n 2 --dist worksteal tests/test_cluster_faults.py tests/test_replicas_faults.py
+	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/pytest -n 2 --dist worksteal tests/net/test_cluster_faults.py tests/replication/test_replicas_faults.py
 
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed

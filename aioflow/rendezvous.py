@@ -1,6 +1,6 @@
 """Where the parts of one step meet: a table of keyed channels.
 
-The contract, which every implementation keeps and `tests/rendezvous_contract.py` checks:
+The contract, which every implementation keeps and `tests/support/rendezvous_contract.py` checks:
 
 - A key names one channel. Either side may come first; `send` never waits, `recv` waits until there is a value.
 - Each value is received once. Of one key they are received in the order they were sent, by receivers in the order they

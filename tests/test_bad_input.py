@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from doubles import heavy, light, waiting
 
 import aioflow as af
 from aioflow.kernels.array.constants import prevent_gradient
+from tests.support.doubles import heavy, light, waiting
 
 HERE = r"test_bad_input\.py:\d+ in "
 INVALID = af.errors.InvalidArgumentError

@@ -4,12 +4,12 @@ import asyncio
 
 import numpy as np
 import pytest
-from graphs import Built, built_graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow.testing import VirtualTimeLoop
+from tests.support.graphs import Built, built_graphs
 
 CONFIGS = {
     "tokens": af.Config(executor="tokens", optimize=False),

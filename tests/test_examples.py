@@ -13,13 +13,12 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 import pytest
-import samples
-import test_registry
 from aiohttp import web
 
 import aioflow as af
 from aioflow.graph.op import REGISTRY
 from aioflow.testing import check_gradients, no_leaks
+from tests.kernels import samples, test_registry
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

@@ -18,7 +18,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from queue_model import Attempt, Model
 
 from aioflow import errors
 from aioflow.queues import Queue
@@ -27,6 +26,7 @@ from aioflow.tensors.dtypes import Spec, TensorShape
 from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting.element_spec import Elements
 from aioflow.waiting.stores import ByPriority, Fifo, Shuffled
+from tests.support.queue_model import Attempt, Model
 
 STORES = {"fifo": Fifo, "shuffled": lambda: Shuffled(random.Random(1)), "priority": ByPriority}
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
-from machines import PLACES, WaitingMachine
-from rendezvous_contract import CAUSE, CPU_0, CPU_1, KEY, OTHERS, Ends, RendezvousTests
 
 from aioflow import errors
 from aioflow.rendezvous import Key, LocalRendezvous
+from tests.support.machines import PLACES, WaitingMachine
+from tests.support.rendezvous_contract import CAUSE, CPU_0, CPU_1, KEY, OTHERS, Ends, RendezvousTests
 
 
 class TestLocalRendezvous(RendezvousTests):

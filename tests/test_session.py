@@ -9,10 +9,10 @@ import warnings
 
 import numpy as np
 import pytest
-from doubles import gated, heavy, light, waiting
 
 import aioflow as af
 from aioflow.testing import Gate, VirtualTimeLoop, no_leaks
+from tests.support.doubles import gated, heavy, light, waiting
 
 EXECUTORS = pytest.mark.parametrize("executor", ["regions", "tokens"])
 

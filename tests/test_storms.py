@@ -11,12 +11,12 @@ import os
 import random
 
 import pytest
-from cluster_processes import addresses
-from storm_traffic import FORMS, OTHERS, QUEUES, Place, queue
-from storms import RandomSlice, lone_puts, storm
 
 import aioflow as af
 from aioflow.testing import cluster
+from tests.support.cluster_processes import addresses
+from tests.support.storm_traffic import FORMS, OTHERS, QUEUES, Place, queue
+from tests.support.storms import RandomSlice, lone_puts, storm
 
 SEED = int(os.environ.get("STORM_SEED", "1"))
 CUTS = int(os.environ.get("STORM_CUTS", "12"))

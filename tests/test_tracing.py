@@ -7,7 +7,6 @@ import threading
 
 import numpy as np
 import pytest
-from doubles import gated, heavy, light, waiting
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ import aioflow as af
 from aioflow.devices.memory import Ledger
 from aioflow.testing import Gate
 from aioflow.tracing import DeviceStats, Trace
+from tests.support.doubles import gated, heavy, light, waiting
 
 TRACE = af.RunOptions(trace=True)
 

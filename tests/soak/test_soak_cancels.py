@@ -3,8 +3,9 @@
 import os
 
 import pytest
-from cluster_cancelling import cancel_at_random
-from cluster_processes import FIRST, THREE, Processes, addresses
+
+from tests.support.cluster_cancelling import cancel_at_random
+from tests.support.cluster_processes import FIRST, THREE, Processes, addresses
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1800)]
 CANCELS = int(os.environ.get("CANCELS", "10000"))

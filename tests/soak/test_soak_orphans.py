@@ -3,10 +3,11 @@
 import signal
 
 import pytest
-from cluster_processes import on_one_loop
-from test_cluster_processes_orphans import check_nothing_is_left_of_a_client
 
-pytest_plugins = ["three_processes"]
+from tests.net.test_cluster_processes_orphans import check_nothing_is_left_of_a_client
+from tests.support.cluster_processes import on_one_loop
+
+pytest_plugins = ["tests.support.three_processes"]
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 

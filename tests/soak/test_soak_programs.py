@@ -4,11 +4,12 @@ import os
 
 import pytest
 from hypothesis import given, settings
-from programs import blocks
-from test_cluster_processes_programs import check_program
-from test_cluster_programs import CHOICES, travelling
 
-pytest_plugins = ["three_processes"]
+from tests.net.test_cluster_processes_programs import check_program
+from tests.net.test_cluster_programs import CHOICES, travelling
+from tests.support.programs import blocks
+
+pytest_plugins = ["tests.support.three_processes"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(3600)]
 EXAMPLES = int(os.environ.get("EXAMPLES", "1000"))
 

@@ -5,10 +5,10 @@ import time
 
 import numpy as np
 import pytest
-from cluster_processes import FIRST, PS, Processes, addresses
 
 import aioflow as af
 from aioflow.net.wire.worker_verbs import GetStatus
+from tests.support.cluster_processes import FIRST, PS, Processes, addresses
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 GIB = 1 << 30

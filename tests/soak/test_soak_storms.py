@@ -6,7 +6,8 @@ STORM_CUTS and STORM_SEEDS set the number of cancellations and the seeds. `tests
 import os
 
 import pytest
-from test_storms import OTHERS, PLACES, QUEUES, STORMS, rage
+
+from tests.test_storms import OTHERS, PLACES, QUEUES, STORMS, rage
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 CUTS = int(os.environ.get("STORM_CUTS", "10000"))

@@ -1,10 +1,10 @@
 """Each story has a graph; a cluster that is watched and a session of it, whose master does nothing else, if it asks."""
 
 import pytest
-from witness import WORKERS, World, settled
 
 import aioflow as af
 from aioflow.testing import no_pending_tasks
+from tests.stories.witness import WORKERS, World, settled
 
 
 @pytest.fixture(autouse=True)

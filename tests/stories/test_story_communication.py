@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 
 import numpy as np
-from witness import FIRST, LATENCY, PS, SECOND, WORKERS, World, elapsed, marked, settled
 
 import aioflow as af
 from aioflow.plan.op_cost import Rates
 from aioflow.tensors.dtypes import DeviceKind
+from tests.stories.witness import FIRST, LATENCY, PS, SECOND, WORKERS, World, elapsed, marked, settled
 
 SIZE = 1000
 BYTES = SIZE * 4

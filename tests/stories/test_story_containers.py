@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from witness import FIRST, PS, SECOND, WORKERS
 
 import aioflow as af
 from aioflow import errors
+from tests.stories.witness import FIRST, PS, SECOND, WORKERS
 
 
 def counter(container=None, start=0.0):

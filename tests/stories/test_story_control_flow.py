@@ -5,9 +5,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from witness import FIRST, LATENCY, PS, SECOND, elapsed, marked, settled
 
 import aioflow as af
+from tests.stories.witness import FIRST, LATENCY, PS, SECOND, elapsed, marked, settled
 
 
 def on(device, x):

@@ -4,10 +4,10 @@ import asyncio
 
 import numpy as np
 import pytest
-from witness import FIRST, LATENCY, PS, SECOND, elapsed, marked, settled
 
 import aioflow as af
 from aioflow import errors
+from tests.stories.witness import FIRST, LATENCY, PS, SECOND, elapsed, marked, settled
 
 SILENCE = 5.0
 """Seconds after which a peer that says nothing is taken for lost, if nothing else is configured."""

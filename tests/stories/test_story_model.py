@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from witness import FIRST, PS, SECOND, marked, settled
 
 import aioflow as af
+from tests.stories.witness import FIRST, PS, SECOND, marked, settled
 
 ROWS = np.arange(1000, dtype=np.float32)
 

@@ -5,11 +5,11 @@ import itertools
 
 import numpy as np
 import pytest
-from witness import FIRST, PS, SECOND, WORKERS, World, settled
 
 import aioflow as af
 from aioflow.plan.op_cost import Rates
 from aioflow.tensors.dtypes import DeviceKind
+from tests.stories.witness import FIRST, PS, SECOND, WORKERS, World, settled
 
 SIZE = 1000
 BYTES = SIZE * 4

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from witness import FIRST, LATENCY, PS, SECOND, elapsed, marked, settled
 
 import aioflow as af
 from aioflow import errors
+from tests.stories.witness import FIRST, LATENCY, PS, SECOND, elapsed, marked, settled
 
 
 def figure():

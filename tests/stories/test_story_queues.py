@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 import pytest
-from witness import FIRST, PS, SECOND, WORKERS, World, marked, settled
 
 import aioflow as af
 from aioflow import errors
+from tests.stories.witness import FIRST, PS, SECOND, WORKERS, World, marked, settled
 
 
 def fifo(capacity, shape=()):

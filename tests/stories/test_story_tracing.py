@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from witness import FIRST, PS, SECOND, marked, settled
-
 import aioflow as af
+from tests.stories.witness import FIRST, PS, SECOND, marked, settled
 
 SIZE = 1000
 DEVICE = "/device:CPU:0"

@@ -3,9 +3,9 @@
 import asyncio
 
 import numpy as np
-from witness import FIRST, LATENCY, PS, SECOND, WORKERS, World, elapsed, marked, settled
 
 import aioflow as af
+from tests.stories.witness import FIRST, LATENCY, PS, SECOND, WORKERS, World, elapsed, marked, settled
 
 WIDTH = 500
 BYTES = WIDTH * 4

@@ -1,0 +1,373 @@
+"""Kernels by oneDNN give what the kernels by NumPy alone give, and leave to these what they cannot do."""
+
+import contextlib
+import os
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from aioflow.autodiff.gradients import gradients
+from aioflow.devices import onednn
+from aioflow.graph.graph import Graph
+from aioflow.graph.op import REGISTRY
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.array.shapes import reshape
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.linalg.onednn_matmul import SMALL
+from aioflow.kernels.nn import (
+    onednn_activation,
+    onednn_convolution,
+    onednn_normalisation,
+    onednn_pooling,
+    onednn_softmax,
+)
+from aioflow.kernels.nn.activation import column_sums, relu
+from aioflow.kernels.nn.convolution import conv2d
+from aioflow.kernels.nn.convolution_bias import conv2d_with_bias
+from aioflow.kernels.nn.convolution_nd import conv1d, conv3d
+from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
+from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.kernels.nn.pooling import avg_pool, max_pool
+from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.nn.softmax import log_softmax, softmax
+from aioflow.tensors.dtypes import DeviceKind, as_dtype
+from tests.support.evaluate import bound, evaluate
+
+needs_library = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
+
+
+@contextlib.contextmanager
+def switched_off():
+    before = os.environ.get(onednn.SWITCH)
+    os.environ[onednn.SWITCH] = "off"
+    onednn.library.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ.pop(onednn.SWITCH)
+        if before is not None:
+            os.environ[onednn.SWITCH] = before
+        onednn.library.cache_clear()
+
+
+def computed(build, arrays):
+    """The value of build(*tensors), and its gradients for all of them, weighted by cosines."""
+    with Graph().as_default():
+        feeds = {placeholder(as_dtype(a.dtype), a.shape): a for a in arrays}
+        y = build(*feeds)
+        weights = np.cos(np.arange(y.shape.num_elements())).reshape(y.shape.as_list()).astype(np.float32)
+        return evaluate([y, *gradients([y], list(feeds), [constant(weights)])], feeds)
+
+
+def agree(build, *arrays):
+    """Both give the same."""
+    ours = computed(build, arrays)
+    with switched_off():
+        theirs = computed(build, arrays)
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.dtype == b.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def chosen(name, dtype):
+    """Whether the kernel chosen for that op and dtype is oneDNN's."""
+    spec = constant(np.zeros(1, dtype)).spec
+    return REGISTRY[name].kernel_for(DeviceKind.CPU, [spec, spec]).when is not None
+
+
+@pytest.fixture(autouse=True)
+def even_for_small_arrays(monkeypatch):
+    for module in (onednn_activation, onednn_convolution, onednn_normalisation, onednn_pooling, onednn_softmax):
+        monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(onednn_convolution, "SLOW_SMALL", 0)
+
+
+# Which kernel is chosen
+
+
+@needs_library
+@pytest.mark.parametrize("name", ["conv2d", "conv3d", "depthwise_conv2d_native", "max_pool", "avg_pool", "matmul"])
+def test_it_is_chosen_for_float32_while_it_is_there(name):
+    with Graph().as_default():
+        assert chosen(name, np.float32)
+        assert not chosen(name, np.float64)
+        assert not chosen(name, np.float16)
+        with switched_off():
+            assert not chosen(name, np.float32)
+
+
+@needs_library
+def test_a_kernel_chosen_before_it_was_switched_off_still_computes():
+    with Graph().as_default(), switched_off():
+        x, w = constant(numbers(1, 4, 4, 1)), constant(numbers(3, 3, 1, 2))
+        kernel = REGISTRY["conv2d"].kernels[DeviceKind.CPU][0]
+        assert kernel.when is not None
+        y = conv2d(x, w, 1, "SAME")
+        assert bound(kernel, y.op)(*evaluate([x, w])).shape == (1, 4, 4, 2)
+
+
+# Convolution
+
+
+@needs_library
+@settings(max_examples=60)
+@given(st.data())
+def test_convolution_and_its_gradients(data):
+    size = st.integers(1, 9)
+    channels_last = data.draw(st.booleans())
+    batch, height, width = data.draw(st.integers(0, 3)), data.draw(size), data.draw(size)
+    inputs, outputs = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    window = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    strides = [data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))]
+    dilations = [data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))]
+    pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
+    padding = data.draw(st.sampled_from(["SAME", "VALID"]) | st.tuples(pairs, pairs))
+    if not isinstance(padding, str):
+        padding = [(0, 0), *padding, (0, 0)] if channels_last else [(0, 0), (0, 0), *padding]
+    layout = "NHWC" if channels_last else "NCHW"
+    shape = (batch, height, width, inputs) if channels_last else (batch, inputs, height, width)
+    x, w = numbers(*shape), numbers(*window, inputs, outputs, seed=1)
+
+    def build(x, w):
+        return conv2d(x, w, strides, padding, data_format=layout, dilations=dilations)
+
+    try:
+        with Graph().as_default():
+            build(constant(x), constant(w))
+    except ValueError:
+        assume(False)
+    agree(build, x, w)
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("shape", "window", "strides", "padding", "layout", "dilations"),
+    [
+        ((2, 28, 28, 1), (5, 5, 1, 32), 1, "SAME", "NHWC", 1),
+        ((2, 14, 14, 32), (5, 5, 32, 64), 1, "SAME", "NHWC", 1),
+        ((1, 15, 17, 16), (3, 3, 16, 16), 2, "SAME", "NHWC", 1),
+        ((1, 15, 17, 16), (3, 3, 16, 16), 1, "SAME", "NHWC", 3),
+        ((2, 16, 15, 17), (3, 3, 16, 8), 2, "VALID", "NCHW", 1),
+        ((2, 8, 8, 64), (1, 1, 64, 16), 1, "VALID", "NHWC", 1),
+        ((2, 8, 8, 64), (1, 1, 64, 16), 2, "VALID", "NHWC", 1),
+        ((1, 3, 3, 4), (3, 3, 4, 0), 1, "SAME", "NHWC", 1),
+        ((0, 3, 3, 4), (3, 3, 4, 2), 1, "SAME", "NHWC", 1),
+        ((2, 2, 2, 3), (3, 3, 3, 2), 1, [(0, 0), (4, 4), (4, 0), (0, 0)], "NHWC", 1),
+    ],
+)
+def test_convolutions_of_the_usual_and_of_odd_kinds(shape, window, strides, padding, layout, dilations):
+    def build(x, w):
+        return conv2d(x, w, strides, padding, data_format=layout, dilations=dilations)
+
+    agree(build, numbers(*shape), numbers(*window, seed=1))
+
+
+@needs_library
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize(("channels", "times", "strides"), [(3, 1, 1), (16, 1, 2), (4, 3, 1), (1, 2, 1)])
+def test_convolution_by_channel(layout, channels, times, strides):
+    shape = (2, 9, 8, channels) if layout == "NHWC" else (2, channels, 9, 8)
+
+    def build(x, w):
+        return depthwise_conv2d_native(x, w, strides, "SAME", data_format=layout)
+
+    agree(build, numbers(*shape), numbers(3, 2, channels, times, seed=1))
+
+
+@needs_library
+def test_convolution_along_one_axis_and_along_three():
+    agree(lambda x, w: conv1d(x, w, 2, "SAME"), numbers(3, 11, 4), numbers(3, 4, 5, seed=1))
+    agree(lambda x, w: conv3d(x, w, 1, "SAME"), numbers(2, 5, 6, 7, 3), numbers(2, 3, 2, 3, 4, seed=1))
+    agree(
+        lambda x, w: conv3d(x, w, 2, "VALID", data_format="NCDHW"),
+        numbers(2, 3, 5, 6, 7),
+        numbers(2, 3, 2, 3, 4, seed=1),
+    )
+
+
+@needs_library
+def test_arrays_with_gaps_in_memory_are_taken_too():
+    x, w = numbers(2, 8, 8, 8)[:, ::2, :, 1::2], numbers(4, 3, 3, 5).transpose(1, 2, 0, 3)
+    with Graph().as_default():
+        a, b = constant(x), constant(w)
+        y = conv2d(a, b, 1, "SAME")
+        z = max_pool(a, 2, 2, "SAME")
+        found = evaluate([y, z], {a: x, b: w})
+        expected = evaluate([y, z], {a: x.copy(), b: w.copy()})
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@needs_library
+def test_a_gradient_of_another_shape_is_refused_as_without_it():
+    with Graph().as_default():
+        x, w = placeholder(np.float32, [None, None, None, 1]), placeholder(np.float32, [3, 3, 1, 2])
+        dw = gradients([conv2d(x, w, 1, "VALID")], [w], [placeholder(np.float32, None, name="dy")])[0]
+        feeds = {
+            x: numbers(1, 4, 4, 1),
+            w: numbers(3, 3, 1, 2),
+            x.op.graph.get_tensor_by_name("dy:0"): numbers(1, 3, 3, 2),
+        }
+        with pytest.raises(ValueError, match="differ"):
+            evaluate(dw, feeds)
+
+
+@needs_library
+@pytest.mark.parametrize(("shape", "layout"), [((2, 7, 6, 3), "NHWC"), ((2, 3, 7, 6), "NCHW"), ((0, 7, 6, 3), "NHWC")])
+def test_convolution_with_bias(shape, layout):
+    attrs = {"strides": (1, 1, 1, 1), "padding": "SAME", "data_format": layout}
+    agree(lambda x, w, b: conv2d_with_bias(x, w, b, **attrs), numbers(*shape), numbers(3, 3, 3, 5), numbers(5))
+
+
+# Pooling
+
+
+@needs_library
+@settings(max_examples=60)
+@given(st.data())
+def test_pooling_and_its_gradients(data):
+    pool = data.draw(st.sampled_from([max_pool, avg_pool]))
+    layout = data.draw(st.sampled_from(["NHWC", "NCHW"]))
+    shape = [data.draw(st.integers(0, 2)), *data.draw(st.tuples(*[st.integers(1, 9)] * 3))]
+    window, strides = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    padding = data.draw(st.sampled_from(["SAME", "VALID"]))
+    tied = np.round(numbers(*shape) * data.draw(st.sampled_from([1, 1000])))
+
+    def build(x):
+        return pool(x, window, strides, padding, layout)
+
+    try:
+        with Graph().as_default():
+            build(constant(tied))
+    except ValueError:
+        assume(False)
+    agree(build, tied)
+
+
+@needs_library
+@pytest.mark.parametrize("pool", [max_pool3d, avg_pool3d])
+def test_pooling_along_three_axes(pool):
+    agree(lambda x: pool(x, 2, 2, "SAME"), numbers(2, 5, 4, 6, 3))
+
+
+@needs_library
+@pytest.mark.parametrize("odd", [np.nan, -np.inf, np.inf])
+def test_the_highest_of_what_is_not_finite_is_numpys(odd):
+    x = numbers(2, 4, 4, 3)
+    x[0, :2, :2] = odd
+    x[1, 0, 0, 0] = odd
+    agree(lambda x: max_pool(x, 2, 2, "SAME"), x)
+
+
+# Products
+
+
+@needs_library
+@pytest.mark.parametrize("flip_a", [False, True])
+@pytest.mark.parametrize("flip_b", [False, True])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(3, 4, 5), (64, 200, 80), (1, 1024, 1024), (1024, 1024, 1), (0, 3, 4), (300, 400, 500)]
+)
+def test_products_of_matrices(m, k, n, flip_a, flip_b):
+    a, b = numbers(*((k, m) if flip_a else (m, k))), numbers(*((n, k) if flip_b else (k, n)), seed=1)
+    with Graph().as_default():
+        y = matmul(constant(a), constant(b), transpose_a=flip_a, transpose_b=flip_b)
+        expected = (a.T if flip_a else a).astype(np.float64) @ (b.T if flip_b else b)
+        np.testing.assert_allclose(evaluate(y), expected, rtol=1e-4, atol=1e-3)
+
+
+@needs_library
+def test_a_product_may_be_written_over_one_of_its_factors():
+    a, b = numbers(128, 128), numbers(128, 128, seed=1)
+    assert a.size * 128 > SMALL
+    with Graph().as_default():
+        y = matmul(constant(a), constant(b))
+        call = bound(REGISTRY["matmul"].kernel_for(DeviceKind.CPU, [t.spec for t in y.op.inputs]), y.op)
+    expected = a.astype(np.float64) @ b
+    for place in (0, 1):
+        copies = [a.copy(), b.copy()]
+        result = call(*copies, out=copies[place])
+        assert result is copies[place]
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+
+
+@needs_library
+def test_a_batch_of_matrices_and_one_matrix_are_one_product():
+    agree(matmul, numbers(4, 30, 200), numbers(200, 90, seed=1))
+
+
+# Rectified linear units
+
+
+@needs_library
+@pytest.mark.parametrize("shape", [(1,), (7, 1, 5), (0, 3)])
+def test_rectified_linear_units(shape):
+    agree(lambda x: relu(relu(x) - 0.5), numbers(*shape))
+
+
+# Softmax
+
+
+@needs_library
+@pytest.mark.parametrize("function", [softmax, log_softmax])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((70, 1000), -1), ((300, 11, 13), 1), ((40000,), 0), ((3, 4), -1), ((0, 4), -1)]
+)
+def test_softmax(function, shape, axis):
+    agree(lambda x: function(x, axis), numbers(*shape) * 5)
+
+
+@needs_library
+@pytest.mark.parametrize("function", [softmax, log_softmax])
+def test_softmax_of_what_is_not_finite_is_numpys(function):
+    x = numbers(100, 1000)
+    x[0, 0], x[1, 0], x[2, 0], x[3], x[4] = np.nan, -np.inf, np.inf, -np.inf, np.inf
+    agree(function, x)
+
+
+# Batch normalisation
+
+
+@needs_library
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "layout"),
+    [
+        ((4, 9, 8, 33), "NHWC"),
+        ((4, 33, 9, 8), "NCHW"),
+        ((500, 16), "NHWC"),
+        ((8, 4, 5, 6, 7), "NHWC"),
+        ((0, 3), "NHWC"),
+    ],
+)
+def test_batch_normalisation(shape, layout, training):
+    channels = shape[-1 if layout == "NHWC" else 1]
+    vectors = [np.abs(numbers(channels, seed=seed)) + 0.5 for seed in range(4)]
+    given = vectors if not training else vectors[:2]
+
+    def build(x, *vectors):
+        y, mean, variance = fused_batch_norm(x, *vectors, data_format=layout, is_training=training)
+        return concat([reshape(part, [-1]) for part in (y, mean, variance)], 0)
+
+    agree(build, numbers(*shape) * 3 + 2, *given)
+
+
+# Sums
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(0, 3), (5, 0), (1, 1), (70000, 7), (131, 2049), (30, 40, 300), (300001, 1)])
+def test_sums_of_columns(shape, dtype):
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    total = column_sums(x)
+    assert total.dtype == dtype
+    np.testing.assert_allclose(
+        total, x.reshape(-1, shape[-1]).sum(0, np.float64) if x.size else np.zeros(shape[-1]), atol=2e-2
+    )

@@ -1,0 +1,18 @@
+"""Steps over processes that are cancelled at random leave nothing; the soak has more of them."""
+
+import pytest
+
+from tests.support.cluster_cancelling import cancel_at_random
+from tests.support.cluster_processes import FIRST, THREE, Processes, addresses
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with Processes(addresses(THREE), without=[FIRST]) as cluster:
+        yield cluster
+
+
+async def test_three_hundred_cancels_leave_nothing(processes):
+    await cancel_at_random(processes, 300, seed=1)

@@ -1,0 +1,46 @@
+"""Programs with branches, loops, state and lists come to the same in Python, in the plain executor and in regions."""
+
+import asyncio
+
+import numpy as np
+from hypothesis import given, settings
+
+import aioflow as af
+from aioflow.testing import VirtualTimeLoop
+from tests.support.programs import Block, Outcome, blocks, built, computed, interpreted
+
+CONFIGS = {
+    "tokens": af.Config(executor="tokens", optimize=False),
+    "tokens, optimised": af.Config(executor="tokens"),
+    "regions": af.Config(optimize=False),
+    "regions, optimised": af.Config(),
+}
+
+
+def check(program: Block, order: int) -> None:
+    """Return if the program comes to the same everywhere."""
+    wanted = interpreted(program, order)
+    graph = built(program, order)
+    for name, config in CONFIGS.items():
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            found = runner.run(computed(graph, config))
+        for what in ("results", "states", "derivatives"):
+            for value, expected in zip(getattr(found, what), getattr(wanted, what), strict=True):
+                text = f"{name}: {what} of {program}"
+                np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-7 * _largest(wanted), err_msg=text)
+
+
+def _largest(outcome: Outcome) -> float:
+    return max(1.0, *[np.max(np.abs(value)) for part in vars(outcome).values() for value in part])
+
+
+@settings(max_examples=30)
+@given(blocks())
+def test_values_and_state_agree(program: Block) -> None:
+    check(program, 0)
+
+
+@settings(max_examples=20)
+@given(blocks(depth=2))
+def test_gradients_to_second_order_agree(program: Block) -> None:
+    check(program, 2)
