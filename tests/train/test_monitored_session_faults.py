@@ -164,7 +164,8 @@ asyncio.run(main())
 @pytest.mark.slow
 def test_a_training_whose_process_is_killed_goes_on_in_the_next(tmp_path):
     """Killed after each of some steps, and at any time while it saves, it has in the end the loss it has to have."""
-    program, expected, ends = PROGRAM.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path)), curve(), [2, 3, 4]
+    program = PROGRAM.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path))
+    expected, ends = curve(), [2, 3, 4]
     for lines in [*ends, STEPS + 1]:
         with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
             for line in itertools.islice(process.stdout, lines):
