@@ -19,7 +19,7 @@ Attrs = dict[str, Any]
 Line = tuple[str, int, str]
 """A line of the user's program: file, line number, function."""
 
-_PACKAGE: Final = str(Path(__file__).parent) + os.sep
+_PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 
 OPERATORS: Final[dict[str, Callable[..., "Tensor"]]] = {}
 """What Tensor's operators build: filled by the kernels' modules at import, as {"add": add, ...}."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aioflow.net.client.client import Address
     from aioflow.net.transport.channel import Network
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.launch")
 RESTARTS: Final = 5
 """The default number of restarts of a task within ten minutes."""
 

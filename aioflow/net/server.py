@@ -31,7 +31,7 @@ from aioflow.net.worker.worker import Worker
 from aioflow.runtime.explain import explain, report_stall
 from aioflow.runtime.session_state import Local
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.net")
 
 
 class Server:

@@ -14,7 +14,7 @@ from aioflow.net.transport.channel import Network, NobodyListensError
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.worker_verbs import Stop
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.net")
 
 
 async def stop_servers(

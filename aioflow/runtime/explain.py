@@ -17,7 +17,7 @@ from aioflow.runtime.waiters import Snapshot, Under, waited
 from aioflow.waiting.lines import Attempt, Waitable
 
 _log: Final = logging.getLogger("aioflow.session")
-_MACHINERY: Final = tuple(str(Path(path).parent) + os.sep for path in (__file__, asyncio.__file__))
+_MACHINERY: Final = tuple(str(path) + os.sep for path in (Path(__file__).parents[1], Path(asyncio.__file__).parent))
 """Where code lies that waits on behalf of others."""
 
 

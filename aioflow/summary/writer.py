@@ -25,7 +25,7 @@ from aioflow.graph.graph import Graph
 from aioflow.summary import events
 from aioflow.tracing import RunMetadata
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.summary")
 Fill = Callable[[Any], object]
 """Puts into an Event what it is about."""
 

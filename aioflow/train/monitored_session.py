@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aioflow.net.client.client import Address
 
 T = TypeVar("T")
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.train")
 _GRACE: Final = 2.0
 """Seconds that tasks of hooks have to end after a loss."""
 _LONGEST_PAUSE: Final = 1.0

@@ -21,7 +21,7 @@ from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from aioflow.train.step_read import needed_step_read
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.train")
 _DRAWN, _PRINTED = 0.2, 10.0
 """Seconds between two looks: on a terminal, and elsewhere."""
 _WINDOW: Final = 10.0

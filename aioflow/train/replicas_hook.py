@@ -11,7 +11,7 @@ from aioflow.train.coordinator import Coordinator
 from aioflow.train.replicas import Participation
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.train")
 OnDropped = Callable[[Dropped], object]
 """(a gradient that was dropped) -> nothing that is looked at."""
 

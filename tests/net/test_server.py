@@ -310,7 +310,7 @@ async def test_tasks_that_know_other_clusters_or_are_others_say_so():
 
 
 async def test_a_server_that_is_asked_to_stop_answers_and_then_ends_what_runs(caplog):
-    caplog.set_level(logging.INFO, "aioflow.net.server")
+    caplog.set_level(logging.INFO, "aioflow.net")
     jobs = spec(worker=2)
     queue = af.FIFOQueue(1, [af.float32], shapes=[[]])
     waiting = queue.dequeue()

@@ -163,7 +163,7 @@ async def test_a_worker_that_dies_is_not_waited_for_longer_than_it_takes_to_noti
 
 
 async def test_what_is_dropped_of_a_replica_is_logged_and_reported_by_its_hook(caplog):
-    caplog.set_level(logging.INFO, logger="aioflow.train.replicas_hook")
+    caplog.set_level(logging.INFO, logger="aioflow.train")
     replicas = [Replica(index, in_step(1)) for index in range(2)]
     dropped = [[], []]
     async with simulated_cluster() as simulated:

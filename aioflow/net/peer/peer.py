@@ -32,7 +32,7 @@ from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.schema import ANSWERS, Answer, Message, Note, Request
 
 A = TypeVar("A", bound=Answer)
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.net")
 _FORGETS: Final = 1.1
 """By so much the shortest trip is taken to be longer each time: an old one says little of clocks that drift."""
 _GRACE: Final = 0.25

@@ -17,7 +17,7 @@ from aioflow.net.wire.schema import ANSWERS, Answer, Message
 if TYPE_CHECKING:
     from aioflow.net.peer.peer import Peer
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.net")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from aioflow.net.transport.liveness import Offer, State, Watch, Word, word_inter
 from aioflow.net.transport.monitor_process import ACCEPT, DIAL, TEXT, TURN
 
 T = TypeVar("T")
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.net")
 _TURNS: Final = 2
 """The recorded turns of the loop between two messages of the monitor."""
 _STATES: Final = {state.value: state for state in State}

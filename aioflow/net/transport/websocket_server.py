@@ -21,7 +21,7 @@ from aioflow.net.transport.websocket import HEADER, PATH, dial
 from aioflow.net.transport.websocket_channel import CLOSING, WebSocketChannel
 from aioflow.net.wire.identity import USUAL, Settings
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("aioflow.net")
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
