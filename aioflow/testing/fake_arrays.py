@@ -6,14 +6,11 @@ itself, a kernel never takes one of the host's, and there are no scalars: what N
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from aioflow.testing.fake_streams import FakeStream, OutOfMemory, Race
-
-if TYPE_CHECKING:
-    from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import FakeDevice, FakeStream, OutOfMemory, Race
 
 ABSENT: Final = frozenset(["ctypes", "getfield", "resize", "setfield", "setflags", "to_device"])
 """What NumPy's arrays have and CuPy's do not."""
@@ -28,7 +25,7 @@ CHANGES: Final = frozenset(["fill", "sort", "partition", "put", "itemset"])
 class Block:
     """A piece of a GPU's memory, which views share. It is free when nobody refers to it."""
 
-    def __init__(self, device: "FakeGpu", stream: FakeStream, size: int) -> None:
+    def __init__(self, device: FakeDevice, stream: FakeStream, size: int) -> None:
         if device.limit is not None and device.used + size > device.limit:
             raise OutOfMemory(f"{size} bytes do not fit: {device.used} of {device.limit} are used")
         self.device: Final = device

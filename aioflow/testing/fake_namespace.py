@@ -4,14 +4,12 @@ import ast
 import functools
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from aioflow.testing.fake_arrays import FakeArray
-
-if TYPE_CHECKING:
-    from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import FakeDevice
 
 _ABSENT = """
 asmatrix block bmat busday_count busday_offset bytes_ char character core ctypeslib datetime64 einsum_path emath
@@ -81,7 +79,7 @@ class FakeFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Launch it on the current stream."""
-        device: FakeGpu = self._machine.stream.device
+        device: FakeDevice = self._machine.stream.device
         name = self._name
         if name in LOOKS or (name == "where" and len(args) + len(kwargs) == 1):
             self._machine.look(name)

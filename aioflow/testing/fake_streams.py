@@ -9,8 +9,8 @@ import asyncio
 import copy
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 
 class Race(AssertionError):
@@ -127,6 +127,41 @@ class Machine:
         _merge(self.seen, clock)
 
 
+class FakeDevice(Protocol):
+    """A fake GPU, as far as its streams and arrays know it.
+
+    Attributes:
+        limit: how many bytes its arrays may take up; None for any number.
+        peak: the largest number of bytes that its arrays took up.
+        used: bytes that live arrays take up.
+    """
+
+    limit: int | None
+    peak: int
+    used: int
+
+    @property
+    def index(self) -> int:
+        """Its number in its machine."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it belongs to."""
+
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None = None,
+        changed: Sequence[Any] = (),
+    ) -> Any:
+        """Launch a kernel on the current stream."""
+
+    def from_host(self, data: Any) -> Any:
+        """Copy an array of the host."""
+
+
 class FakeStream:
     """Work in order.
 
@@ -136,7 +171,7 @@ class FakeStream:
         failure: what went wrong on it; it stays.
     """
 
-    def __init__(self, machine: Machine, device: Any, name: str) -> None:
+    def __init__(self, machine: Machine, device: FakeDevice, name: str) -> None:
         self.machine: Final = machine
         self.device: Final = device
         self.name: Final = name

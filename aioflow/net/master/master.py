@@ -11,6 +11,7 @@ from aioflow.config import Config
 from aioflow.devices.device import DeviceAttributes
 from aioflow.net.cluster import filtered
 from aioflow.net.master.partial_runs import PartialOverTasks
+from aioflow.net.master.queues import use_queue
 from aioflow.net.master.session import MasterSession
 from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call
@@ -244,7 +245,7 @@ class Master:
     async def use_queue(self, call: Call) -> QueueServed:
         """Do something with a live queue, on the task that it lives on."""
         message: Any = call.message
-        served: QueueServed = await self._session(message.session).queues.use(message, call.deadline)
+        served: QueueServed = await use_queue(self._session(message.session), message, call.deadline)
         return served
 
     async def reset(self, call: Call) -> Reply:

@@ -20,7 +20,6 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.graph.graph import Graph
 from aioflow.net.master.attempt_tasks import AttemptTasks
 from aioflow.net.master.doubts import Doubt, Doubts
-from aioflow.net.master.queues import MasterQueues
 from aioflow.net.master.step_cleanup import StepCleanup
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peers import Peers, request_unless_busy
@@ -104,7 +103,8 @@ class MasterSession:
         self.tasks: Final = list(dict.fromkeys(task_of(device.name) for device in devices))
         self.handles: Final = itertools.count(1)
         self.callables: Final[dict[int, Signature]] = {}
-        self.queues: Final = MasterQueues(self)
+        self.queues: Final[dict[str, tuple[str, bytes]]] = {}
+        """The task and the handle of each live queue, by the name of its handle."""
         self.doubts: Final = Doubts(self.settle)
         """The steps whose values the client has not acknowledged."""
         self.streams: Final[dict[str, Stream]] = {}
