@@ -21,8 +21,8 @@ from aioflow.graph.graph import Graph
 from aioflow.net.master.attempt_tasks import AttemptTasks
 from aioflow.net.master.doubts import Doubt, Doubts
 from aioflow.net.master.step_cleanup import StepCleanup
-from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peers import Peers, request_unless_busy
+from aioflow.net.peer.serving import Requester
 from aioflow.net.peer.statuses import attributes, devices_in, statuses_of
 from aioflow.net.wire.failures import failure_of, first_error
 from aioflow.net.wire.graph_updates import extend
@@ -92,7 +92,7 @@ class MasterSession:
     """One session of a client's."""
 
     def __init__(
-        self, number: str, owner: Peer | None, config: Config, devices: Sequence[DeviceAttributes], peers: Peers,
+        self, number: str, owner: Requester | None, config: Config, devices: Sequence[DeviceAttributes], peers: Peers,
         threads: Threads, counts: str = "",
     ) -> None:  # fmt: skip
         self.number: Final = number

@@ -5,19 +5,39 @@ import contextvars
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from aioflow import errors
-from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.peer_loss import End, Loss
 from aioflow.net.wire.codec import Envelope, ProtocolError
 from aioflow.net.wire.failures import failure_of
+from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.schema import ANSWERS, Answer, Message
 
-if TYPE_CHECKING:
-    from aioflow.net.peer.peer import Peer
-
 _log: Final = logging.getLogger("aioflow.net")
+
+
+class Requester(Protocol):
+    """A connected task that sends requests to this one: a `Peer`.
+
+    Attributes:
+        me: the identity of this task.
+        it: the identity of the connected task.
+        end: the loss of the connected task; None while it is connected.
+    """
+
+    @property
+    def me(self) -> Identity: ...
+
+    @property
+    def it(self) -> Identity: ...
+
+    @property
+    def end(self) -> End | None: ...
+
+    def lose(self, loss: Loss, text: str) -> None:
+        """End the connection for a reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,7 +53,7 @@ class Call:
     """
 
     message: Message
-    peer: "Peer | None"
+    peer: Requester | None
     number: int
     deadline: float | None
     trace: str
@@ -64,7 +84,7 @@ class Hearer(Protocol):
 class Serving:
     """Answers the requests of one peer, each in a task of its own."""
 
-    def __init__(self, peer: "Peer", handler: Handler, limits: Limits, reply: Reply) -> None:
+    def __init__(self, peer: Requester, handler: Handler, limits: Limits, reply: Reply) -> None:
         self._peer: Final = peer
         self._handler: Final = handler
         self._notes: Final[Mapping[type[Message], Hears]] = getattr(handler, "notes", {})

@@ -6,7 +6,7 @@ from typing import Final
 
 from aioflow.graph.operation import BODY_WORK
 from aioflow.kernels.context import Undo
-from aioflow.net.peer.peer import Peer
+from aioflow.net.peer.serving import Requester
 from aioflow.net.worker.plan_shares import Senders, handed_over, lasting, senders_to, sends_elsewhere
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.plan.partition import Part
@@ -79,7 +79,7 @@ class Registered:
 class WorkerSession:
     """What a worker has of a session."""
 
-    def __init__(self, owner: Peer | None, counts: str) -> None:
+    def __init__(self, owner: Requester | None, counts: str) -> None:
         self.owner: Final = owner
         self.counts: Final = counts
         """The name under which the runs of operations are counted."""
@@ -93,7 +93,7 @@ class Meeting:
 
     def __init__(self, rendezvous: RemoteRendezvous) -> None:
         self.rendezvous: Final = rendezvous
-        self.owner: Peer | None = None
+        self.owner: Requester | None = None
         self.step: Step | None = None
         self.undo = Undo()
         """What takes back what it has changed here, once it has run."""
@@ -102,7 +102,7 @@ class Meeting:
         self.only_puts = False
         """Whether it takes nothing on any task, so that the loss of the master undoes nothing once it has run."""
         self.senders: Senders = {}
-        self.pushers: Final[set[Peer]] = set()
+        self.pushers: Final[set[Requester]] = set()
         """Who sends unasked."""
         self.begun = False
         """Whether the step has begun here, or never will."""
@@ -126,12 +126,12 @@ def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:
     return [(found[index].name, found[index].output_specs[0]) for index in sorted(found)]
 
 
-def is_lost(peer: Peer | None) -> bool:
+def is_lost(peer: Requester | None) -> bool:
     """Whether it was there and is no more."""
     return peer is not None and peer.end is not None
 
 
-def is_same(peer: Peer | None, other: Peer | None) -> bool:
+def is_same(peer: Requester | None, other: Requester | None) -> bool:
     """Whether both are connections to one process; None is this one."""
     if peer is None or other is None:
         return peer is other
