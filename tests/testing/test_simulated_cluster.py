@@ -71,7 +71,7 @@ def test_a_seed_repeats_every_frame_in_order_and_to_the_microsecond():
 @pytest.mark.slow
 @pytest.mark.real
 def test_a_seed_repeats_every_frame_in_another_process_whose_sets_are_in_another_order():
-    code = "import test_testing_cluster as test; print(*test.digests(range(6)))"
+    code = "import tests.testing.test_simulated_cluster as test; print(*test.digests(range(6)))"
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
