@@ -50,9 +50,8 @@ from aioflow.autodiff.rules import (
 from aioflow.autodiff.gradients import (
     UnconnectedGradients as UnconnectedGradients, gradients as gradients, hessians as hessians,
 )
-from aioflow.graph.graph import (
-    Graph as Graph, get_default_graph as get_default_graph, reset_default_graph as reset_default_graph,
-)
+from aioflow.graph.building import get_default_graph as get_default_graph, reset_default_graph as reset_default_graph
+from aioflow.graph.graph import Graph as Graph
 from aioflow.graph.graph_keys import GraphKeys as GraphKeys
 from aioflow.graph.graphdef import GraphDef as GraphDef
 from aioflow.graph.import_graph_def import import_graph_def as import_graph_def

@@ -69,7 +69,7 @@ class Execution:
         self._tasks: dict[asyncio.Task[Outputs], Begun] = {}
         self._done: list[asyncio.Task[Outputs]] = []
         self._wake: asyncio.Future[None] | None = None
-        self._lone: tuple[Unit, float, UnitCoroutine] | None = None
+        self._single: tuple[Unit, float, UnitCoroutine] | None = None
         self._flown = 0
 
     async def run(self, feeds: Outputs) -> list[Array]:
@@ -104,7 +104,7 @@ class Execution:
     def under_way(self) -> list[UnderWay]:
         """The units that have begun and not ended, without those that only pass known values on."""
         device = self._host.context.device.name
-        begun = [] if self._lone is None else [UnderWay(*self._lone, device)]
+        begun = [] if self._single is None else [UnderWay(*self._single, device)]
         begun += [UnderWay(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
         return [each for each in begun if each.unit.nodes]
 
@@ -145,12 +145,12 @@ class Execution:
         if waits and (self._frames.open or self._tasks):
             self._spawn((unit, activation, inputs, start, coroutine), driven)
             return
-        self._lone = unit, start, coroutine
+        self._single = unit, start, coroutine
         try:
             outputs = await driven
         except BaseException as error:
             reraise(self._blamed(error, unit, activation, inputs))
-        self._lone = None
+        self._single = None
         self._host.finished(unit, inputs, outputs, start)
         self._frames.finish(activation, unit, outputs)
         if self._frames.open:  # nothing is awaited between the last effect and the return of the values

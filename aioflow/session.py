@@ -15,22 +15,24 @@ from aioflow.config import Config, RunOptions, expect
 from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
 from aioflow.graph import scopes
-from aioflow.graph.graph import Graph, get_default_graph
-from aioflow.graph.operation import Operation, Tensor, items_of
+from aioflow.graph.building import get_default_graph
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Tensor, items_of
 from aioflow.plan.cost_model import CostModel
 from aioflow.plan.pipeline import Signature
 from aioflow.plan.placement import Placement
 from aioflow.resources.containers import Container, drop_shared
 from aioflow.runtime.attempts import Attempt
 from aioflow.runtime.call import copied
-from aioflow.runtime.engine import AnyCall, AnyPartialRun, Changing, LocalEngine
+from aioflow.runtime.call_cache import CallCache
+from aioflow.runtime.engine import AnyPartialRun, LocalEngine
 from aioflow.runtime.explain import Report, explain, report_stall, with_idle_runners
-from aioflow.runtime.feeds import arrangement, check_distinct, converter, feed_key, in_order, parse_feeds
-from aioflow.runtime.fetches import Fetches, parse_fetches
+from aioflow.runtime.feeds import check_distinct, check_mapping, converter, feed_key, in_order, parse_feeds
+from aioflow.runtime.fetches import parse_fetches
 from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import Local
 from aioflow.runtime.stream import stream
-from aioflow.runtime.update_gate import Boundary, changed_by, effects_of
+from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.tensors.codecs import Saving
 from aioflow.tensors.recursion import shown
 from aioflow.tracing import RunMetadata
@@ -74,8 +76,7 @@ class Session:
         if isinstance(self._engine, LocalEngine):
             self._engine.local.on_stall = functools.partial(_report_stall, weakref.ref(self))
         self.boundary: Final = Boundary()
-        self._changed_by: Final = functools.lru_cache(self.config.plan_cache_size)(changed_by)
-        self._calls: dict[Any, AnyCall] = {}
+        self._calls: Final = CallCache(self.graph, self.config, self._engine, self.boundary)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._outer: scopes.Runner | None = None
         self._closed = False
@@ -147,9 +148,13 @@ class Session:
         if options is not None or metadata is not None:
             expect("options", options, RunOptions)
             expect("metadata", metadata, RunMetadata)
-        given = {} if feeds is None else parse_feeds(self.graph, feeds)
-        call = self._call(fetches, tuple(given))
-        return call.run(tuple(given.values()), options or DEFAULT, metadata, held)
+        if feeds is None:
+            return self._calls.get(fetches, ()).call.run((), options or DEFAULT, metadata, held)
+        if type(feeds) is not dict:
+            check_mapping(feeds)
+        call, arrange, _ = self._calls.get(fetches, feeds)
+        values = tuple(feeds.values())
+        return call.run(values if arrange is None else arrange(values), options or DEFAULT, metadata, held)
 
     def make_callable(self, fetches: Any, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[Any]]:
         """A coroutine function that takes values for `feeds` positionally and returns what `run` would.
@@ -157,17 +162,13 @@ class Session:
         What does not depend on the values is checked and planned here, once.
         """
         self._check_open()
-        keys = [feed_key(self.graph, feed) for feed in items_of("feeds", feeds)]
-        check_distinct(keys)
-        flat = [tensor for key in keys for tensor in key.tensors]
-        ordered = in_order(flat)
-        call = self._made(parse_fetches(self.graph, fetches), ordered)
-        arrange = arrangement(keys, [flat.index(tensor) for tensor in ordered])
+        keys = list(items_of("feeds", feeds))
+        call, arrange, _ = self._calls.make(fetches, keys)
 
         async def run(*values: Any, options: RunOptions | None = None, metadata: RunMetadata | None = None) -> Any:
             self._check()
             if len(values) != len(keys):
-                names = [getattr(key.value, "name", key.value) for key in keys]
+                names = [getattr(key, "name", key) for key in keys]
                 raise TypeError(f"the callable takes {len(keys)} values, for {names}, and was given {len(values)}")
             expect("options", options, RunOptions)
             expect("metadata", metadata, RunMetadata)
@@ -175,23 +176,6 @@ class Session:
             return await call.run(given, options or DEFAULT, metadata)
 
         return run
-
-    def _call(self, fetches: Any, feeds: tuple[Tensor, ...]) -> AnyCall:
-        key = _key(fetches), feeds
-        found = self._calls.get(key) if key[0] is not None else None
-        if found is None:
-            found = self._made(parse_fetches(self.graph, fetches), feeds)
-            if key[0] is not None:
-                if len(self._calls) >= self.config.plan_cache_size:
-                    self._calls.pop(next(iter(self._calls)))
-                self._calls[key] = found
-        return found
-
-    def _made(self, fetches: Fetches, feeds: Sequence[Tensor]) -> AnyCall:
-        call = self._engine.call(fetches, feeds)
-        targets = (*fetches.operations, *[tensor.op for tensor in fetches.tensors])
-        changed = self._changed_by(targets, tuple(feeds))
-        return Changing(call, changed, self.boundary) if changed else call
 
     async def partial_run_setup(
         self, fetches: Any, feeds: Iterable[Any] = (), options: RunOptions | None = None
@@ -279,7 +263,6 @@ class Session:
         self._check()
         self._closed = True
         self._calls.clear()
-        self._changed_by.cache_clear()
         await self._engine.close()
 
     @property
@@ -453,15 +436,6 @@ def get_default_session() -> Session | None:
     """The innermost session that this task has entered or made its default, None if there is none."""
     session = scopes.default_session.get()
     return session if isinstance(session, Session) else None
-
-
-def _key(fetches: Any) -> Any:
-    """A key for fetch structures that are often repeated: one element, or a flat list of elements."""
-    if type(fetches) in (Tensor, Operation, str):
-        return fetches
-    if type(fetches) in (list, tuple) and all(type(item) in (Tensor, Operation, str) for item in fetches):
-        return type(fetches), *fetches
-    return None
 
 
 _sessions: Final[weakref.WeakSet[Session]] = weakref.WeakSet()

@@ -119,7 +119,7 @@ async def test_heavy_work_runs_on_a_compute_thread_and_light_work_on_the_loop(gr
     x = af.placeholder(af.float32, [None])
     y = af.exp(x)
     async with af.Session(graph=graph) as session:
-        step = session._call(y, (x,))
+        step = session._calls.get(y, (x,)).call
         for size in (10, 3_000_000):
             value = np.ones(size, np.float32).view(Spy)
             step.converters = [lambda value: value]
@@ -177,7 +177,7 @@ async def test_the_first_run_over_many_or_long_strings_is_on_a_compute_thread(gr
     async with af.Session(graph=graph) as session:
         small = np.asarray([b"text"], object).reshape(shape and [1])
         await session.run(y, {x: small})
-        cost = session._call(y, (x,)).planned.lone.cost
+        cost = session._calls.get(y, (x,)).call.planned.single_unit.cost
         fed = np.asarray(value, object)
         assert cost.heavy(cost.bucket([fed]), [fed])
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from aioflow.autodiff import backward
 from aioflow.autodiff.aggregate import Gradient, check_method
+from aioflow.graph.building import building_in, get_default_graph
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices, dense
 from aioflow.graph.operation import Tensor
 from aioflow.graph.subgraph import BodyGraph

@@ -16,7 +16,7 @@ from aioflow.graph.device_spec import DeviceSpec, check_device
 from aioflow.graph.operation import Attrs, Operation, Tensor, items_of, user_line
 from aioflow.graph.scopes import Controls, DeviceFunction, Scope, scope_of
 from aioflow.tensors.dtypes import Spec
-from aioflow.tensors.recursion import shown, too_deep
+from aioflow.tensors.recursion import shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,8 +39,8 @@ _graph_ids = itertools.count()
 class Graph:
     """A computation under description: operations in the order they were built.
 
-    Any number of tasks and threads may add to it and run it at the same time. `planning_work` estimates the
-    work of planning it.
+    Any number of tasks and threads may add to it and run it at the same time. `planning_work` estimates the work of
+    planning it; `marks` counts the calls of `prevent_feeding` and `prevent_fetching`.
     """
 
     def __init__(self) -> None:
@@ -53,6 +53,7 @@ class Graph:
         self._collections: dict[str, list[Any]] = {}
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
+        self.marks = 0
         self._lock = threading.RLock()
         self._journals: list[list[Callable[[], object]]] = []
         self._finalized = False
@@ -388,6 +389,7 @@ class Graph:
     def prevent_feeding(self, tensor: Tensor) -> None:
         """Feeding it is an error from here on."""
         self._unfeedable.add(tensor)
+        self.marks += 1
         self.on_failure(functools.partial(self._unfeedable.discard, tensor))
 
     def is_feedable(self, tensor: Tensor) -> bool:
@@ -397,6 +399,7 @@ class Graph:
     def prevent_fetching(self, operation: Operation) -> None:
         """Fetching it is an error from here on."""
         self._unfetchable.add(operation)
+        self.marks += 1
         self.on_failure(functools.partial(self._unfetchable.discard, operation))
 
     def is_fetchable(self, element: Tensor | Operation) -> bool:
@@ -420,81 +423,3 @@ def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> st
             entry = entry(operation) or ""
         spec = spec.merge(DeviceSpec.from_string(str(entry)))
     return str(spec)
-
-
-_process_graph: list[Graph] = []
-
-
-def get_default_graph() -> Graph:
-    """The innermost `with graph.as_default()` of this task, else the process's graph."""
-    graph = scopes.innermost_graph.get()
-    if graph is not None:
-        return graph
-    if not _process_graph:
-        _process_graph.append(Graph())
-    return _process_graph[0]
-
-
-def reset_default_graph() -> None:
-    """The process's graph is a new, empty one from here on. RuntimeError inside a `with graph.as_default()`."""
-    if scopes.innermost_graph.get() is not None:
-        raise RuntimeError("reset_default_graph() inside `with graph.as_default()`: leave the block first")
-    _process_graph.clear()
-
-
-def transactional(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that builds nodes in the default graph.
-
-    If it raises, the graph is as it was, and the error names the function and the user's line.
-    """
-
-    @functools.wraps(function)
-    def build(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            with get_default_graph().transaction():
-                return function(*args, **kwargs)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise placed(error, function.__name__, *args, *kwargs.values()) from error
-
-    return build
-
-
-def placed(error: TypeError | ValueError | RecursionError, what: str, *given: Any) -> TypeError | ValueError:
-    """The error, saying what could not be built and at which of the user's lines, unless it says so already."""
-    line = user_line()
-    error = too_deep(*given) if isinstance(error, RecursionError) else error
-    if _BUILT_AT in str(error) or line is None:
-        return error
-    return reworded(error, f"{named(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
-
-
-def named(error: TypeError | ValueError, what: str) -> str:
-    """What the error says, with what could not be built first."""
-    return text if (text := str(error)).startswith((f"{what}:", f"{what} ", f"{what}(")) else f"{what}: {text}"
-
-
-def reworded(error: TypeError | ValueError, text: str) -> TypeError | ValueError:
-    """A TypeError or ValueError, as `error` is one, with another text."""
-    return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
-
-
-def same_graph(*values: object) -> Graph:
-    """The graph to build in: that of the first tensor or operation among the values, else the default one."""
-    for value in values:
-        if isinstance(value, (Tensor, Operation)):
-            return building_in(value.graph, value)
-    return get_default_graph()
-
-
-def building_in(graph: Graph, used: Tensor | Operation | None = None) -> Graph:
-    """Where what uses tensors of `graph` is built: there, or in the branch or loop that is being described.
-
-    ValueError, naming `used`, if `graph` itself is a branch or loop, and not being described.
-    """
-    inner = scopes.innermost_graph.get()
-    if inner is not None and inner.sees(graph):
-        return inner
-    if graph.root is not graph:
-        what = "a tensor" if used is None else repr(used.name)
-        raise ValueError(f"{what} is inside a branch or loop and used outside of it: the branch or loop must return it")
-    return graph

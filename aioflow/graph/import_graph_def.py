@@ -8,9 +8,10 @@ import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graphdef import BodyDef, GraphDef, NodeDef, Source, source_of
 from aioflow.graph.op import REGISTRY, Op
 from aioflow.graph.operation import Attrs, Operation, Tensor

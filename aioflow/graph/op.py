@@ -17,8 +17,9 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
+from aioflow.graph.building import building_in, get_default_graph, placed, reworded
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import Graph, building_in, get_default_graph, placed, reworded
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
 from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
 from aioflow.graph.params import Indices as Indices

@@ -4,8 +4,8 @@ import builtins
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import gather as kernels
 from aioflow.kernels.array.arrays import reverse

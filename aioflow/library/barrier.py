@@ -2,8 +2,8 @@
 
 from typing import Any, Final, NamedTuple
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import barrier as ops
 from aioflow.library.live import Handle, dtypes_of, outside, shapes_of

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.autodiff.backward import differentiate
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import Graph, get_default_graph, transactional
+from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import dense
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body, BodyGraph, captured, close, outline

@@ -6,8 +6,8 @@ Both halve the branches that are left with each `cond`: of n branches a run test
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import identity

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.building import get_default_graph, same_graph, transactional
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.graph.graph import get_default_graph, same_graph, transactional
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.scopes import DeviceFunction

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from aioflow.graph import scopes
+from aioflow.graph.building import building_in, get_default_graph, transactional
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import Graph, building_in, get_default_graph, transactional
+from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor

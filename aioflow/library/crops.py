@@ -1,7 +1,7 @@
 """Parts of images, resized to one size: made of ops that differentiate to any order, for images and boxes alike."""
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import stop_gradient

@@ -5,8 +5,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aioflow.graph.building import building_in, get_default_graph
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity_n

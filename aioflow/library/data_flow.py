@@ -4,8 +4,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from aioflow.graph.building import reworded, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import reworded, transactional
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.math.random import get_seed
 from aioflow.kernels.state import queue_handles as handles

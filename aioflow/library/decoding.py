@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.image.decode_image import decode_any_image
 from aioflow.library.image_basics import convert_image_dtype

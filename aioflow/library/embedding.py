@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.fill import ones_like

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.concat import concat

@@ -5,8 +5,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from aioflow.graph.building import get_default_graph, named, reworded, transactional
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import get_default_graph, named, reworded, transactional
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor

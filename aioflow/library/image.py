@@ -5,8 +5,8 @@ An image is [height, width, channels], or a batch of such; the ops come from ker
 
 from typing import Any, Final
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.arrays import transpose as permuted

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.arithmetic import add, multiply
 from aioflow.kernels.math.casting import cast, saturate_cast

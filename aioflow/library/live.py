@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from aioflow.graph import scopes
-from aioflow.graph.graph import Graph, get_default_graph, placed, same_graph
+from aioflow.graph.building import get_default_graph, placed, same_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.tensors.dtypes import DType, TensorShape, as_dtype, as_shape
 

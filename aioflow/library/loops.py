@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aioflow.autodiff.backward import differentiate, reached_from
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.indexed_slices import IndexedSlices, dense
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body, BodyGraph, captured, close, fresh, outline

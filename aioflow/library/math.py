@@ -2,7 +2,7 @@
 # ruff: noqa: I001 (one line or block for each module)
 
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.indexed_slices import IndexedSlices
 
 # fmt: off

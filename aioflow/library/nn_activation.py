@@ -2,8 +2,8 @@
 
 import math
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.math.arithmetic import multiply

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.fill import zeros_like
 from aioflow.kernels.array.select import where

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.shapes import size, squeeze

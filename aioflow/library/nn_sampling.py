@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat, stack
 from aioflow.kernels.array.constants import stop_gradient

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.fill import zeros_like

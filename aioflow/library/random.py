@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.array.slicing import slice

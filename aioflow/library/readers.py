@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from aioflow.files.tfrecord import TFRecordOptions
 from aioflow.graph import scopes
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import readers as ops

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from aioflow.graph import scopes
-from aioflow.graph.graph import same_graph
+from aioflow.graph.building import same_graph
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity
 from aioflow.kernels.control.lossy import lossy, lossy_decode, lossy_encode, lossy_encode_top_k, lossy_residual

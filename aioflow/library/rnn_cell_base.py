@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.fill import zeros

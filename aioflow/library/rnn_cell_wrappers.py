@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.convert import TensorLike
-from aioflow.graph.graph import get_default_graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat, split
 from aioflow.kernels.math.random import random_uniform

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from aioflow.graph.building import building_in, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import building_in, transactional
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import scatter as kernels

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from aioflow.kernels.array.arrays import reverse

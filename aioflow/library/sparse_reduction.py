@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue

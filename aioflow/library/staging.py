@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import staging as ops
 from aioflow.library.live import Handle, dtypes_of, names_of, outside, shapes_of

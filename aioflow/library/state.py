@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.concat import stack

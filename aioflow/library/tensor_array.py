@@ -3,9 +3,9 @@
 import functools
 from typing import TYPE_CHECKING, Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity, no_op
 from aioflow.kernels.array.ranges import range

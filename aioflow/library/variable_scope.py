@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
+from aioflow.graph.building import get_default_graph, same_graph
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import Graph, get_default_graph, same_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import describe_line
 from aioflow.library import initializers

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from aioflow.graph import scopes
+from aioflow.graph.building import building_in, get_default_graph, same_graph
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
-from aioflow.graph.graph import Graph, building_in, get_default_graph, same_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.numpy_functions import Symbolic

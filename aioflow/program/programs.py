@@ -34,16 +34,16 @@ class Programs:
 
     Attributes:
         parts: one for each device.
-        lone: the only unit there is, on the first device, if its inputs and outputs are the call's.
+        single_unit: the only unit there is, on the first device, if its inputs and outputs are those of the call.
     """
 
-    __slots__ = ("_places", "lone", "parts")
+    __slots__ = ("_places", "parts", "single_unit")
 
     def __init__(self, parts: Sequence[DeviceProgram], first: AnyDevice) -> None:
         self.parts = tuple(parts)
         fetched = [index for part in parts for index in part.fetches]
         self._places = sorted(range(len(fetched)), key=fetched.__getitem__)
-        self.lone = _lone_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
+        self.single_unit = _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
 
     def joined(self, results: Sequence[Sequence[Array]]) -> list[Array]:
         """The call's fetches, in its order, from what each part fetched."""
@@ -51,7 +51,7 @@ class Programs:
         return [flat[place] for place in self._places]
 
 
-def _lone_unit(program: Program) -> Unit | None:
+def _single_unit(program: Program) -> Unit | None:
     """The only unit, if it takes the feeds, makes the fetches, and has no loop: only in a step can a loop be ended."""
     if len(program.units) != 1 or program.flows:
         return None

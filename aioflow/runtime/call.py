@@ -1,5 +1,6 @@
 """A call signature made ready: what a run does beside executing its plan."""
 
+import asyncio
 import collections
 import functools
 from collections.abc import Callable, Sequence
@@ -30,7 +31,9 @@ from aioflow.waiting.handover import Held
 class Call:
     """A call signature made ready: conversions for its feeds, its plan, and the way back to the fetch structure."""
 
-    __slots__ = ("converters", "copies", "dtypes", "fetches", "finish", "given", "local", "planned", "signature")
+    __slots__ = (
+        "converters", "copies", "dtypes", "fetches", "finish", "given", "limited", "local", "planned", "signature",
+    )  # fmt: skip
 
     def __init__(self, local: Local, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
         self.local = local
@@ -41,11 +44,12 @@ class Call:
         self.signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
         self.planned: Planned | None = None
-        if not local.plans.is_long(self.signature) and not local.plans.is_limited:  # which is planned for fed shapes
-            self.prepare(local.plans.planned(self.signature))
+        self.limited = local.plans.is_limited  # and planned for the fed shapes
+        if not local.plans.is_long(self.signature) and not self.limited:
+            self.own(local.plans.planned(self.signature))
 
-    def prepare(self, planned: Planned) -> None:
-        """Call this plan from here on."""
+    def own(self, planned: Planned) -> None:
+        """Run this plan from here on."""
         self.planned = planned
         self.finish = _finishers(planned.plan.flow)
         self.copies = copied in self.finish
@@ -65,7 +69,7 @@ class Call:
             given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
         else:
             given = _each(self.converters, values)
-        if local.plans.is_limited:
+        if self.limited:
             return await self._run_with_limits(given, options, metadata, held)
         return await self._run(given, options, metadata, held)
 
@@ -90,19 +94,22 @@ class Call:
     ) -> Any:
         """Run with converted feeds, and shape the result."""
         local = self.local
-        planned = local.plans.known(self.signature) or await local.plans.plan(self.signature)
-        if planned is not self.planned:
-            self.prepare(planned)
-        lone = planned.lone if options is DEFAULT and metadata is None else None
+        planned, recent = self.planned, local.plans.recent
+        if planned is not None and planned in recent:
+            recent.move_to_end(planned)
+        else:
+            planned = await local.plans.plan(self.signature)
+            self.own(planned)
+        unit = planned.single_unit if options is DEFAULT and metadata is None else None
         outputs = None
-        if lone is not None:
-            await local.pause()  # before the run: no await may follow its last effect
-        if lone is not None and not lone.waits:
+        if unit is not None and local.slice.used_up():
+            await asyncio.sleep(0)  # before the run: no await may follow its last effect
+        if unit is not None and not unit.waits:
             step = _light_step(local)
-            outputs = run_light(local, step, planned.plan.counted, lone, given)
-        elif lone is not None and local.config.operation_timeout is None:
+            outputs = run_light(local, step, planned.plan.counted, unit, given)
+        elif unit is not None and local.config.operation_timeout is None:
             step = Step(local, planned.plan.counted)
-            outputs = await step.run_alone(lone, given)
+            outputs = await step.run_alone(unit, given)
         if outputs is None:
             metadata = metadata or (RunMetadata() if options.trace else None)
             known = None if metadata is None else (len(metadata.step_stats), len(metadata.transfers))

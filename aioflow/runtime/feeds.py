@@ -47,16 +47,19 @@ def parse_feeds(graph: Graph, feeds: Mapping[Any, Any] | None) -> dict[Tensor, A
     """
     if feeds is None:
         return {}
-    if type(feeds) is not dict and not isinstance(feeds, Mapping):
-        raise TypeError(f"feeds are a dict from tensors, or their names, to values, not a {type(feeds).__name__}")
+    check_mapping(feeds)
     keys = [feed_key(graph, key) for key in feeds]
+    check_distinct(keys)
     given: dict[Tensor, Any] = {}
     for key, value in zip(keys, feeds.values(), strict=True):
         given.update(zip(key.tensors, key.split(value), strict=True))
-    if len(given) < 2 and len(keys) < 2:
-        return given
-    check_distinct(keys)
     return {tensor: given[tensor] for tensor in in_order(given)}
+
+
+def check_mapping(feeds: object) -> None:
+    """TypeError if the feeds are no mapping."""
+    if not isinstance(feeds, Mapping):
+        raise TypeError(f"feeds are a dict from tensors, or their names, to values, not a {type(feeds).__name__}")
 
 
 def in_order(tensors: Iterable[Tensor]) -> list[Tensor]:

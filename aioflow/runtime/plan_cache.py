@@ -37,23 +37,25 @@ class Planned:
     Attributes:
         plan: the plan.
         forms: its programs.
+        single_unit: the only unit of the fused program, if its inputs and outputs are those of the call. None until
+            that program is assembled.
     """
 
-    __slots__ = ("forms", "plan")
+    __slots__ = ("forms", "plan", "single_unit")
 
     def __init__(self, plan: Plan) -> None:
         self.plan: Final = plan
         self.forms: Final[dict[Form, Programs]] = {}
-
-    @property
-    def lone(self) -> Unit | None:
-        """The only unit of the fused program, if its inputs and outputs are the call's."""
-        fused = self.forms.get("fused")
-        return None if fused is None else fused.lone
+        self.single_unit: Unit | None = None
 
 
 class Plans:
-    """A bounded cache: the least recently used plan makes room for a new one."""
+    """A bounded cache: the least recently used plan makes room for a new one.
+
+    Attributes:
+        recent: the plans in the cache, the least recently used first. A call that owns its plan moves it to the end
+            in each run; if the plan is not there, the call needs a new one.
+    """
 
     def __init__(self, config: Config, devices: Sequence[AnyDevice], resources: Resources, compute: Threads) -> None:
         self._config = config
@@ -66,14 +68,15 @@ class Plans:
         self._first = devices[0]
         self._compute = compute
         self._placer = Placer(config, [attributes_of(device) for device in devices])
-        self._plans: OrderedDict[Signature, Planned] = OrderedDict()
+        self.recent: Final[OrderedDict[Planned, None]] = OrderedDict()
+        self._plans: Final[dict[Signature, Planned]] = {}
         self._fed: dict[Signature, list[Shape]] = {}
         """The largest shapes so far of the feeds of each call, if plans depend on sizes."""
 
     @property
     def signatures(self) -> list[Signature]:
         """The signatures whose plans are kept, the least recently used first."""
-        return list(self._plans)
+        return [planned.plan.signature for planned in self.recent]
 
     @property
     def is_limited(self) -> bool:
@@ -86,12 +89,12 @@ class Plans:
         if known is not None and all(map(_is_hardly_larger, shapes, known)):
             return
         self._fed[signature] = list(shapes) if known is None else list(map(_larger, shapes, known))
-        self._plans.pop(signature, None)
+        self._forget(signature)
 
     def ran_out(self, signature: Signature, device: str) -> None:
         """Record that a step of the call ran out of a device's memory: its next plan uses less of it."""
         self._placer.ran_out(device)
-        self._plans.pop(signature, None)
+        self._forget(signature)
 
     @property
     def model(self) -> CostModel:
@@ -109,12 +112,18 @@ class Plans:
     def clear(self) -> None:
         """Forget all plans."""
         self._plans.clear()
+        self.recent.clear()
+
+    def _forget(self, signature: Signature) -> None:
+        found = self._plans.pop(signature, None)
+        if found is not None:
+            del self.recent[found]
 
     def known(self, signature: Signature) -> Planned | None:
         """The plan of a signature, if it was made before and not dropped since."""
         found = self._plans.get(signature)
         if found is not None:
-            self._plans.move_to_end(signature)
+            self.recent.move_to_end(found)
         return found
 
     def planned(self, signature: Signature) -> Planned:
@@ -142,8 +151,10 @@ class Plans:
     def _keep(self, signature: Signature, planned: Planned) -> Planned:
         """Cache a plan; the least recently used one makes room."""
         self._plans[signature] = planned
+        self.recent[planned] = None
         if len(self._plans) > self._config.plan_cache_size:
-            dropped, _ = self._plans.popitem(last=False)
+            dropped = next(iter(self.recent)).plan.signature
+            self._forget(dropped)
             self._fed.pop(dropped, None)
         return planned
 
@@ -155,7 +166,10 @@ class Plans:
         assemble = functools.partial(self._assembled, planned.plan, form)
         long = self.is_long(planned.plan.signature)
         made = await self._compute.run(assemble, "planning") if long else assemble()
-        return planned.forms.setdefault(form, made)
+        programs = planned.forms.setdefault(form, made)
+        if form == "fused":
+            planned.single_unit = programs.single_unit
+        return programs
 
     def form(self, options: RunOptions) -> Form:
         """What programs a run with these options takes."""

@@ -55,8 +55,8 @@ class Step:
     """One run, on one device or several. It is the `StepView` of its kernels."""
 
     __slots__ = (
-        "_began", "_cancelling", "_common", "_counts", "_joint", "_lanes", "_local", "_lone", "_numerics",
-        "_rendezvous", "_task", "context", "ended", "error", "executions", "id", "journal", "trace",
+        "_began", "_cancelling", "_common", "_counts", "_joint", "_lanes", "_local", "_numerics", "_rendezvous",
+        "_single", "_task", "context", "ended", "error", "executions", "id", "journal", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +76,7 @@ class Step:
         self._numerics = numerics
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._lone: Unit | None = None
+        self._single: Unit | None = None
         self._common: dict[type, Any] = {}
         self._began = 0.0
         self.executions: Sequence[Execution] = ()
@@ -185,7 +185,7 @@ class Step:
         """The units that have begun and not ended."""
         if self.executions:
             return [begun for execution in self.executions for begun in execution.under_way()]
-        return [] if self._lone is None else [UnderWay(self._lone, self._began, None, self.context.device.name)]
+        return [] if self._single is None else [UnderWay(self._single, self._began, None, self.context.device.name)]
 
     def standing(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
@@ -196,7 +196,7 @@ class Step:
 
         Nothing is awaited after it: whoever is cancelled has not had what it waited for.
         """
-        self._lone, self._began = unit, _clock()
+        self._single, self._began = unit, _clock()
         with self:
             try:
                 outputs = await unit.begin(self.context, *feeds)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.graph import building_in
+from aioflow.graph.building import building_in
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.nn import optimizers

@@ -14,7 +14,7 @@ makes them equal at the beginning.
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from aioflow.graph.graph import transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.concat import concat, split

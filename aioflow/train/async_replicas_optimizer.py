@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from aioflow.graph.graph import Graph, building_in
+from aioflow.graph.building import building_in
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.graph import building_in
+from aioflow.graph.building import building_in
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat

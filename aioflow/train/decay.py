@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from aioflow.graph.building import building_in, get_default_graph
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.gather import gather

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.building import get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
 from aioflow.graph.scopes import Runner

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.graph import Graph, building_in
+from aioflow.graph.building import building_in
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor

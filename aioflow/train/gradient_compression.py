@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from aioflow.graph.graph import transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.control.lossy import LOSSY, lossy, lossy_keep

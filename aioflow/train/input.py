@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import constant, identity

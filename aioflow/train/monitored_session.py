@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from aioflow import errors
 from aioflow.config import Config, RunOptions
 from aioflow.files.filesystem import Path
-from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.building import get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import items_of
 from aioflow.runtime.attempts import Attempt, Attempts
 from aioflow.session import Session

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from aioflow.config import Config
 from aioflow.files.filesystem import Path
-from aioflow.graph.graph import get_default_graph
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import items_of
 from aioflow.train.checkpoint_saver_hook import CheckpointSaverHook

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.building import building_in, get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.math.arithmetic import minimum

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph import scopes
+from aioflow.graph.building import building_in, get_default_graph
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import Graph, building_in, get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor, items_of

@@ -13,9 +13,9 @@ import numpy as np
 
 from aioflow.autodiff.aggregate import AggregationMethod, aggregate
 from aioflow.autodiff.gradients import gradients
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices, dense
 from aioflow.graph.operation import Operation, Tensor

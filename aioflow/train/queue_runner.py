@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.graph import scopes
-from aioflow.graph.graph import get_default_graph
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation
 from aioflow.library.data_flow import QueueBase

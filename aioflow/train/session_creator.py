@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.files.filesystem import Path
-from aioflow.graph.graph import get_default_graph
+from aioflow.graph.building import get_default_graph
 from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
 from aioflow.tensors.recursion import shown

@@ -12,7 +12,8 @@ from aioflow import errors
 from aioflow.checkpoint import last_checkpoints
 from aioflow.config import Config, RunOptions
 from aioflow.files.filesystem import Path, as_name
-from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.building import get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable

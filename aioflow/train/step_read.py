@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aioflow.graph.graph import get_default_graph
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from aioflow import errors
 from aioflow.config import Config, RunOptions
 from aioflow.files.filesystem import Path, as_name
-from aioflow.graph.graph import Graph, get_default_graph
+from aioflow.graph.building import get_default_graph
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session

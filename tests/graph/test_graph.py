@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow.graph import scopes
+from aioflow.graph.building import transactional
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import OPERATORS, Tensor, describe_line
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.graph import transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known

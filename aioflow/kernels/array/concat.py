@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import CONVERTERS, convert_to_tensor, is_constant
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Ints, NodeView, T, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known

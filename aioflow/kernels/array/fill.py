@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Ints, NodeView, Op, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known

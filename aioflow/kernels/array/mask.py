@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow.graph.graph import transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.op import Indices, Ints, NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known

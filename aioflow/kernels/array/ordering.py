@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import same_graph, transactional
 from aioflow.graph.op import Indices, Ints, Op, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known

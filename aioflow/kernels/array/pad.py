@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known

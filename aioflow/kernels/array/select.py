@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels.families import CPU, GPU, NodeView, elements, stays, sum_to_operand

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from aioflow import errors
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Ints, Op, T, op
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.kernels.array.constants import no_op

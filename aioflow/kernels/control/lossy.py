@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import same_graph, transactional
 from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.kernels.linalg.diagonals import matrix_diag_part
 from aioflow.kernels.linalg.matmul import matmul

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels.families import CPU, GPU

@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 
 from aioflow import errors
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels.families import CPU, GPU

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.math.reduction import reduce_prod

@@ -9,8 +9,8 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.select import select

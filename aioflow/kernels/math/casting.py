@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels.families import CPU, GPU, NodeView, fitting

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from aioflow import errors
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import NodeView
 from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs

@@ -1,7 +1,7 @@
 """The logarithm of the logistic function."""
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.elementwise import negative
 from aioflow.kernels.nn.activation import softplus

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from aioflow import errors
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.op import Ints, NodeView, Op, T, op
 from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.kernels import known

@@ -12,8 +12,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import get_default_graph, transactional
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known

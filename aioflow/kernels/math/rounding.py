@@ -1,7 +1,7 @@
 """Fractions cut off, limits kept, and numbers that are none."""
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Op, op
 from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.kernels.families import binary, elementwise, ufunc

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.graph import same_graph, transactional
 from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, costs, shape_vector, shaped_like

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from aioflow.graph.graph import get_default_graph, transactional
+from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.shapes import expand_dims, squeeze

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import constant_value, convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.params import Like

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import convert_to_tensor
-from aioflow.graph.graph import transactional
 from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.graph import transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.op import NodeView, Op, op
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.families import CPU, TEXT, costs

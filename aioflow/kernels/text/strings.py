@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.graph import transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.op import Ints, NodeView, Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels import known

@@ -280,13 +280,13 @@ class Worker:
         if message.options or self._recorders or graph.sends:
             return None
         programs = graph.known(self._local.plans.form(DEFAULT))
-        lone = None if programs is None else programs.lone
-        if lone is None or lone.waits:
+        unit = None if programs is None else programs.single_unit
+        if unit is None or unit.waits:
             return None
         self.meetings.check(message.step)
         if session.light is None:
             session.light = light_step(self._local, Joint(0, session.counts, LocalRendezvous()))
-        fetched = run_light(self._local, session.light, graph.counted, lone, feeds, journal)
+        fetched = run_light(self._local, session.light, graph.counted, unit, feeds, journal)
         return None if fetched is None else _ran(fetched)
 
     def _traced(self, told: Mapping[str, Any]) -> bool:
