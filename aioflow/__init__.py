@@ -129,10 +129,10 @@ from aioflow.kernels.linalg.diagonals import (
     matrix_set_diag as matrix_set_diag,
 )
 from aioflow.kernels.math.division import (
-    div as div, div_no_nan as div_no_nan, divide_no_nan as divide_no_nan, floor_div as floor_div,
-    multiply_no_nan as multiply_no_nan, reciprocal_no_nan as reciprocal_no_nan, truncatediv as truncatediv,
-    truncatemod as truncatemod, xdivy as xdivy, xlogy as xlogy,
+    div as div, divide_no_nan as divide_no_nan, floor_div as floor_div, reciprocal_no_nan as reciprocal_no_nan,
+    truncatediv as truncatediv, truncatemod as truncatemod, xlogy as xlogy,
 )
+from aioflow.kernels.math.no_nan import div_no_nan as div_no_nan, multiply_no_nan as multiply_no_nan, xdivy as xdivy
 from aioflow.kernels.linalg.einsum import einsum as einsum
 from aioflow.kernels.math.erf import erf as erf, erfc as erfc
 from aioflow.kernels.linalg.matrix_exponential import matrix_exponential as matrix_exponential
@@ -365,7 +365,7 @@ from aioflow.library.variables import (
     VariableSynchronization as VariableSynchronization,
 )
 from aioflow.graph.operation import Operation as Operation, Tensor as Tensor
-from aioflow.plan.placement import Placement as Placement
+from aioflow.plan.placement.report import Placement as Placement
 from aioflow.porting import (
     Comparison as Comparison, Difference as Difference, ParameterReport as ParameterReport,
     check_learning_off as check_learning_off, compare as compare, parameter_report as parameter_report,

@@ -325,8 +325,3 @@ def _endless(stalled: Activation) -> errors.InvalidArgumentError:
         f"the loop {stalled.level.name!r} came to a standstill {stalled.describe()}{rest}. What every iteration reads "
         "from outside must enter the loop with is_constant=True"
     )
-
-
-__all__ = [
-    "Execution", "Host", "Outputs", "Program", "Stands", "UnderWay", "Unit", "UnitCoroutine", "marked", "note_standing",
-]  # fmt: skip

@@ -494,6 +494,3 @@ class _TakingOne(Attempt):
 
 LARGE: Final = 1 << 20
 """Bytes: copying more would hold the loop too long."""
-
-
-__all__ = ["LARGE", "Queue"]

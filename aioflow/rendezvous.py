@@ -275,6 +275,3 @@ def _never_received(keys: tuple[Key, ...]) -> str:
         return ""
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
     return "; sent and never received: " + ", ".join(map(str, keys[:_SHOWN])) + more
-
-
-__all__ = ["Key", "LocalRendezvous", "Rendezvous", "Waiting"]

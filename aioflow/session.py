@@ -20,7 +20,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor, items_of
 from aioflow.plan.cost_model import CostModel
 from aioflow.plan.pipeline import Signature
-from aioflow.plan.placement import Placement
+from aioflow.plan.placement.report import Placement
 from aioflow.resources.containers import Container, drop_shared
 from aioflow.runtime.attempts import Attempt
 from aioflow.runtime.call import copied

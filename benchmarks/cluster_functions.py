@@ -6,6 +6,3 @@ import time
 def fail() -> None:
     """Raise an error whose text is the time on the clock that all processes of a machine share."""
     raise ValueError(f"failed at {time.clock_gettime(time.CLOCK_MONOTONIC)!r}.")
-
-
-__all__ = ["fail"]

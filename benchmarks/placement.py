@@ -16,8 +16,8 @@ from aioflow.plan.cost_model import CostModel
 from aioflow.plan.op_cost import Site
 from aioflow.plan.passes.flow import Flow
 from aioflow.plan.passes.prune import prune
-from aioflow.plan.placement import place
 from aioflow.plan.placement.constraints import demands
+from aioflow.plan.placement.place import place
 from aioflow.plan.placement.simulation import Layout, simulate
 from aioflow.plan.placement.work import Work
 from benchmarks.building import LINEAR

@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 
 from aioflow.kernels.context import Context
-from aioflow.plan import passes
-from aioflow.plan.partition import is_everywhere, partition
+from aioflow.plan.partition import partition
 from aioflow.plan.passes.compress import Compression
 from aioflow.plan.passes.flow import Flow
 from aioflow.plan.passes.liveness import peak
 from aioflow.plan.passes.memory_order import memory_order
+from aioflow.plan.passes.optimise import optimise
+from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import prune
 from aioflow.plan.passes.receives import delay_receives, received_bytes
 from aioflow.plan.passes.recompute import recompute, swap
 from aioflow.plan.passes.timeline import estimated
+from aioflow.plan.passes.trim import trim
+from aioflow.plan.placement.colocation import is_everywhere
 from aioflow.program.assemble import assemble
 from aioflow.resources.containers import Resources
 from aioflow.tensors.dtypes import DeviceKind
@@ -90,7 +93,7 @@ def training(layers: int, width: int, batch: int, swish: bool = False) -> tuple[
         loss = af.reduce_mean(value)
         train = af.train.GradientDescentOptimizer(0.01).minimize(loss)
         init = prune((), (), (af.global_variables_initializer(),))
-    return passes.optimise(passes.trim(passes.order(prune((x,), (loss,), (train,))))), init
+    return optimise(trim(order(prune((x,), (loss,), (train,))))), init
 
 
 def again(most: float) -> Callable[[Flow], Flow]:

@@ -183,6 +183,3 @@ def read(path):
         return path.read_text()
     except OSError:
         return ""
-
-
-__all__ = ["EngineTests", "children", "gone"]

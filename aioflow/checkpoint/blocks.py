@@ -69,6 +69,3 @@ def _read_in_block(source: Source, entry: Entry, low: int, into: memoryview) -> 
         )
     if block is not into:
         into[:] = block[low - begin : low - begin + len(into)]
-
-
-__all__ = ["Written", "read_range"]

@@ -33,6 +33,3 @@ def _checksum(block: memoryview) -> int:
         return zlib.crc32(block)
     sums = np.add.reduce(np.frombuffer(block, "<u8", rows * _COLUMNS).reshape(rows, _COLUMNS), axis=0)
     return zlib.crc32(block[rows * _ROW :], zlib.crc32(sums))
-
-
-__all__ = ["BLOCK", "blocks_in", "checksums"]

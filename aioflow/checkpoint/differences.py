@@ -28,6 +28,3 @@ def _differences(there: Mapping[str, Any], wanted: Mapping[str, tuple[DType, Sha
 def _told(shape: ShapeLike) -> str:
     sizes: Sequence[int | None] | None = as_shape(shape).sizes
     return "unknown" if sizes is None else str(["?" if size is None else size for size in sizes]).replace("'", "")
-
-
-__all__ = ["differences"]

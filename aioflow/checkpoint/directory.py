@@ -272,9 +272,3 @@ def _storage(directory: Path, files: Files) -> tuple[str, Storage]:
     name = as_name(directory)
     given = name.rstrip("/") or name[:1] or "."
     return given, located(f"{given}/_", files)[0]
-
-
-__all__ = [
-    "delete_checkpoint", "draft_name", "is_free", "last_checkpoints", "latest_checkpoint", "list_checkpoints",
-    "shard_name", "sweep", "sweep_draft", "sweep_shards", "write_pointer",
-]  # fmt: skip

@@ -157,6 +157,3 @@ def _check_piece(name: str, full: Shape, start: Shape, shape: Shape) -> None:
 
 def _span(start: Shape, shape: Shape) -> str:
     return ",".join(f"{begin}:{begin + count}" for begin, count in zip(start, shape, strict=True))
-
-
-__all__ = ["Draft", "Piece"]

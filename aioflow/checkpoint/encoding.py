@@ -88,6 +88,3 @@ def header_form(dtype: DType, shape: Shape, size: int) -> tuple[str, Shape]:
 def bytes_of(array: AnyArray) -> memoryview:
     """The bytes of a contiguous array, to be written into if the array can be."""
     return array.reshape(-1).view(np.uint8).data
-
-
-__all__ = ["BY_CODE", "CODES", "STORED", "Shape", "bytes_of", "encoded", "header_form", "size_of", "texts"]

@@ -106,6 +106,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refused(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
-
-
-__all__ = ["described", "header", "matches", "parsed"]

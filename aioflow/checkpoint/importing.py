@@ -66,6 +66,3 @@ def _alone(given: str, entries: list[str]) -> str:
         told = ", ".join(there) or "none"
         raise errors.NotFoundError(f"{given!r} has no index, and not one safetensors file: {told}")
     return there[0]
-
-
-__all__ = ["import_safetensors"]

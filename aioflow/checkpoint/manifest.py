@@ -144,9 +144,3 @@ def _read(file: str, source: Source) -> bytes:
     whole = bytearray(source.size)
     source.read_into(0, memoryview(whole))
     return bytes(whole)
-
-
-__all__ = [
-    "INDEX", "MANIFEST", "Manifest", "check_index", "check_whole", "index", "names_in_index", "read_json",
-    "read_manifest",
-]  # fmt: skip

@@ -35,6 +35,3 @@ def resolved(path: Path) -> str:
     name = as_name(path).rstrip("/")
     local = name.removeprefix("file://")
     return name if "://" in local else os.path.realpath(local)
-
-
-__all__ = ["located", "resolved"]

@@ -237,6 +237,3 @@ def _filled(out: AnyArray, values: AnyArray) -> AnyArray:
 def _slices(box: _Box, origin: Iterable[int]) -> tuple[Any, ...]:
     """The box as an index of an array that begins there, which gives a view even if there are no axes."""
     return (*(slice(a - zero, a - zero + n) for a, n, zero in zip(*box, origin, strict=True)), ...)
-
-
-__all__ = ["Checkpoint", "Stored"]

@@ -227,9 +227,3 @@ def _numbers(data: Any, name: str, most: int) -> tuple[int, ...]:
     if len(values) > most or not all(type(value) is int and 0 <= value <= LARGEST for value in values):
         raise errors.DataLossError(f"{name!r} is no list of at most {most} numbers where a checkpoint describes itself")
     return tuple(values)
-
-
-__all__ = [
-    "Entry", "ShardRecord", "check_keys", "checked_file", "field", "header_entries", "natural",
-    "pieces_by_name",
-]  # fmt: skip

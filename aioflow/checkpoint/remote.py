@@ -126,6 +126,3 @@ class FsspecSource:
 
     def close(self) -> None:
         """See `Source.close`."""
-
-
-__all__ = ["FsspecSource", "FsspecStorage"]

@@ -79,6 +79,3 @@ def _place(path: str) -> str:
     """The same for all spellings of a path, as far as that can be told without looking for links."""
     local = path.removeprefix("file://")
     return path.rstrip("/") if "://" in local else os.path.abspath(local)
-
-
-__all__ = ["Retention", "series"]

@@ -216,6 +216,3 @@ def _opened(place: str, flags: int) -> Iterator[int]:
 def _sync(folder: str) -> None:
     with _opened(folder, os.O_RDONLY) as file:
         os.fsync(file)
-
-
-__all__ = ["LocalSource", "LocalStorage", "Seen", "Source", "Storage"]

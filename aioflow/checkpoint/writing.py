@@ -138,6 +138,3 @@ def _write(file: int, views: list[memoryview], offset: int) -> None:
             count -= len(views.pop(0))
         if count:
             views[0] = views[0][count:]
-
-
-__all__ = ["BLOCK", "SPAN", "write_all"]

@@ -122,6 +122,3 @@ async def _answer(network: "Network", address: str, task: str, request: "Request
         return await peer.request(request, deadline=deadline), peer.clock_offset
     finally:
         await peer.close()
-
-
-__all__ = ["Written", "trace", "written_down"]

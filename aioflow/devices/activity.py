@@ -47,6 +47,3 @@ def _publish() -> None:
 
 def _joined(active: list[str]) -> str:
     return ", ".join(reversed(active[-_MOST:])) + f" and {len(active) - _MOST} more" * (len(active) > _MOST)
-
-
-__all__ = ["begin", "end", "subscribe", "unsubscribe"]

@@ -114,5 +114,3 @@ def _on_own_thread(function: Callable[[], R]) -> R:
 
 
 _process: Final = _Process()
-
-__all__ = ["Limit", "limit"]

@@ -76,6 +76,3 @@ def chained(xp: Namespace, links: Sequence[Link], inputs: int, results: Sequence
         taken, given, "\n".join(lines), "aioflow_chain", preamble=PREAMBLE
     )
     return kernel
-
-
-__all__ = ["EXPRESSIONS", "PREAMBLE", "Link", "chained", "fusible"]

@@ -53,6 +53,3 @@ class GpuTrace(Trace):
 
     def _at(self, event: Any) -> float:
         return self._began + self._gpu.driver.elapsed(self._zero, event)
-
-
-__all__ = ["GpuTrace"]

@@ -258,6 +258,3 @@ def _described(holders: Sequence[Holder]) -> str:
         for holder in holders[:_NAMED]
     ]
     return f"; the largest are {', '.join(names)}"
-
-
-__all__ = ["Charged", "Holder", "Ledger", "MemoryUse", "wrap"]

@@ -119,6 +119,3 @@ def _touches(value: Any, gpu: Gpu) -> bool:
     if not isinstance(value, TensorList):
         return gpu.holds(value)
     return any(_touches(item, gpu) for item in value.written().values())
-
-
-__all__ = ["Parcel", "Place", "hand_over", "move", "receive"]

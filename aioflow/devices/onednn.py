@@ -204,6 +204,3 @@ def _places() -> Iterator[str]:
         if Path(path).is_file():
             yield str(Path(path).resolve())
     yield FILE
-
-
-__all__ = ["FILE", "SWITCH", "Library", "available", "check", "library"]

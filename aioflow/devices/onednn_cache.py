@@ -64,5 +64,3 @@ def _built(library: Library, build: Build) -> Routine | None:
 
 ROUTINES: Final = Routines()
 """Those of the process."""
-
-__all__ = ["CAPACITY", "ROUTINES", "Build", "Routines"]

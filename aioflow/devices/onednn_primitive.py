@@ -297,6 +297,3 @@ class _Call:
 def _destroy(library: Library, owned: list[tuple[str, Handle]]) -> None:
     for function, handle in reversed(owned):
         library.call(function, handle)
-
-
-__all__ = ["Builder", "Handle", "Layout", "Place", "Routine", "dims"]

@@ -146,6 +146,3 @@ def masked(crc: int) -> int:
 def masked_each(crcs: Words) -> Words:
     """The checksums as they are stored."""
     return (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(_MASK_DELTA)
-
-
-__all__ = ["crc32c", "crc32c_each", "crc32c_windows", "masked", "masked_each"]

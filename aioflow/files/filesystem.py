@@ -221,5 +221,3 @@ def named(name: str) -> Iterator[None]:
 
 FILES: Final = Files()
 """The files that sessions use unless they are told otherwise."""
-
-__all__ = ["FILES", "Files", "Path", "as_name", "named"]

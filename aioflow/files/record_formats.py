@@ -144,6 +144,3 @@ class TFRecords:
             for offset, payload in found:
                 yield b"%s:%d" % (work, offset), payload
         return found.skipped
-
-
-__all__ = ["FixedLength", "Format", "Identity", "Record", "TFRecords", "TextLines", "WholeFile"]

@@ -467,6 +467,3 @@ class TFRecordWriter:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-__all__ = ["Records", "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]

@@ -57,6 +57,3 @@ def takes(definition: Op[Any]) -> bool:
 def changes(definition: Op[Any]) -> bool:
     """Whether an operation changes the variables among its inputs, if there are any."""
     return definition.stateful and not definition.observes and not definition.name.startswith(_OF_ITS_STEP)
-
-
-__all__ = ["changes", "hands_over", "lasts", "takes"]

@@ -95,6 +95,3 @@ def _refusal(name: str, value: object) -> TypeError:
     found = equivalent(name)
     hint = "use" if found is None else f"use af.{found} in the graph, or"
     return TypeError(f"np.{name} takes arrays, and {value!r} has no value yet: {hint} the value from a run")
-
-
-__all__ = ["Symbolic", "equivalent"]

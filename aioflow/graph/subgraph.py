@@ -226,6 +226,3 @@ def fresh(spec: Spec) -> Spec:
     if isinstance(spec, ResourceSpec):
         return spec
     return Spec(spec.dtype, spec.shape if spec.shape.is_fully_defined() else TensorShape(spec.sizes))
-
-
-__all__ = ["Body", "BodyGraph", "argument", "bodies_of", "captured", "close", "fresh", "outermost", "outline"]

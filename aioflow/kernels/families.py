@@ -288,8 +288,3 @@ def shaped_like(operand: Tensor, result: Tensor) -> Tensor:
         whole = mine.merge_with(result.spec.shape)
         result.spec = Spec(result.spec.dtype, mine if whole == mine else whole)
     return result
-
-
-__all__ = ["CPU", "GPU", "NARROW", "SLOW", "TEXT", "Binary", "Namespace", "NodeView", "Unary", "binary",
-           "broadcast_gradient", "costs", "elements", "elementwise", "fitting", "from_sizes", "shape_vector",
-           "shaped_like", "stays", "sum_along", "sum_to_operand", "summed_axes", "ufunc"]  # fmt: skip

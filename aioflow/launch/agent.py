@@ -113,6 +113,3 @@ def _status(code: int) -> str:
     with contextlib.suppress(ValueError):
         return f"its process was ended by {signal.Signals(-code).name}"
     return f"its process was ended by signal {-code}"
-
-
-__all__ = ["Agent"]

@@ -97,6 +97,3 @@ def by_host(hosts: Sequence[str], counts: Sequence[int], port: int) -> list[str]
     return [
         join_address(host, port + local) for host, count in zip(hosts, counts, strict=True) for local in range(count)
     ]  # fmt: skip
-
-
-__all__ = ["HOSTS", "PORT", "Environment", "by_host"]

@@ -49,6 +49,3 @@ def cluster_of(environment: Environment, name: str, data: object) -> ClusterSpec
 
 def _listed(tasks: list[int]) -> str:
     return ", ".join(map(str, tasks))
-
-
-__all__ = ["VARIABLE", "cluster_of", "explicit", "parsed"]

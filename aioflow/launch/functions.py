@@ -37,6 +37,3 @@ def check_module(name: str) -> None:
     """InvalidArgumentError if that cannot be the name of a module."""
     if not all(part.isidentifier() for part in name.split(".")):
         raise errors.InvalidArgumentError(f"{name[:200]!r} is no name of a module, as package.module")
-
-
-__all__ = ["check_module", "functions_of"]

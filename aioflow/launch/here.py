@@ -68,6 +68,3 @@ class _Child:
 
     def release(self) -> None:
         """It has stopped."""
-
-
-__all__ = ["THREADS", "local"]

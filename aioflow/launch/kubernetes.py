@@ -62,6 +62,3 @@ def _roles(environment: Environment) -> dict[str, int]:
             raise environment.error("AIOFLOW_ROLES", f"it is a list as ps=1,worker=4; {part[:50]!r} is no part of one")
         roles[job] = int(count)
     return roles
-
-
-__all__ = ["INDEX", "JOBSET", "indexed_job", "job_set"]

@@ -331,6 +331,3 @@ async def _stop(place: Place) -> None:
         async with asyncio.timeout(2 * STOPPING):
             if trouble := await place.ask("stop"):
                 _log.warning("a task on %s: %s", place.name, trouble)
-
-
-__all__ = ["RESTARTS", "Cluster", "Engine", "Launch", "Place"]

@@ -99,6 +99,3 @@ class _Actor:
     def release(self) -> None:
         """Dask forgets the actor."""
         self._future.release()
-
-
-__all__ = ["dask"]

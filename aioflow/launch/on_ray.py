@@ -105,6 +105,3 @@ class _Actor:
         import ray
 
         ray.kill(self._actor)
-
-
-__all__ = ["ray"]

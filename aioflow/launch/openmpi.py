@@ -25,6 +25,3 @@ def openmpi(variables: Mapping[str, str]) -> Member:
     count = world // local_world
     hosts = environment.hosts(count, "127.0.0.1")
     return environment.member(by_host(hosts, [local_world] * count, environment.ports(local_world)), rank)
-
-
-__all__ = ["VARIABLE", "openmpi"]

@@ -55,6 +55,3 @@ def _plain(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_plain, value))
     return value is None or isinstance(value, (bool, int, float, str))
-
-
-__all__ = ["Order", "settings_of"]

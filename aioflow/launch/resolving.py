@@ -38,6 +38,3 @@ def resolve(variables: Mapping[str, str] = os.environ) -> Member:
     raise errors.InvalidArgumentError(
         f"no cluster is described by the environment: none of {', '.join(RESOLVERS)} is set"
     )
-
-
-__all__ = ["RESOLVERS", "resolve"]

@@ -30,6 +30,3 @@ class Restarts:
         self._deaths.append(now)
         wait: float = min(_LONGEST, _FIRST * 2 ** (len(self._deaths) - 1))
         return wait
-
-
-__all__ = ["WINDOW", "Restarts"]

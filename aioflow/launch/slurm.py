@@ -107,6 +107,3 @@ def _range(text: str) -> list[str]:
     if not 0 <= int(last) - int(first) < _MOST:
         raise ValueError(f"{text[:50]!r} is no range of numbers that can be meant")
     return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-
-
-__all__ = ["VARIABLE", "expand", "slurm"]

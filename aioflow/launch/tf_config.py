@@ -33,6 +33,3 @@ def tf_config(variables: Mapping[str, str]) -> Member:
     if type(index) is not int or index not in cluster.task_indices(job):
         raise environment.error(VARIABLE, f"its task has index {brief(index)}; job {job!r} has no such task")
     return Member(cluster, job, index)
-
-
-__all__ = ["VARIABLE", "tf_config"]

@@ -29,6 +29,3 @@ def torchrun(variables: Mapping[str, str]) -> Member:
     hosts = environment.hosts(count, environment.text("MASTER_ADDR"))
     port = environment.ports(local_world, environment.number("MASTER_PORT", below=65535) + 1)
     return environment.member(by_host(hosts, [local_world] * count, port), rank)
-
-
-__all__ = ["VARIABLE", "torchrun"]

@@ -184,6 +184,3 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """The same as IndexedSlices."""
         indices, values, shape = self.take_grad(num_required, name)
         return IndexedSlices(values, indices, shape)
-
-
-__all__ = ["ConditionalAccumulator", "ConditionalAccumulatorBase", "SparseConditionalAccumulator"]

@@ -138,9 +138,3 @@ def in_batches(places: Tensor, batch_dims: int) -> Tensor:
         for axis in builtins.range(batch_dims)
     ]
     return concat([*columns, places], -1)
-
-
-__all__ = [
-    "arg_max", "arg_min", "gather_nd", "is_numeric_tensor", "lin_space", "newaxis", "parallel_stack", "repeat",
-    "reverse_v2", "to_complex64", "to_complex128", "where_v2",
-]  # fmt: skip

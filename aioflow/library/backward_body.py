@@ -119,6 +119,3 @@ def sizes_of(tensor: Tensor) -> Any:
     if expected is not None and expected.shape.is_fully_defined():
         return expected.shape.as_list()
     return shape(tensor if expected is None or expected is tensor.spec else read_variable(tensor))
-
-
-__all__ = ["BackwardGraph", "backward_outline", "sizes_of", "zeros_for"]

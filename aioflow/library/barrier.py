@@ -121,6 +121,3 @@ class Barrier(Handle):
     def incomplete_size(self, name: str | None = None) -> Tensor:
         """How many keys lack components."""
         return self._build("incomplete_size", name, lambda name: ops.barrier_incomplete_size(self._ref, name=name))
-
-
-__all__ = ["Barrier", "BarrierTakeMany"]

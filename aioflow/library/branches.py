@@ -165,6 +165,3 @@ class _Expose:
             self._other: other.with_outputs(filler),
         }
         return self._op.graph.extend(self._op, changed, [spec])[0]
-
-
-__all__ = ["cond"]

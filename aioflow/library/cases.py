@@ -199,6 +199,3 @@ def _indexed(index: Tensor, first: int, functions: list[Branch]) -> Any:
         lambda: _indexed(index, first, functions[:half]),
         lambda: _indexed(index, first + half, functions[half:]),
     )
-
-
-__all__ = ["case", "switch_case"]

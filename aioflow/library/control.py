@@ -200,10 +200,3 @@ def _converted(value: Any, dtype: DType | None) -> Tensor:
         if made is not NotImplemented:
             raise TypeError(f"{function!r} made {made!r} of a {found.__name__}, which is no tensor")
     raise TypeError(f"no function makes a tensor of {value!r}" + ("" if dtype is None else f" of dtype {dtype.name}"))
-
-
-__all__ = [
-    "add_to_collection", "add_to_collections", "colocate_with", "container", "control_dependencies", "device",
-    "get_collection", "get_collection_ref", "group", "is_tensor", "name_scope", "register_tensor_conversion_function",
-    "tuple", "with_dependencies",
-]  # fmt: skip

@@ -175,6 +175,3 @@ def _after(dependencies: Sequence[Operation], leaf: Any) -> Any:
     if isinstance(leaf, SparseTensor):
         return SparseTensor(leaf.indices, with_dependencies(dependencies, leaf.values), leaf.dense_shape)
     return with_dependencies(dependencies, leaf)
-
-
-__all__ = ["CriticalSection"]

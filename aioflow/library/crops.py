@@ -93,6 +93,3 @@ def _pixels(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor) -> Ten
     places = [number, row[:, :, None], column[:, None, :]]
     whole = shape(places[0] + places[1] + places[2])
     return gather_nd(images, stack([broadcast_to(values, whole) for values in places], -1))
-
-
-__all__ = ["crop_and_resize"]

@@ -402,6 +402,3 @@ def _seeds(seed: int | None, shared_name: str | None) -> tuple[int, int]:
     if seed is None and shared_name:
         return graph_seed, zlib.crc32(f"{graph_seed}{shared_name}".encode()) & 0x7FFF_FFFF
     return graph_seed, own
-
-
-__all__ = ["FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue"]

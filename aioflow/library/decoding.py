@@ -33,6 +33,3 @@ def decode_image(
     if wanted is uint8:
         return decode_any_image(contents, channels or 0, expand_animations, name=name)
     return convert_image_dtype(decode_any_image(contents, channels or 0, expand_animations), wanted, name=name)
-
-
-__all__ = ["decode_image"]

@@ -13,8 +13,8 @@ from aioflow.kernels.array.select import masked
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import greater, greater_equal, logical_and
-from aioflow.kernels.math.division import div_no_nan
 from aioflow.kernels.math.elementwise import sqrt
+from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.kernels.math.reduction import reduce_prod
 from aioflow.kernels.math.segments import segment_sum
 from aioflow.library.control import name_scope
@@ -120,6 +120,3 @@ def _pruned(
     if weights is not None and combiner != "sum":
         valid = logical_and(valid, greater(weights.values, 0))
     return sparse_retain(ids, valid), None if weights is None else sparse_retain(weights, valid)
-
-
-__all__ = ["embedding_lookup_sparse", "safe_embedding_lookup_sparse"]

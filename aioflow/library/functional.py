@@ -308,6 +308,3 @@ def _values(who: str, value: Any, wanted: Any, kinds: Sequence[DType], what: str
                 f"{kind.name}: use af.cast, or say otherwise"
             )
     return tensors
-
-
-__all__ = ["Rows", "describing", "foldl", "foldr", "map_fn", "rows_of", "scan"]

@@ -74,6 +74,3 @@ def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
         mean = reduce_mean(floats, [-3, -2], keepdims=True)
         changed = (floats - mean) * cast(convert_to_tensor(contrast_factor), floats.dtype) + mean
         return convert_image_dtype(changed, tensor.dtype, saturate=True)
-
-
-__all__ = ["adjust_brightness", "adjust_contrast", "an_image", "as_floats", "convert_image_dtype"]

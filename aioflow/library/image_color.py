@@ -14,8 +14,8 @@ from aioflow.kernels.linalg.tensordot import tensordot
 from aioflow.kernels.math.arithmetic import floormod, multiply
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater, less
-from aioflow.kernels.math.division import div_no_nan
 from aioflow.kernels.math.elementwise import abs as absolute
+from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.kernels.math.reduction import reduce_max, reduce_min
 from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.library.control import name_scope
@@ -132,9 +132,3 @@ def adjust_gamma(image: TensorLike, gamma: TensorLike = 1, gain: TensorLike = 1)
         power = floats ** cast(convert_to_tensor(gamma), floats.dtype)
         changed = multiply(power, cast(convert_to_tensor(gain), floats.dtype))
         return convert_image_dtype(changed, tensor.dtype, saturate=True)
-
-
-__all__ = [
-    "adjust_gamma", "adjust_hue", "adjust_saturation", "hsv_to_rgb", "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv",
-    "yiq_to_rgb", "yuv_to_rgb",
-]  # fmt: skip

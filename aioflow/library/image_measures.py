@@ -66,6 +66,3 @@ def psnr(a: TensorLike, b: TensorLike, max_val: TensorLike, name: str | None = N
         one, other = convert_image_dtype(first, float32), convert_image_dtype(second, float32)
         distance = reduce_mean(squared_difference(one, other), [-3, -2, -1])
         return subtract(20 / math.log(10) * log(top), 10 / math.log(10) * log(distance), name=scope)
-
-
-__all__ = ["image_gradients", "psnr", "sobel_edges", "total_variation"]

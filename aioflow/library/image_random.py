@@ -73,9 +73,3 @@ def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> 
     if not 0 <= max_delta <= 0.5:
         raise ValueError(f"max_delta must be from 0 to 0.5, not {max_delta}")
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
-
-
-__all__ = [
-    "random_brightness", "random_contrast", "random_flip_left_right", "random_flip_up_down", "random_hue",
-    "random_saturation",
-]  # fmt: skip

@@ -77,6 +77,3 @@ def _leaf(value: Any, convert: Callable[[Any], Tensor]) -> Leaf:
         parts = [value.values, value.indices, *([] if value.dense_shape is None else [value.dense_shape])]
         return Leaf("IndexedSlices", parts, lambda tensors: IndexedSlices(*tensors))
     return Leaf("a tensor", [convert(value)], lambda tensors: tensors[0])
-
-
-__all__ = ["Leaf", "Leaves", "taken_apart"]

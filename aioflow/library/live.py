@@ -81,6 +81,3 @@ def names_of(given: Sequence[str] | None, count: int) -> list[str] | None:
     if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{count} different names of components are needed, not {names}")
     return names
-
-
-__all__ = ["Handle", "dtypes_of", "names_of", "outside", "shapes_of"]

@@ -361,6 +361,3 @@ def _record(op: Operation, tensor: Tensor) -> Tensor:
     """An output of the loop that lists the values of `tensor` in all iterations."""
     attrs = {**op.attrs, "body": op.attrs["body"].with_outputs(tensor)}
     return op.graph.extend(op, attrs, [ListSpec.record(fresh(tensor.spec))])[0]
-
-
-__all__ = ["plain_loop", "while_loop"]

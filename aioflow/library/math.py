@@ -19,7 +19,8 @@ from aioflow.kernels.math.comparison import (
 )
 from aioflow.kernels.math.complex import angle, conj, imag, real
 from aioflow.kernels.math.cumulative import cumprod, cumsum
-from aioflow.kernels.math.division import divide_no_nan, multiply_no_nan, reciprocal_no_nan, xdivy, xlogy
+from aioflow.kernels.math.division import divide_no_nan, reciprocal_no_nan, xlogy
+from aioflow.kernels.math.no_nan import multiply_no_nan, xdivy
 from aioflow.kernels.math.erf import erf, erfc
 from aioflow.kernels.math.gamma import digamma, lbeta, lgamma
 from aioflow.kernels.math.histograms import bincount, confusion_matrix

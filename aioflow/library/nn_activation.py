@@ -48,6 +48,3 @@ def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """0.2 * x + 0.5, held between 0 and 1: a sigmoid made of three straight lines."""
     with name_scope(name, "hard_sigmoid", [x]) as scope:
         return clip_by_value(convert_to_tensor(x) * 0.2 + 0.5, 0.0, 1.0, name=scope)
-
-
-__all__ = ["crelu", "gelu", "hard_sigmoid", "swish"]

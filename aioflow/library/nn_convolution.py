@@ -233,9 +233,3 @@ def _pool1d(input: TensorLike, ksize: Any, strides: Any, kind: str, padding: str
     window, steps = plane_step(ksize, "ksize", layout)[1:], plane_step(strides, "strides", layout)[1:]
     with name_scope(name, None, [input]) as scope:
         return _pooled(convert_to_tensor(input), window, kind, steps, padding, layout, scope)
-
-
-__all__ = [
-    "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool1d", "convolution", "depthwise_conv2d", "max_pool1d", "pool",
-    "separable_conv2d",
-]  # fmt: skip

@@ -200,9 +200,3 @@ def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
     with name_scope(name, "zero_fraction", [value]) as scope:
         x = convert_to_tensor(value)
         return reduce_mean(cast(equal(x, cast(0, x.dtype)), float32), name=scope)
-
-
-__all__ = [
-    "batch_normalization", "dropout", "l2_normalize", "log_poisson_loss", "moments", "relu_layer",
-    "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
-]  # fmt: skip

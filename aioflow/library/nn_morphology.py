@@ -118,6 +118,3 @@ def erosion2d(
         turned = reverse(convert_to_tensor(kernel, images.dtype), [0, 1])
         widest: Tensor = dilation2d(-images, turned, strides, rates, padding)
         return negative(widest, name=scope)
-
-
-__all__ = ["dilation2d", "erosion2d"]

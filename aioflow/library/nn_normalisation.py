@@ -147,9 +147,3 @@ def weighted_moments(
             dropped = list(range(wide.shape.ndims)) if axes is None and wide.shape.ndims is not None else axes
             mean, variance = squeeze(mean, dropped), squeeze(variance, dropped)
         return cast(mean, value.dtype), cast(variance, value.dtype)
-
-
-__all__ = [
-    "batch_norm_with_global_normalization", "layer_normalization", "normalize_moments", "sufficient_statistics",
-    "weighted_moments",
-]  # fmt: skip

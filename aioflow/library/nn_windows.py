@@ -176,9 +176,3 @@ def _for_all(values: Tensor, axes: Sequence[int]) -> Tensor:
     pairs = values.shape.ndims == 2
     each = [values[axes.index(axis)] if axis in axes else ([0, 0] if pairs else 1) for axis in range(1, axes[-1] + 1)]
     return stack(each)
-
-
-__all__ = [
-    "avg_pool2d", "avg_pool_v2", "conv_transpose", "max_pool2d", "max_pool_v2", "required_space_to_batch_paddings",
-    "with_space_to_batch",
-]  # fmt: skip

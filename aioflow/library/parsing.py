@@ -305,9 +305,3 @@ def _of_steps(
             case feature:
                 raise TypeError(f"the steps of {key!r} are a FixedLenSequenceFeature or VarLenFeature, not {feature!r}")
     return sparse, dense, missing
-
-
-__all__ = [
-    "FixedLenFeature", "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature", "parse_example",
-    "parse_sequence_example", "parse_single_example", "parse_single_sequence_example",
-]  # fmt: skip

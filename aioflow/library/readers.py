@@ -211,8 +211,3 @@ class IdentityReader(ReaderBase):
 
     def __init__(self, name: str | None = None, shared_name: str | None = None) -> None:
         super().__init__(_reader(ops.identity_reader, name, shared_name))
-
-
-__all__ = [
-    "FixedLengthRecordReader", "IdentityReader", "ReaderBase", "TFRecordReader", "TextLineReader", "WholeFileReader",
-]  # fmt: skip

@@ -122,6 +122,3 @@ def _encoded(value: Tensor, codec: str) -> Tensor:
 
 def _decoded(wire: Tensor, value: Tensor, codec: str, edge: str) -> Tensor:
     return lossy_decode(wire, codec, value.dtype, value.shape, edge)
-
-
-__all__ = ["Reduction", "Ring"]

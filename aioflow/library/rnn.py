@@ -271,9 +271,3 @@ def per_row(alive: Tensor, value: Tensor) -> Tensor:
     if rank is None:
         raise ValueError(f"the rank of {value.name} must be known for sequences of different lengths: use set_shape")
     return alive if rank == 1 else reshape(alive, [-1] + [1] * (rank - 1))
-
-
-__all__ = [
-    "Scope", "Step", "batch_size_of", "check_cell", "checked_lengths", "dynamic_rnn", "first_state", "kept_where",
-    "output_arrays", "output_dtype", "per_row", "static_rnn",
-]  # fmt: skip

@@ -105,6 +105,3 @@ def _all_reversed(steps: list[Any], lengths: TensorLike) -> list[Any]:
     columns = zip(*[nest.flatten(step) for step in steps], strict=True)
     turned = [unstack(reverse_sequence(stack(column), lengths, 0, batch_axis=1)) for column in columns]
     return [nest.pack_sequence_as(steps[0], list(row)) for row in zip(*turned, strict=True)]
-
-
-__all__ = ["bidirectional_dynamic_rnn", "static_bidirectional_rnn"]

@@ -226,8 +226,3 @@ def checked_activation(activation: Activation | None) -> Activation:
     if activation is not None and not callable(activation):
         raise TypeError(f"activation must be a function of a tensor, as af.nn.relu, not {activation!r}")
     return tanh if activation is None else activation
-
-
-__all__ = [
-    "Activation", "RNNCell", "checked_activation", "checked_units", "features_of", "linear", "sizes_of", "zero_states",
-]  # fmt: skip

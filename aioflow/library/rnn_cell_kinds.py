@@ -123,6 +123,3 @@ class GRUCell(RNNCell):
         new = self._activation(linear([inputs, r * state], self._candidate_kernel, self._candidate_bias))
         output = u * state + (1 - u) * new
         return output, output
-
-
-__all__ = ["BasicRNNCell", "GRUCell"]

@@ -197,6 +197,3 @@ class LSTMCell(BasicLSTMCell):
 
 def _clipped(x: Tensor, bound: Any) -> Tensor:
     return x if bound is None else clip_by_value(x, -bound, bound)
-
-
-__all__ = ["BasicLSTMCell", "LSTMCell", "LSTMStateTuple"]

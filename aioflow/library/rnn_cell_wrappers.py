@@ -284,6 +284,3 @@ class DeviceWrapper(_Wrapper):
         with device(self._device):
             output, after = self.cell(inputs, state, scope)
             return output, after
-
-
-__all__ = ["DeviceWrapper", "DropoutWrapper", "MultiRNNCell", "ResidualWrapper"]

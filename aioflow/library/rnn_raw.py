@@ -124,6 +124,3 @@ def _part(emitted: Any, state: Any) -> tuple[Any, DType]:
         return sizes_of(emitted), output_dtype(state, None)
     sizes = emitted.shape
     return (sizes.as_list() if sizes.is_fully_defined() else shape(emitted)), emitted.dtype
-
-
-__all__ = ["raw_rnn"]

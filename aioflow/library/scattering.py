@@ -102,9 +102,3 @@ def batch_scatter_update(
     if not rank:
         raise ValueError(f"indices have batch axes and one of rows, their shape is {rows.shape}")
     return scatter_nd_update(ref, in_batches(expand_dims(rows, -1), rank - 1), updates, use_locking, name)
-
-
-__all__ = [
-    "assign_mul", "batch_scatter_update", "count_up_to", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
-    "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update",
-]  # fmt: skip

@@ -292,10 +292,3 @@ def sparse_concat(
 
 OPERATORS["sparse_dense_multiply"] = sparse_dense_cwise_mul  # type: ignore[assignment]
 OPERATORS["sparse_dense_divide"] = sparse_dense_cwise_div  # type: ignore[assignment]
-
-__all__ = [
-    "convert_to_tensor_or_sparse_tensor", "from_dense", "sparse_add", "sparse_concat", "sparse_dense_cwise_div",
-    "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_placeholder", "sparse_reduce_sum", "sparse_reorder",
-    "sparse_reshape", "sparse_retain", "sparse_slice", "sparse_softmax", "sparse_tensor_dense_matmul",
-    "sparse_tensor_to_dense", "sparse_to_dense", "sparse_transpose",
-]  # fmt: skip

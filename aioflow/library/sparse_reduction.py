@@ -263,10 +263,3 @@ def sparse_eye(
         columns = rows if num_columns is None else cast(convert_to_tensor(num_columns, preferred_dtype=int64), int64)
         places = counting(minimum(rows, columns))
         return SparseTensor(stack([places, places], 1), ones_like(places, dtype), stack([rows, columns]))
-
-
-__all__ = [
-    "sparse_expand_dims", "sparse_eye", "sparse_mask", "sparse_matmul", "sparse_maximum", "sparse_merge",
-    "sparse_minimum", "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum_sparse",
-    "sparse_reset_shape", "sparse_split", "sparse_to_indicator",
-]  # fmt: skip

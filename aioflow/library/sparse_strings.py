@@ -54,6 +54,3 @@ def deserialize_many_sparse(
     """
     indices, values, shape = kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), rank, name=name)
     return SparseTensor(indices, values, shape)
-
-
-__all__ = ["deserialize_many_sparse", "serialize_many_sparse", "serialize_sparse"]

@@ -295,6 +295,3 @@ def _shared_name(given: str | None) -> str:
     if given is not None and not isinstance(given, str):
         raise ValueError(f"shared_name is text, not {given!r}")
     return given or ""
-
-
-__all__ = ["BaseStagingArea", "MapStagingArea", "StagingArea"]

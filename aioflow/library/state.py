@@ -257,12 +257,3 @@ def make_template(
     """
     func = functools.partial(func_, **kwargs) if kwargs else func_
     return Template(name_, func, create_scope_now_, unique_name_, custom_getter_)
-
-
-__all__ = [
-    "Template", "all_variables", "assert_variables_initialized", "assign", "assign_add", "assign_sub",
-    "global_variables", "global_variables_initializer", "initialize_all_variables", "initialize_local_variables",
-    "initialize_variables", "is_variable_initialized", "local_variables", "local_variables_initializer",
-    "make_template", "model_variables", "moving_average_variables", "report_uninitialized_variables", "scatter_add",
-    "scatter_sub", "scatter_update", "trainable_variables", "variables_initializer",
-]  # fmt: skip

@@ -223,5 +223,3 @@ def _refuse(*given: Any) -> Any:
 
 COMPOSITES[TensorArray] = Composite(tensors=_refuse, join=_refuse, split=_refuse)
 CONVERTERS[TensorArray] = _refuse
-
-__all__ = ["TensorArray"]

@@ -343,8 +343,3 @@ def get_local_variable(
     """As `get_variable`, for a variable that each process has for itself and that is not trained."""
     keys = [GraphKeys.LOCAL_VARIABLES, *(collections or ())]
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)
-
-
-__all__ = [
-    "AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "variable_scope",
-]  # fmt: skip

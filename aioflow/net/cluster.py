@@ -236,6 +236,3 @@ def once(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         twice = next(key for key, _ in pairs if [other for other, _ in pairs].count(key) > 1)
         raise ValueError(f"{twice!r} is there twice")
     return found
-
-
-__all__ = ["ClusterSpec", "Member", "filtered", "once", "task_name"]

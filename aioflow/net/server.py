@@ -271,6 +271,3 @@ def _websockets(config: Config) -> Network:
     from aioflow.net.transport.access import network_of_server
 
     return network_of_server(config)
-
-
-__all__ = ["Server"]

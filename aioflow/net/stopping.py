@@ -58,6 +58,3 @@ async def _stop(network: Network, task: str, address: str, limit: float, reason:
     except TimeoutError:
         return f"{task} at {address} did not answer within {limit:g} s"
     return ""
-
-
-__all__ = ["stop_servers"]

@@ -162,6 +162,3 @@ def _spec(value: Any, host: bool, spec: Spec | None) -> Spec:
     if isinstance(value, bytes):
         return Spec(string, SCALAR)
     return known.of(value) if host else spec_of(value)
-
-
-__all__ = ["HARMLESS", "check", "guarded", "machine_memory", "needed"]

@@ -298,6 +298,3 @@ def _rate(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"{value!r} is no number of seconds, bytes or operations")
     return float(value)
-
-
-__all__ = ["LINKS", "RATES", "CostModel", "Link", "Way", "duration", "signature", "size_of", "way"]

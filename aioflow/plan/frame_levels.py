@@ -150,6 +150,3 @@ def deciders(nodes: Iterable[Node], levels: Levels) -> dict[Node, int]:
 def _wrong(node: Node, text: str) -> errors.InvalidArgumentError:
     made = errors.InvalidArgumentError(text)
     return made.at(node.name, node.definition.name, line=describe_line(node.operation), device=None, shapes=())
-
-
-__all__ = ["ROOT", "Levels", "deciders", "decides", "role_of"]

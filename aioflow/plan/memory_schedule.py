@@ -21,7 +21,7 @@ from aioflow.plan.passes.liveness import constant_bytes, peak
 from aioflow.plan.passes.memory_order import memory_order
 from aioflow.plan.passes.receives import delay_receives
 from aioflow.plan.passes.recompute import recompute, swap
-from aioflow.plan.placement import state_bytes
+from aioflow.plan.placement.work import state_bytes
 
 _log: Final = logging.getLogger("aioflow.plan")
 _COMFORTABLE: Final = 0.9
@@ -90,6 +90,3 @@ def _tell_cost(before: Flow, after: Flow, seconds: Callable[[Node], float], site
 def _always(flow: Flow) -> int:
     """The bytes that stay on the device between steps: state and constants."""
     return constant_bytes(flow) + int(sum(map(state_bytes, flow.nodes)))
-
-
-__all__ = ["scheduled"]

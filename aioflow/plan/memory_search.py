@@ -24,7 +24,8 @@ from aioflow.plan.passes.flow import Flow, Node
 from aioflow.plan.passes.liveness import Liveness, constant_bytes, peak_of_part
 from aioflow.plan.passes.memory_order import memory_order
 from aioflow.plan.passes.timeline import LONGEST
-from aioflow.plan.placement import Arrangement, state_bytes
+from aioflow.plan.placement.report import Arrangement
+from aioflow.plan.placement.work import state_bytes
 from aioflow.plan.turns import can_take_turns, in_turns, peaks_in_turns, with_turns
 from aioflow.tensors.dtypes import DeviceKind
 
@@ -196,6 +197,3 @@ def _tighter(site: Site, room: Site, peaks: Mapping[str, float], most: float) ->
         return site
     share = (room.memory_limit or 0) / peaks[room.name]
     return dataclasses.replace(site, memory_limit=int((site.memory_limit or 0) * min(share, most)))
-
-
-__all__ = ["Found", "Search", "Tools"]

@@ -193,19 +193,3 @@ def total(each: Iterable[tuple[float, float]]) -> tuple[float, bool]:
         whole += seconds * times
         big += seconds * times * (seconds > BIG_KERNEL)
     return whole, big > whole / 2
-
-
-__all__ = [
-    "BIG_KERNEL",
-    "CPU_RATES",
-    "HEAVY",
-    "Costed",
-    "Estimate",
-    "Rates",
-    "RegionCost",
-    "Site",
-    "elements",
-    "seconds",
-    "text_bytes",
-    "total",
-]

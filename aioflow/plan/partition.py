@@ -329,6 +329,3 @@ def _how(spec: Spec) -> str:
         return ""
     nbytes = math.prod(known) * spec.dtype.np.itemsize
     return PUSHED if nbytes <= _SMALL else TOGETHER if nbytes <= _LARGE else ""
-
-
-__all__ = ["Part", "partition"]

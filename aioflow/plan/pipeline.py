@@ -13,10 +13,14 @@ from typing import Final
 
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.kernels.array.constants import missing_feed
-from aioflow.plan import passes
 from aioflow.plan.partition import Part
-from aioflow.plan.passes.flow import Flow
+from aioflow.plan.passes.flow import Flow, has_primitives
+from aioflow.plan.passes.optimise import optimise
+from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.trim import trim
+from aioflow.plan.passes.unread import keep_unread
+from aioflow.plan.passes.verify import verify
 
 
 class Signature:
@@ -72,12 +76,12 @@ def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], opt
 def make_flow(signature: Signature, optimize: bool = True) -> Flow:
     """What a call will run, on whichever devices. InvalidArgumentError if a placeholder that it needs is not fed."""
     flow = prune(signature.feeds, signature.fetches, signature.targets)
-    if passes.has_primitives(flow):  # handmade control flow runs unchanged
+    if has_primitives(flow):  # handmade control flow runs unchanged
         _check_fed(flow)
-        return passes.verify(flow)
-    flow = passes.keep_unread(passes.trim(passes.order(flow)))
+        return verify(flow)
+    flow = keep_unread(trim(order(flow)))
     _check_fed(flow)  # after trimming: a branch may capture a placeholder that none of its results needs
-    return passes.verify(passes.optimise(flow) if optimize else flow)
+    return verify(optimise(flow) if optimize else flow)
 
 
 def _check_fed(flow: Flow) -> None:

@@ -21,7 +21,12 @@ from aioflow.plan.passes.fed_shapes import with_fed_shapes
 from aioflow.plan.passes.flow import Flow, Node
 from aioflow.plan.passes.gather import gathered
 from aioflow.plan.passes.memory_kinds import memory_kinds
-from aioflow.plan.placement import Arrangement, Placement, lowered, pack, place, state_bytes, state_key
+from aioflow.plan.placement.colocation import state_key
+from aioflow.plan.placement.packing import pack
+from aioflow.plan.placement.place import place
+from aioflow.plan.placement.report import Arrangement, Placement
+from aioflow.plan.placement.spanning import lowered
+from aioflow.plan.placement.work import state_bytes
 from aioflow.tensors.dtypes import DeviceKind
 
 _log: Final = logging.getLogger("aioflow.placement")
@@ -212,6 +217,3 @@ def _with_memory_kinds(part: Part, kind: DeviceKind) -> Part:
 def _asks(flow: Flow) -> bool:
     """Whether anything asks for a device."""
     return any(inner.operation.device for node in flow.nodes for inner in node.everything())
-
-
-__all__ = ["Placer"]

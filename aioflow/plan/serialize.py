@@ -341,6 +341,3 @@ def _check_loop(node: Node, *made: Sequence[Spec]) -> None:
     for condition in conditions:
         _agreed("its condition makes", condition, [_BOOL])
     node.output_specs = outputs
-
-
-__all__ = ["Origin", "flow_from_plain", "flow_to_plain"]

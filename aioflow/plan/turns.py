@@ -208,6 +208,3 @@ def _units(nodes: Sequence[Node]) -> list[int]:
         else:
             found.append(numbers.setdefault((mask, sends), place))
     return found
-
-
-__all__ = ["can_take_turns", "in_turns", "peaks_in_turns", "with_turns"]

@@ -87,6 +87,3 @@ class Binder:
 def _streamed(gpu: Gpu, call: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that waits, with the GPU's stream current while it computes."""
     return lambda *inputs: on_stream(gpu, call(*inputs))
-
-
-__all__ = ["Binder"]

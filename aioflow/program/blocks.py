@@ -73,6 +73,3 @@ def chained(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[St
     """The same statements with runs of element-wise ones as chains, inside branches and loops too."""
     nested = {id(s): s.chained() for s in statements if isinstance(s, Structured)}
     return [nested.get(id(s), s) for s in fuse(statements, wanted)]
-
-
-__all__ = ["Code", "Statement", "Structured", "chained", "seconds_of"]

@@ -339,6 +339,3 @@ class _Lifetimes:
         wanted = b.node.output_specs[0]
         dying = [v for v in b.inputs if v in self._reusable and self.last_use.get(v) == position]
         return next((value for value in dying if is_surely_alike(value.spec, wanted)), None)
-
-
-__all__ = ["Region", "Source", "compile_region", "pause"]

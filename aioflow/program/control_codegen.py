@@ -204,6 +204,3 @@ class _Loop:
 
 def _used(value: Value, lives: Any) -> bool:
     return value in lives.last_use or value in lives.wanted
-
-
-__all__ = ["write_structured"]

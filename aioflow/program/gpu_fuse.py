@@ -39,6 +39,3 @@ def _compiled(
         return kernel(*arrays)
 
     return call
-
-
-__all__ = ["fuse_on_gpu"]

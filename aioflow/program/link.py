@@ -99,6 +99,3 @@ class Links:
             self.given.append(Given(Arrival(0, place, number, final), self._feeds.index(value.node), None))
         else:
             self._arrivals[made].append(Arrival(self._crossing[made].index(value), place, number, final))
-
-
-__all__ = ["Links"]

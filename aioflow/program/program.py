@@ -244,6 +244,3 @@ class Program:
 def _is_mortal(unit: Unit) -> bool:
     """Whether it receives what may be dead."""
     return any(decides(node) and role_of(node) is None for node in unit.nodes[:1])
-
-
-__all__ = ["Arrival", "Given", "Level", "Outputs", "Program", "Route", "UnderWay", "Unit", "UnitCoroutine"]

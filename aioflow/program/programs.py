@@ -59,6 +59,3 @@ def _single_unit(program: Program) -> Unit | None:
     if unit.cost.endless:
         return None
     return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None
-
-
-__all__ = ["DeviceProgram", "Programs"]

@@ -414,6 +414,3 @@ def truth(pred: Array) -> bool:
     if getattr(pred, "ndim", 0):
         raise ValueError(f"pred is one truth, of rank 0, not an array of shape {pred.shape}")
     return bool(pred)
-
-
-__all__ = ["Activation", "Frame", "Frames", "Line"]

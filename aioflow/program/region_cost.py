@@ -108,6 +108,3 @@ def _spec(array: Array, value: Value) -> Spec:
     if value.spec.dtype is dtypes.string:
         return Spec(dtypes.string, TensorShape(list(np.shape(array))))
     return known.of(array)
-
-
-__all__ = ["count_of", "estimate_for", "numbers_among", "texts_among"]

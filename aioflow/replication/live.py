@@ -220,6 +220,3 @@ class LiveTurns(Together):
 
     def __repr__(self) -> str:
         return f"<LiveTurns {self.name!r} {self.turns!r}>"
-
-
-__all__ = ["Check", "LiveQuorum", "LiveTurns"]

@@ -323,6 +323,3 @@ class Quorum:
     def __repr__(self) -> str:
         state = "not open" if self.step is None else f"step {self.step}"
         return f"<Quorum {state}, replicas {self.members}, announced {sorted(self._announced)}>"
-
-
-__all__ = ["REPEATED", "Decision", "Dropped", "Quorum", "Reason", "Ticket"]

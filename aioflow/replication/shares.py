@@ -152,6 +152,3 @@ class RowShares(Shares[Rows]):
         np.add.at(total, places.reshape(-1), values)
         np.divide(total, total.dtype.type(len(gradients)), out=total)
         return Rows(found, total.astype(self.spec.dtype.np, copy=False))
-
-
-__all__ = ["DenseShares", "RowShares", "Rows", "Shares"]

@@ -118,6 +118,3 @@ class Turns:
 
     def __repr__(self) -> str:
         return f"<Turns {self._next} updates, {len(self._read)} replicas under way, bound {self.bound}>"
-
-
-__all__ = ["Turns"]

@@ -195,6 +195,3 @@ class Journals:
 
     def __len__(self) -> int:
         return sum(len(owner.journals) for owner in self._owners.values())
-
-
-__all__ = ["Journal", "Journaled", "Journals", "Ticket"]

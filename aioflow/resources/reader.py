@@ -296,6 +296,3 @@ def _parsed(state: bytes) -> tuple[int, int, tuple[bytes, int] | None]:
     except (ValueError, RecursionError):
         pass
     raise errors.InvalidArgumentError(f"{state[:80]!r} is no state of a reader: it comes from serialize_state")
-
-
-__all__ = ["AHEAD", "Reader", "WithFiles"]

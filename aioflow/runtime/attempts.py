@@ -95,6 +95,3 @@ def note_run(signature: Signature) -> None:
     attempt = current_attempt()
     if attempt is not None:
         attempt.untracked.add(signature)
-
-
-__all__ = ["Attempt", "Attempts", "current_attempt", "going", "note_run"]

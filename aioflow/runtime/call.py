@@ -214,6 +214,3 @@ def copied(value: Array) -> Any:
     if isinstance(value, np.ndarray) and value.nbytes > HARMLESS:
         check(value.nbytes, "a copy of a fetched value", None)
     return (object_arrays.copied(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
-
-
-__all__ = ["Call", "copied", "must_convert", "scalar"]

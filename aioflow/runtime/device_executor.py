@@ -10,8 +10,8 @@ from aioflow import errors
 from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu
 from aioflow.devices.gpu_trace import GpuTrace
-from aioflow.executor import Outputs, Unit, UnitCoroutine
 from aioflow.kernels.context import Context, StepView, Stop
+from aioflow.program.program import Outputs, Unit, UnitCoroutine
 from aioflow.runtime.session_state import Local
 from aioflow.tracing import Trace
 
@@ -124,6 +124,3 @@ def _trace_on(trace: Trace, device: AnyDevice) -> Trace:
     if isinstance(device, Gpu):
         return GpuTrace(trace.metadata, device)
     return trace.on(device.name, device.accounts)
-
-
-__all__ = ["Lane", "Run"]

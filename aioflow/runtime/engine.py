@@ -13,7 +13,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.control.lossy import savings_of
 from aioflow.kernels.state.queue_handles import live_queue
 from aioflow.plan.pipeline import Signature
-from aioflow.plan.placement import Placement
+from aioflow.plan.placement.report import Placement
 from aioflow.queues import Queue
 from aioflow.runtime.attempts import Attempt, note_run
 from aioflow.runtime.call import Call
@@ -188,6 +188,3 @@ class LocalEngine:
             await asyncio.gather(*[step.stop() for step in self._partial])
         finally:
             await self.local.close()
-
-
-__all__ = ["AnyCall", "AnyPartialRun", "Changing", "Engine", "LocalEngine"]

@@ -96,6 +96,3 @@ def handle_of(value: Value) -> Node | None:
         seen.add(node)
         node = node.inputs[0].node
     return node if node.definition.handle else None
-
-
-__all__ = ["ACQUIRE", "KEEP", "PUTS", "RELEASE", "TAKES", "EventSources", "Use", "handle_of", "kinds_of"]

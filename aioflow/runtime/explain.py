@@ -216,6 +216,3 @@ def _frames(awaited: Any) -> Iterator[FrameType]:
 
 def _doing(thing: Waitable, attempt: Attempt) -> str:
     return f"{attempt.what} {thing!r}"
-
-
-__all__ = ["Caller", "LockHolder", "Report", "Wait", "explain", "report_of", "report_stall", "with_idle_runners"]

@@ -5,7 +5,8 @@ import functools
 from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, Final
 
-from aioflow.executor import Execution, Outputs, Stands, marked, note_standing
+from aioflow.executor import Execution, Stands, marked, note_standing
+from aioflow.program.program import Outputs
 from aioflow.tensors.dtypes import Array
 
 Fetched = list[Array]
@@ -147,6 +148,3 @@ class _Begun(Coroutine[Any, Any, Fetched]):
     def _first(self) -> "asyncio.Future[Any] | None":
         waiting_on, self._waiting_on, self._fresh = self._waiting_on, None, False
         return marked(waiting_on, True)
-
-
-__all__ = ["run_together"]

@@ -15,7 +15,7 @@ from aioflow.kernels.context import Context
 from aioflow.plan.cost_model import CostModel
 from aioflow.plan.partition import Part
 from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
-from aioflow.plan.placement import Placement
+from aioflow.plan.placement.report import Placement
 from aioflow.plan.placer import Placer
 from aioflow.program.assemble import assemble
 from aioflow.program.program import Unit
@@ -207,6 +207,3 @@ def _larger(shape: Shape, known: Shape) -> Shape:
 
 _CLEARLY: Final = 1.1
 """The growth of a feed from which on its call is planned anew."""
-
-
-__all__ = ["DEFAULT", "LONG_PLAN", "Form", "Planned", "Plans"]

@@ -16,9 +16,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 from aioflow import errors
 from aioflow.config import RunOptions
 from aioflow.devices.device import HERE, AnyDevice
-from aioflow.executor import Execution, Outputs, UnderWay, Unit, note_standing
+from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
+from aioflow.program.program import Outputs, UnderWay, Unit
 from aioflow.program.programs import Programs
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
@@ -375,6 +376,3 @@ def run_light(
 def light_step(local: Local, joint: Joint | None = None) -> Step:
     """A step for light runs."""
     return Step(local, (), due=math.inf, joint=joint)
-
-
-__all__ = ["Joint", "Step", "deadline_exceeded", "light_step", "run_light", "run_step"]

@@ -66,6 +66,3 @@ async def _end(runs: deque[_Ahead]) -> None:
     for run in runs:
         if not run.task.cancelled():
             run.task.exception()  # mark errors after the end, or after the first error, as retrieved
-
-
-__all__ = ["stream"]

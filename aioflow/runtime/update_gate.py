@@ -134,6 +134,3 @@ class Boundary:
     def _let_go(self) -> None:
         self._kept = NONE
         self._open.set()
-
-
-__all__ = ["NONE", "Boundary", "Handles", "changed_by", "effects_of"]

@@ -277,6 +277,3 @@ def _path(before: Mapping[int, int], place: int) -> list[int]:
     while path[-1] in before:
         path.append(before[path[-1]])
     return path[::-1]
-
-
-__all__ = ["Cycle", "Edge", "Promise", "WaitGraph", "Waiter", "described", "named"]

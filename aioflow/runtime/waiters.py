@@ -338,6 +338,3 @@ def _told(under: Sequence[tuple[bool, str]]) -> str:
     waiting = ", ".join([text for computes, text in under if not computes])
     parts = [f"computing {computing}"] * bool(computing) + [f"waiting for {waiting}"] * bool(waiting)
     return f"the run was {' and '.join(parts)}" if parts else ""
-
-
-__all__ = ["Holder", "Snapshot", "Under", "key_of", "standing", "waited"]

@@ -166,6 +166,3 @@ def _times(name: str, later: float, scheduled: float, start: float, end: float) 
         all_start_micros=round((start + later) * 1e6),
         op_end_rel_micros=length, all_end_rel_micros=length,
     )  # fmt: skip
-
-
-__all__ = ["check_installed", "event", "file_writer", "graph_def", "protocol_buffer", "run_metadata"]

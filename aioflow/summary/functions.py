@@ -188,6 +188,3 @@ def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: st
     """
     summaries = get_default_graph().get_collection(key, scope)
     return merge(summaries, name=name) if summaries else None
-
-
-__all__ = ["audio", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text"]

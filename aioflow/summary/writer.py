@@ -302,6 +302,3 @@ class FileWriterCache:
         for error in ended:
             if error is not None:
                 raise error
-
-
-__all__ = ["FileWriter", "FileWriterCache"]

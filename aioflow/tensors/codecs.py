@@ -310,9 +310,3 @@ class Savings:
         """Begin anew."""
         with self._lock:
             self._edges.clear()
-
-
-__all__ = [
-    "NAMES", "Codec", "Residual", "Saving", "Savings", "from_bfloat16", "from_int8", "from_top_k", "int8_bytes",
-    "to_bfloat16", "to_int8", "to_top_k",
-]  # fmt: skip

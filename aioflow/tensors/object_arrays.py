@@ -291,10 +291,3 @@ def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
     while seen:
         seen.pop()
     return np.concatenate(places), which
-
-
-__all__ = [
-    "SLICE", "AnyArray", "applied", "array_of", "by_positions", "concatenated", "copied", "distinct", "empty",
-    "filled", "firsts", "joined", "kinds_of", "length_of", "listed", "mapped", "put", "raveled", "rising", "slices",
-    "taken",
-]  # fmt: skip

@@ -62,6 +62,3 @@ def shown(value: Any) -> str:
         return repr(value)
     except RecursionError:
         return f"a {type(value).__name__} that is nested too deep to show"
-
-
-__all__ = ["DEEPEST", "check_depth", "shown", "too_deep", "without_recursion_error"]

@@ -48,6 +48,3 @@ def _told(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)):
         return f"a value of {value.dtype} and shape {list(value.shape)}"
     return f"{brief(value)} of type {type(value).__name__}"
-
-
-__all__ = ["check_all_fit", "check_fits", "check_options", "in_number"]

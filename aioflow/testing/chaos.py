@@ -176,6 +176,3 @@ def verb_of(frame: bytes) -> str:
     except ProtocolError:
         return f"{len(frame)} bytes"
     return f"{header.verb} {header.id}" if header.id else header.verb
-
-
-__all__ = ["QUIET", "Chaos", "Mishap", "afflict", "drawn", "verb_of"]

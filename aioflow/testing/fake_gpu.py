@@ -26,7 +26,7 @@ from aioflow.devices.driver import Completion, Host
 from aioflow.tensors.dtypes import Namespace
 from aioflow.testing.fake_arrays import Block, FakeArray
 from aioflow.testing.fake_namespace import FakeNamespace
-from aioflow.testing.fake_streams import FakeEvent, FakeStream, GpuFailure, Machine, OutOfMemory, Race, Synchronised
+from aioflow.testing.fake_streams import FakeEvent, FakeStream, GpuFailure, Machine, OutOfMemory
 
 _GARBAGE: Final = 0xA5
 """What new memory is filled with."""
@@ -307,8 +307,3 @@ class _Clock:
         if self._timer is not None:
             self._timer.cancel()
         return not self._kept
-
-
-__all__ = [
-    "FakeArray", "FakeGpu", "GpuFailure", "Machine", "OutOfMemory", "Race", "Synchronised",
-]  # fmt: skip

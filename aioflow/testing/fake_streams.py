@@ -279,6 +279,3 @@ def _task() -> Any:
         return asyncio.current_task()
     except RuntimeError:
         return None
-
-
-__all__ = ["FakeEvent", "FakeStream", "GpuFailure", "Machine", "OutOfMemory", "Race", "Synchronised"]

@@ -91,6 +91,3 @@ class _Faulty(Kernel):
 def _faulty(kernel: Kernel, fault: Fault) -> Kernel:
     fields = {field.name: getattr(kernel, field.name) for field in dataclasses.fields(kernel)}
     return _Faulty(**fields, fault=fault)
-
-
-__all__ = ["Fault", "faulty_kernel"]

@@ -126,6 +126,3 @@ def tasks_in_order() -> Iterator[None]:
         yield
     finally:
         loop.set_task_factory(before)
-
-
-__all__ = ["Hosts", "current_host", "ids_drawn_from", "on_host", "tasks_in_order"]

@@ -351,5 +351,3 @@ def _named(spec: Mapping[str, int | Tasks]) -> dict[str, Tasks]:
 
 
 cluster = SimulatedCluster
-
-__all__ = ["SimulatedCluster", "cluster"]

@@ -163,6 +163,3 @@ def _check_counts(towers: Sequence[Sequence[Any]]) -> None:
     counts = [len(tower) for tower in towers]
     if len(set(counts)) > 1:
         raise ValueError(f"the towers have {', '.join(map(str, counts))} variables: they must have the same ones")
-
-
-__all__ = ["all_reduce_gradients", "broadcast_variables", "buckets"]

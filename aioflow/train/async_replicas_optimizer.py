@@ -175,6 +175,3 @@ def _after(turn: Tensor, pair: Pair) -> Pair:
         if isinstance(gradient, Tensor):
             return identity(gradient), variable
         return IndexedSlices(identity(gradient.values), gradient.indices, gradient.dense_shape), variable
-
-
-__all__ = ["AsyncReplicasOptimizer"]

@@ -77,6 +77,3 @@ def _wide(gradient: Tensor) -> Tensor:
 
 def _divided(total: Tensor, count: int, dtype: DType) -> Tensor:
     return cast(divide(total, cast(count, total.dtype)), dtype)
-
-
-__all__ = ["average_gradients"]

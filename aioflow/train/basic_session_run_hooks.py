@@ -186,9 +186,3 @@ class FeedFnHook(SessionRunHook):
     async def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Feed it."""
         return SessionRunArgs(feeds=await finished(self._feed_fn()))
-
-
-__all__ = [
-    "FeedFnHook", "FinalOpsHook", "GlobalStepWaiterHook", "LoggingTensorHook", "NanLossDuringTrainingError",
-    "NanTensorHook", "StopAtStepHook",
-]  # fmt: skip

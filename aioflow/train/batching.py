@@ -372,9 +372,3 @@ def _enqueue(enqueue: Callable[..., Operation], example: Sequence[Tensor], keep:
         return enqueue(example) if known else group(*example)
     kept: Tensor = cond(keep, lambda: enqueue(example), no_op)
     return kept.op
-
-
-__all__ = [
-    "batch", "batch_join", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch", "maybe_shuffle_batch_join",
-    "shuffle_batch", "shuffle_batch_join",
-]  # fmt: skip

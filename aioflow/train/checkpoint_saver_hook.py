@@ -223,6 +223,3 @@ class CheckpointSaverHook(SessionRunHook):
     async def _tell_end(self, session: Session, step: int) -> None:
         for listener in self._listeners:
             await finished(listener.end(session, step))
-
-
-__all__ = ["CheckpointSaverHook", "CheckpointSaverListener"]

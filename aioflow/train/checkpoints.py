@@ -66,8 +66,3 @@ def list_variables(ckpt_dir_or_file: Path) -> list[tuple[str, list[int]]]:
 def load_variable(ckpt_dir_or_file: Path, name: str) -> AnyArray:
     """The tensor of that name in a checkpoint; `weights:0` is `weights`. Raises as `load_checkpoint` does."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(as_name(name).removesuffix(":0"))
-
-
-__all__ = [
-    "CheckpointReader", "checkpoint_exists", "latest_checkpoint", "list_variables", "load_checkpoint", "load_variable",
-]  # fmt: skip

@@ -255,6 +255,3 @@ class _Condition(Waitable):
 
 def _description(task: asyncio.Task[Any]) -> str:
     return f"{task.get_name()} ({getattr(task.get_coro(), '__qualname__', task.get_coro())})"
-
-
-__all__ = ["Coordinator"]

@@ -258,10 +258,3 @@ def _linear_cosine(
     completed = minimum(step, steps) / steps
     linear = 1 - completed if noise is None else 1 - completed + noise
     return rate * ((high + linear) * (0.5 * (1 + cos(2 * math.pi * periods * completed))) + low)
-
-
-__all__ = [
-    "cosine_decay", "cosine_decay_restarts", "exponential_decay", "inverse_time_decay", "linear_cosine_decay",
-    "natural_exp_decay", "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay",
-    "polynomial_decay",
-]  # fmt: skip

@@ -107,6 +107,3 @@ def byte_size_load_fn(op: Operation) -> int:
     if not all(item.shape.is_fully_defined() for item in items):
         raise ValueError(f"the shape of {op.name!r} is not known, and so not how many bytes it takes")
     return sum((item.shape.num_elements() or 0) * item.dtype.size for item in items)
-
-
-__all__ = ["GreedyLoadBalancingStrategy", "byte_size_load_fn", "replica_device_setter"]

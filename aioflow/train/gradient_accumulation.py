@@ -147,6 +147,3 @@ def _mean(graph: Graph, total: Tensor, count: Tensor, dtype: DType) -> Tensor:
 def _clear(graph: Graph, variables: Sequence[Variable], applied: Operation) -> list[Operation]:
     with graph.control_dependencies([applied]):
         return [variable.assign(zeros_like(variable.value()), read_value=False) for variable in variables]
-
-
-__all__ = ["GradientAccumulationOptimizer"]

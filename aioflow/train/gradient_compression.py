@@ -58,6 +58,3 @@ def _marked(gradient: Any, codec: Codec, smallest: int) -> Any:
     known = values.shape.num_elements()
     rows = _keeps(codec) and isinstance(gradient, IndexedSlices)
     return gradient if rows or (known is not None and known < smallest) else lossy(gradient, str(codec))
-
-
-__all__ = ["compress_gradients", "kept_if"]

@@ -73,6 +73,3 @@ def merged_options(several: Sequence[RunOptions]) -> RunOptions | None:
 async def finished(value: Awaitable[T] | T) -> T:
     """The value itself, or what it gives when it is awaited: what a hook's method returns."""
     return await value if inspect.isawaitable(value) else value
-
-
-__all__ = ["Merged", "finished", "merged_options"]

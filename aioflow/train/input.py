@@ -169,9 +169,3 @@ def slice_input_producer(
         limit = shape(tensors[0])[0]
         index: Any = range_input_producer(limit, num_epochs, shuffle, seed, capacity, shared_name).dequeue()
         return [gather(tensor, index) for tensor in tensors]
-
-
-__all__ = [
-    "input_producer", "limit_epochs", "match_filenames_once", "range_input_producer", "slice_input_producer",
-    "string_input_producer",
-]  # fmt: skip

@@ -472,6 +472,3 @@ class SingularMonitoredSession(_MonitoredSession):
         if self._closed or self._life is None:
             raise RuntimeError("the monitored session is not open: use `async with`")
         return self._life.session
-
-
-__all__ = ["MonitoredSession", "SingularMonitoredSession", "StepContext"]

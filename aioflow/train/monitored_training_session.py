@@ -132,6 +132,3 @@ def _chosen(
     if found[0] and found[1]:
         raise ValueError(f"give save_{what}_steps or save_{what}_secs, and None for the other")
     return found
-
-
-__all__ = ["MonitoredTrainingSession"]

@@ -288,6 +288,3 @@ def _shares(tensor: Tensor, count: int) -> list[Tensor]:
     """Of each micro-batch the share of all examples, as float64."""
     sizes = cast(convert_to_tensor(_sizes(tensor, count)), dtypes.float64)
     return unstack(sizes / reduce_sum(sizes), num=count)
-
-
-__all__ = ["Pipelined", "Stage", "pipeline"]

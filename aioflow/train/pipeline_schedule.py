@@ -77,6 +77,3 @@ def _is_ready(stage: int, turn: Turn, done: set[tuple[int, Turn]], stages: int) 
 def in_order(schedule: Schedule) -> Sequence[tuple[int, Turn]]:
     """All turns with their stages, each after those it needs."""
     return [each for now in chart(schedule) for each in now.items()]
-
-
-__all__ = ["SCHEDULES", "Schedule", "Turn", "chart", "gpipe", "in_order", "one_forward_one_backward"]

@@ -276,6 +276,3 @@ def _as_time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-__all__ = ["Progress", "ProgressHook", "Speed"]

@@ -233,6 +233,3 @@ def start_queue_runners(
         raise TypeError(f"queue runners run in a session, not in {shown(session)}")
     runners: list[QueueRunner] = session.graph.get_collection(collection)
     return [task for runner in runners for task in runner.create_tasks(session, coord, daemon, start)]
-
-
-__all__ = ["QueueRunner", "add_queue_runner", "start_queue_runners"]

@@ -167,6 +167,3 @@ async def patiently(
 
 def _text(error: Exception) -> str:
     return error.message if isinstance(error, errors.OpError) else str(error)
-
-
-__all__ = ["LOSSES", "Patience", "Recovery", "patiently", "step_of_checkpoint"]

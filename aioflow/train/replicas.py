@@ -128,6 +128,3 @@ class Participation:
                     await asyncio.wait((self._leading,))
         for task in self._tasks:
             task.cancel()
-
-
-__all__ = ["Participation", "ReplicaOps", "beside"]

@@ -111,6 +111,3 @@ class ReplicasHook(SessionRunHook):
             self._report(await session.run(asked.fetches, asked.feeds))
         if self._part is not None:
             await self._part.leave()
-
-
-__all__ = ["OnDropped", "ReplicasHook"]

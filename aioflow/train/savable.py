@@ -221,8 +221,3 @@ def run_state_of(graph: Graph) -> Iterator[Savable]:
 
 def _shared_name(operation: Operation) -> str:
     return operation.attrs["shared_name"] or operation.name
-
-
-__all__ = [
-    "Entry", "Savable", "SavedCounts", "SavedQueue", "SavedReader", "SavedVariable", "run_state_of",
-]  # fmt: skip

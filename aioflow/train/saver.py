@@ -482,6 +482,3 @@ def _known(variable: Variable) -> tuple[int, ...]:
     sizes = variable.shape.sizes or ()
     known = tuple([size for size in sizes if size is not None])
     return known if len(known) == len(sizes) else ()
-
-
-__all__ = ["Mode", "Saver", "to_save"]

@@ -291,6 +291,3 @@ def _checked(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) 
 
 def _value(entry: Entry, feeds: Feeds, reshape: bool) -> Tensor:
     return files.restore_tensor(feeds.path, feeds.plain, entry.name, entry.dtype, entry.shape, entry.part, reshape)
-
-
-__all__ = ["Feeds", "Giving", "Group", "Nodes", "build", "file_device", "grouped", "home_of"]

@@ -133,5 +133,3 @@ _DEFAULTS: Final[Mapping[str, tuple[str, Callable[[], Any]]]] = {
     "summary_op": (GraphKeys.SUMMARY_OP, _summaries),
     "saver": (GraphKeys.SAVERS, _saver),
 }
-
-__all__ = ["Scaffold"]

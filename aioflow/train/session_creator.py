@@ -272,6 +272,3 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         self._repeated.update(await failed.take_back(session, deadline))
         await self._manager.wait_until_ready(session, deadline, "lost")
         return Preparation(repeated=tuple(sorted(self._repeated)))
-
-
-__all__ = ["ChiefSessionCreator", "Failed", "SessionCreator", "WorkerSessionCreator"]

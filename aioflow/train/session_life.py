@@ -176,6 +176,3 @@ class Life:
         finally:
             self.coord.request_stop()
             await self.coord.join(stop_grace_period_secs=grace, ignore_live_threads=True)
-
-
-__all__ = ["Life"]

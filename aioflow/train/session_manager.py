@@ -410,6 +410,3 @@ def _named(target: "str | Address") -> str:
 
 def _how(done: Preparation) -> str:
     return "initializing" if done.checkpoint is None else f"restoring {done.checkpoint}"
-
-
-__all__ = ["LONGEST", "Preparation", "Scope", "SessionManager", "Source", "opened"]

@@ -116,6 +116,3 @@ class SessionRunHook:
         If a peer is lost meanwhile, and no value with it, it is called again.
         """
         return None
-
-
-__all__ = ["SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"]

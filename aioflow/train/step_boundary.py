@@ -43,6 +43,3 @@ class StepBoundary:
             for running in (ready, holding):
                 running.cancel()
             await asyncio.gather(ready, holding, return_exceptions=True)
-
-
-__all__ = ["StepBoundary"]

@@ -72,6 +72,3 @@ class StepReadHook(SessionRunHook):
     async def read(self, session: Session) -> int | None:
         """The present step; None if there is none."""
         return None if self._read is None else int(await session.run(self._read))
-
-
-__all__ = ["StepReadHook", "global_step_read", "needed_step_read"]

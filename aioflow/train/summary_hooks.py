@@ -204,6 +204,3 @@ class ProfilerHook(SessionRunHook):
 
             await asyncio.get_running_loop().run_in_executor(None, write)
         self._next = step + 1
-
-
-__all__ = ["ProfilerHook", "StepCounterHook", "SummaryOutput", "SummarySaverHook"]

@@ -281,6 +281,3 @@ class Supervisor:
         """All tasks have ended. Raises the first error of one."""
         self.coord.request_stop()
         await self.coord.join(tasks, self._grace)
-
-
-__all__ = ["Supervisor"]

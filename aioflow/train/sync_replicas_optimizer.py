@@ -358,6 +358,3 @@ def _if_dropped(accepted: Tensor, requeue: Callable[[], Any] | None) -> list[Any
             return constant(1)
 
     return [cond(accepted, lambda: constant(0), again)]
-
-
-__all__ = ["SyncReplicasOptimizer"]

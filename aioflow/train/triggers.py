@@ -55,6 +55,3 @@ class SecondOrStepTimer:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-__all__ = ["SecondOrStepTimer"]

@@ -53,6 +53,3 @@ def with_gradients(grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Grad
     if not pairs:
         raise ValueError("there is no gradient for any variable")
     return pairs
-
-
-__all__ = ["WrappingOptimizer", "part_of_training", "with_gradients"]

@@ -112,6 +112,3 @@ class Writings:
         while self._under_way:
             await next(iter(self._under_way)).cancel()
             await asyncio.sleep(0)
-
-
-__all__ = ["OnFailure", "Writing", "Writings"]

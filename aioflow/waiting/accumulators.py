@@ -288,6 +288,3 @@ class SparseAccumulator(Accumulator):
 
     def _narrowed(self, total: Rows) -> Any:
         return total._replace(values=total.values.astype(self.spec.dtype.np, copy=False))
-
-
-__all__ = ["UNORDERED", "Accumulator", "DenseAccumulator", "Rows", "SparseAccumulator", "Taken"]

@@ -327,6 +327,3 @@ class _Take:
                     f"{sorted(map(list, shapes))}, which cannot be joined: take fewer at a time"
                 )
         return items, None
-
-
-__all__ = ["FIRST_INDEX", "Barrier", "Tuple"]

@@ -57,6 +57,3 @@ def _length(component: Any) -> int:
         return len(component)
     size: int = getattr(component, "nbytes", 0)
     return sum(map(_length, component.flat)) if size and component.dtype.kind == "O" else size
-
-
-__all__ = ["Contents", "Statistics", "bytes_of", "copied", "items_of"]

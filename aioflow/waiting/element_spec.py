@@ -154,6 +154,3 @@ def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
     if sizes is None or shape == sizes:
         return True
     return len(shape) == len(sizes) and all(size in (None, given) for given, size in zip(shape, sizes, strict=True))
-
-
-__all__ = ["Elements", "each_item"]

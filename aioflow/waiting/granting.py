@@ -94,6 +94,3 @@ class Put(Attempt):
 def there() -> Outcome:
     """Serves puts until the place is closed or gone."""
     return DONE
-
-
-__all__ = ["DONE", "Granting", "Put", "there"]

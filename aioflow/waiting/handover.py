@@ -151,5 +151,3 @@ def _undo(takes: _Effects[GiveBack], puts: _Effects[TakeOut]) -> bool:
 
 Held = list[Handover]
 """The list to which a run adds its handover if its caller hands the values over later."""
-
-__all__ = ["GiveBack", "Handover", "Held", "TakeOut"]

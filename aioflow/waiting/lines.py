@@ -410,6 +410,3 @@ def _waker_of(loop: asyncio.AbstractEventLoop) -> _Waker:
     if waker is None:
         waker = _wakers[loop] = _Waker(loop)
     return waker
-
-
-__all__ = ["Attempt", "Line", "Outcome", "Waitable", "not_yet", "wake"]

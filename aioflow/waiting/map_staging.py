@@ -248,6 +248,3 @@ class MapStagingArea(Area):
 
 def _has(item: Mapping[int, Any], components: Mapping[int, Any]) -> bool:
     return all(item.get(index) is value for index, value in components.items())
-
-
-__all__ = ["KeyTaken", "MapStagingArea"]

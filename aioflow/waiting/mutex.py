@@ -171,6 +171,3 @@ class Ticket:
 
     def __repr__(self) -> str:
         return f"<Ticket for {self.mutex!r}>"
-
-
-__all__ = ["Mutex", "Ticket"]

@@ -155,6 +155,3 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-__all__ = ["Feed", "Map", "Source"]

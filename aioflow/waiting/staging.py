@@ -309,6 +309,3 @@ def _nbytes(component: Any) -> int:
     if getattr(component, "dtype", np.dtype(np.uint8)).kind == "O":
         return sum(map(len, component.flat))
     return int(getattr(component, "nbytes", 0))
-
-
-__all__ = ["Area", "AreaPut", "ByKey", "LineByKey", "Look", "StagingArea", "nbytes"]

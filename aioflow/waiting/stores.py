@@ -204,6 +204,3 @@ class ByPriority:
 
 def _identities(items: Sequence[Item]) -> set[int]:
     return {id(item) for item in items}
-
-
-__all__ = ["ByPriority", "Fifo", "Item", "Shuffled", "Store", "Taken"]

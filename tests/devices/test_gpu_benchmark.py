@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from aioflow.devices.gpu import Gpu
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from benchmarks import gpu_convnet
 from benchmarks.gpu import GPU
 from benchmarks.gpu_convnet import by_graph, by_hand

@@ -5,7 +5,8 @@ from aioflow.devices.gpu import Gpu
 from aioflow.devices.gpu_chains import EXPRESSIONS, Link, chained, fusible
 from aioflow.graph.op import REGISTRY
 from aioflow.tensors.dtypes import DeviceKind, bool_, float32, float64, int32, spec_of
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from tests.devices.test_gpu_kernels import NAME
 
 VALUES = np.array([-2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 3.25, np.inf, -np.inf, np.nan])

@@ -11,7 +11,9 @@ from aioflow.kernels.control.control_flow import DEAD
 from aioflow.resources.containers import Resources
 from aioflow.tensors.dtypes import DeviceKind
 from aioflow.tensors.tensor_list import TensorList, is_gap
-from aioflow.testing.fake_gpu import FakeArray, FakeGpu, Machine
+from aioflow.testing.fake_arrays import FakeArray
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from tests.kernels.test_registry import CASES, OURS, agree, build, exact, open_sizes
 from tests.support.evaluate import FirstStep, View, evaluate
 

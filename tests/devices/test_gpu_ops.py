@@ -8,7 +8,8 @@ import aioflow as af
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.control.control_flow import PRIMITIVES
 from aioflow.tensors.dtypes import DeviceKind
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from tests.kernels.test_registry import CASES, agree, build
 
 

@@ -12,7 +12,8 @@ import aioflow as af
 from aioflow import errors
 from aioflow.plan.placement.colocation import is_state
 from aioflow.testing import VirtualTimeLoop, no_pending_tasks
-from aioflow.testing.fake_gpu import FakeGpu, GpuFailure, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import GpuFailure, Machine
 from tests.support.graphs import built_graphs
 from tests.support.programs import START, blocks, built
 

@@ -10,7 +10,8 @@ from aioflow.devices.gpu import Gpu
 from aioflow.kernels.context import Context
 from aioflow.resources.containers import Resources
 from aioflow.tensors.dtypes import DeviceKind
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from tests.support.evaluate import FirstStep, View
 
 NAME = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -12,7 +12,8 @@ from aioflow.plan.op_cost import Rates, Site
 from aioflow.plan.passes.prune import prune
 from aioflow.runtime.device_executor import Lane
 from aioflow.tensors.dtypes import DeviceKind
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from aioflow.tracing import NodeStats, Trace, Transfer
 from tests.support.doubles import light
 

@@ -9,7 +9,8 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.plan.passes.liveness import peak_of_part
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from tests.support.memory_graphs import GRAPHS, SWAPPED, there_and_back
 
 MB = 1 << 20

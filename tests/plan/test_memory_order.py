@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 
 import aioflow as af
-from aioflow.plan import passes
 from aioflow.plan.passes.flow import Flow
 from aioflow.plan.passes.liveness import peak
 from aioflow.plan.passes.memory_order import memory_order
+from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import prune
 from aioflow.plan.passes.verify import verify
 from tests.support.doubles import gated, light
@@ -32,7 +32,7 @@ def flow_of(*fetches: af.Tensor, targets=(), feeds=()) -> Flow:
     """What is fetched and run, with updates in order; placeholders are fed."""
     graph = af.get_default_graph()
     fed = [op.outputs[0] for op in graph.get_operations() if op.type == "placeholder"]
-    return verify(passes.order(prune((*fed, *feeds), fetches, targets)))
+    return verify(order(prune((*fed, *feeds), fetches, targets)))
 
 
 def names(flow: Flow) -> list[str]:
@@ -139,7 +139,7 @@ async def test_in_another_order_every_value_is_the_same(built):
     wanted = built.tensors[-4:]
     with built.graph.as_default():
         (part,) = parts_of(wanted, list(built.feeds), dict.fromkeys(built.graph.get_operations(), A))
-    flow = passes.order(part.flow)
+    flow = order(part.flow)
     found = verify(memory_order(flow, least=0))
     values = [list(built.feeds.values())[index] for index in part.feeds]
     expected = await states(built, part, flow, values)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.plan import passes
 from aioflow.plan.passes.fed_shapes import with_fed_shapes
+from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.prune import prune
 from aioflow.plan.turns import can_take_turns
 from tests.support.memory_programs import random_program
@@ -166,7 +166,7 @@ def test_a_flow_in_which_a_wait_may_depend_on_what_is_held_back_takes_no_turns()
     computed = af.tanh(taken)
     x = af.placeholder(af.float32, [])
     put = queue.enqueue(af.tanh(x))
-    flow = passes.optimise(prune((x,), (computed,), (put,)))
+    flow = optimise(prune((x,), (computed,), (put,)))
     assert not can_take_turns(flow)
     late = [node for node in flow.nodes if node.name == computed.op.name]
     ordered = [*[node for node in flow.nodes if node not in late], *late]
@@ -215,7 +215,7 @@ def test_all_sizes_follow_from_the_shapes_of_feeds():
     x = af.placeholder(af.float32, [None, 64])
     mapped = af.map_fn(lambda row: af.tanh(row) * 2.0, x)
     (slope,) = af.gradients(af.reduce_sum(af.reduce_mean(mapped, 1, keepdims=True) * x), x)
-    flow = with_fed_shapes(passes.optimise(prune((x,), (mapped, slope), ())), [(100, 64)])
+    flow = with_fed_shapes(optimise(prune((x,), (mapped, slope), ())), [(100, 64)])
     for fetch in flow.fetches:
         assert fetch.planned_spec.shape == (100, 64)
         assert fetch.spec.shape[0].value is None

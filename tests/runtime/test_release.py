@@ -10,7 +10,8 @@ import pytest
 
 import aioflow as af
 from aioflow.testing import Gate
-from aioflow.testing.fake_gpu import FakeGpu, GpuFailure, Machine, OutOfMemory
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import GpuFailure, Machine, OutOfMemory
 from tests.support.doubles import gated, heavy, light, waiting
 
 SIZE = 100_000

@@ -15,6 +15,3 @@ def hold_gil(path):
     if name:
         os.close(ctypes.PyDLL(None).open(name, os.O_RDONLY))
     return np.float32(1.0)
-
-
-__all__ = ["hold_gil"]

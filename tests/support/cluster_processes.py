@@ -263,8 +263,3 @@ async def soon(missing: Callable[[], Awaitable[Any]]) -> float:
     except TimeoutError:
         raise AssertionError(f"after {LONGEST:g} s there is still {found}") from None
     return loop.time() - began
-
-
-__all__ = [
-    "FIRST", "LONGEST", "PS", "SECOND", "THREE", "Processes", "addresses", "free_ports", "on_one_loop", "soon",
-]  # fmt: skip

@@ -163,6 +163,3 @@ async def proxy(address: str, target: str, seed: int = 0) -> AsyncIterator[Proxy
         server.close()
         await made.close()
         await server.wait_closed()
-
-
-__all__ = ["Proxy", "proxy"]

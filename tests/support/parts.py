@@ -12,10 +12,11 @@ import aioflow as af
 import aioflow.kernels.control.transfer  # declares send and recv
 from aioflow.executor import Execution
 from aioflow.kernels.context import Context
-from aioflow.plan.partition import Part, is_everywhere, partition
+from aioflow.plan.partition import Part, partition
 from aioflow.plan.passes.compress import Compression
 from aioflow.plan.passes.flow import Flow, Node
 from aioflow.plan.passes.prune import prune
+from aioflow.plan.placement.colocation import is_everywhere
 from aioflow.program.assemble import assemble
 from aioflow.rendezvous import Key, LocalRendezvous
 from aioflow.resources.containers import Resources

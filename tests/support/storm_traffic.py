@@ -188,5 +188,3 @@ OTHERS = {
     "reader": reader,
 }  # fmt: skip
 """All waiting operations but those of queues."""
-
-__all__ = ["FORMS", "OTHERS", "QUEUES", "Place", "queue"]

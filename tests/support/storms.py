@@ -235,6 +235,3 @@ async def drained(queue):
     found = queue.statistics()
     found = await found if asyncio.iscoroutine(found) else found
     return [int((await queue.take())[-1]) for _ in range(found.size)]
-
-
-__all__ = ["Account", "Graph", "Live", "RandomSlice", "Streams", "Traffic", "drained", "lone_puts", "storm"]

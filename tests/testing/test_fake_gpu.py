@@ -7,7 +7,9 @@ import pytest
 from aioflow import errors
 from aioflow.devices.gpu import Gpu
 from aioflow.devices.moving import hand_over, move, receive
-from aioflow.testing.fake_gpu import FakeArray, FakeGpu, GpuFailure, Machine, OutOfMemory, Race, Synchronised
+from aioflow.testing.fake_arrays import FakeArray
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import GpuFailure, Machine, OutOfMemory, Race, Synchronised
 from tests.support.device_contract import CPU, DeviceTests
 
 NAME = "/job:localhost/replica:0/task:0/device:GPU:"

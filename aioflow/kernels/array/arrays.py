@@ -227,5 +227,3 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
 for _op in (transpose, matrix_transpose, reverse, diag_part):
     free(_op)
 OPERATORS.update(transpose=transpose, matrix_transpose=matrix_transpose, tile=tile, reverse=reverse)
-
-__all__ = ["diag", "diag_part", "matrix_transpose", "meshgrid", "reverse", "tile", "transpose"]

@@ -316,5 +316,3 @@ CONVERTERS[list] = CONVERTERS[tuple] = _pack
 for _op in (_unstack, _split_even, _split_sizes):
     free(_op)
 OPERATORS.update(concat=concat, stack=stack)
-
-__all__ = ["concat", "split", "stack", "unstack"]

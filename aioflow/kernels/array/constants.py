@@ -7,7 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import CONVERTERS, constant_value, convert_to_tensor
+from aioflow.graph.convert import CONVERTERS
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels.context import Context
@@ -202,7 +202,3 @@ _identity_n.kernel(CPU, GPU)(lambda xp, values: tuple(values) if len(values) > 1
 def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     """All inputs unchanged in a list, each available only when all are."""
     return list(_identity_n(input, name=name))
-
-
-__all__ = ["constant", "constant_value", "convert_to_tensor", "identity", "identity_n", "no_op", "placeholder",
-           "placeholder_with_default", "prevent_gradient", "stop_gradient"]  # fmt: skip

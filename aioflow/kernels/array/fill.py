@@ -178,5 +178,3 @@ def eye(
 
 
 OPERATORS.update(fill=fill, zeros=zeros, ones=ones, zeros_like=zeros_like, ones_like=ones_like)
-
-__all__ = ["eye", "fill", "ones", "ones_like", "zeros", "zeros_like"]

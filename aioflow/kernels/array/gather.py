@@ -309,8 +309,3 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 OPERATORS.update(gather=gather, gather_nd=gather_nd, scatter_nd=scatter_nd)
-
-__all__ = [
-    "check_constant_positions", "check_positions", "ensure_index", "gather", "gather_grad", "gather_gradient",
-    "gather_nd", "scatter_nd",
-]  # fmt: skip

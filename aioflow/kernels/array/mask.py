@@ -121,5 +121,3 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
 
 costs(_boolean_mask, 2.0)
 OPERATORS["boolean_mask"] = boolean_mask
-
-__all__ = ["boolean_mask", "sequence_mask"]

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import Indices, Ints, Op, op
+from aioflow.graph.op import Indices, Ints, NodeView, Op, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import expand_dims, reshape
-from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, costs
+from aioflow.kernels.families import CPU, GPU, NARROW, costs
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, less, less_equal
 from aioflow.kernels.math.reduction import reduce_all, reduce_sum
@@ -176,5 +176,3 @@ is_strictly_increasing = _in_order(
 )  # fmt: skip
 
 OPERATORS.update(sort=sort, argsort=argsort)
-
-__all__ = ["argsort", "is_non_decreasing", "is_strictly_increasing", "nth_element", "sort"]

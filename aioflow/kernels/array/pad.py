@@ -177,5 +177,3 @@ def _flat(paddings: Any) -> Tensor:
 
 
 OPERATORS["pad"] = pad
-
-__all__ = ["pad"]

@@ -260,9 +260,3 @@ def _(xp: Namespace, x: Array, y: Array) -> Array:
     except ValueError:
         raise ValueError(f"shapes {x.tolist()} and {y.tolist()} cannot be broadcast together") from None
     return np.array(sizes, x.dtype)
-
-
-__all__ = [
-    "batch_gather", "broadcast_dynamic_shape", "broadcast_static_shape", "dynamic_partition", "dynamic_stitch",
-    "ensure_shape", "guarantee_const", "stitched_places",
-]  # fmt: skip

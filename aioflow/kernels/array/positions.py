@@ -41,5 +41,3 @@ def _(xp: Namespace, indices: Array, dims: Array) -> Array:
 
 
 OPERATORS["unravel_index"] = unravel_index
-
-__all__ = ["unravel_index"]

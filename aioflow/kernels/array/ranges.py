@@ -234,5 +234,3 @@ def one_hot(
 
 
 OPERATORS.update(range=range, one_hot=one_hot)
-
-__all__ = ["linspace", "one_hot", "range"]

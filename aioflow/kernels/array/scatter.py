@@ -201,9 +201,3 @@ def _(ctx: Context, state: VariableState, *, limit: int) -> Array:
 
 
 OPERATORS.update(tensor_scatter_update=tensor_scatter_update, tensor_scatter_add=tensor_scatter_add)
-
-__all__ = [
-    "count_up_to_variable", "scatter_div_variable", "scatter_max_variable", "scatter_min_variable",
-    "scatter_mul_variable", "scatter_nd_add_variable", "scatter_nd_sub_variable", "scatter_nd_update_variable",
-    "tensor_scatter_add", "tensor_scatter_sub", "tensor_scatter_update",
-]  # fmt: skip

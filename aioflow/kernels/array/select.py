@@ -12,9 +12,9 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import T, op
+from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
-from aioflow.kernels.families import CPU, GPU, NodeView, elements, stays, sum_to_operand
+from aioflow.kernels.families import CPU, GPU, elements, stays, sum_to_operand
 from aioflow.tensors.dtypes import ANY, BOOL, NUMERIC, UNKNOWN, Array, DType, Namespace, Spec, int64
 
 _LARGE: Final = 4096
@@ -181,5 +181,3 @@ def _(inputs: Any, outputs: Any, attrs: Any) -> float:
 
 
 OPERATORS.update(select=select, masked=masked, where=where)
-
-__all__ = ["masked", "select", "where"]

@@ -340,8 +340,3 @@ def searchsorted(
 _FEW: Final = 5.0
 for _op in (_reverse_sequence, roll):
     costs(_op, _FEW)
-
-__all__ = [
-    "ListDiff", "UniqueWithCounts", "edit_distance", "levenshtein", "listdiff", "reverse_sequence", "roll",
-    "searchsorted", "setdiff1d", "unique_with_counts",
-]  # fmt: skip

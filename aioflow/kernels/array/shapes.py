@@ -286,8 +286,3 @@ OPERATORS.update(
     shape=shape, size=size, rank=rank, reshape=reshape, expand_dims=expand_dims, squeeze=squeeze,
     broadcast_to=broadcast_to,
 )  # fmt: skip
-
-__all__ = [
-    "broadcast_to", "expand_dims", "free", "outputs", "rank", "reshape", "reshape_to", "shape", "shape_n", "shape_of",
-    "size", "squeeze",
-]  # fmt: skip

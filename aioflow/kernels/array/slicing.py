@@ -254,5 +254,3 @@ for _op in (_strided_slice, _dynamic, _slice):
     free(_op)
 slice = _slice
 OPERATORS.update(getitem=getitem, slice=slice, strided_slice=strided_slice)
-
-__all__ = ["getitem", "slice", "strided_slice"]

@@ -156,6 +156,3 @@ def _(xp: Namespace, x: Array) -> Array:
     result = xp.empty_like(x)
     result[x] = xp.arange(len(x), dtype=x.dtype)
     return result
-
-
-__all__ = ["in_top_k", "invert_permutation", "top_k", "unique"]

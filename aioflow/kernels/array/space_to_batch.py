@@ -277,8 +277,3 @@ def batch_to_space(
     """As `batch_to_space_nd`, for square blocks of images [batch, height, width, channels]."""
     block = (block_size, block_size) if block_shape is None else block_shape
     return batch_to_space_nd(input, block, crops, name)
-
-
-__all__ = [
-    "batch_to_space", "batch_to_space_nd", "depth_to_space", "space_to_batch", "space_to_batch_nd", "space_to_depth",
-]  # fmt: skip

@@ -345,11 +345,3 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = N
     if wanted not in FLOAT | {None}:
         raise ValueError(f"a floating dtype is needed, not {wanted}")
     return wanted or float32
-
-
-__all__ = [
-    "Assert", "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less",
-    "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive",
-    "assert_none_equal", "assert_positive", "assert_rank", "assert_rank_at_least", "assert_rank_in",
-    "assert_same_float_dtype", "assert_scalar", "assert_type",
-]  # fmt: skip

@@ -213,5 +213,3 @@ def _check_back_edge(operation: Operation, index: int, tensor: Tensor) -> None:
 
 
 METHODS["update_input"] = _update_input
-
-__all__ = ["control_trigger", "enter", "exit", "loop_cond", "merge", "next_iteration", "switch"]

@@ -166,13 +166,3 @@ def _updates(operation: Operation) -> bool:
 
 def _before(operation: Operation) -> Iterator[Operation]:
     return itertools.chain((tensor.op for tensor in operation.inputs), operation.control_inputs)
-
-
-__all__ = [
-    "Print",
-    "add_check_numerics_ops",
-    "brackets",
-    "check_numerics",
-    "summarize_value",
-    "verify_tensor_all_finite",
-]

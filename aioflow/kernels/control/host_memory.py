@@ -111,5 +111,3 @@ def taken_back(device: Any, value: Any) -> Array:
 
 _SMALLEST: Final = 2048
 """Values of at most this many bytes stay on the GPU."""
-
-__all__ = ["put_away", "taken_back"]

@@ -187,8 +187,3 @@ costs(lossy_encode, 6)
 costs(lossy_encode_top_k, 20)
 for _op in (lossy_encode, lossy_residual, lossy_encode_top_k, lossy_decode, lossy_keep):
     _op.no_gradient(_REASON)
-
-__all__ = [
-    "LOSSY", "lossy", "lossy_decode", "lossy_encode", "lossy_encode_top_k", "lossy_keep", "lossy_residual",
-    "savings_of",
-]  # fmt: skip

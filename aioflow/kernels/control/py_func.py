@@ -178,6 +178,3 @@ def _result(index: int, value: Any, dtype: DType) -> AnyArray:
             f"value {index} of the function has dtype {array.dtype}, and is to be {dtype.name}: convert it by .astype"
         )
     return np.array(array) if isinstance(value, np.ndarray) else array
-
-
-__all__ = ["numpy_function", "py_func"]

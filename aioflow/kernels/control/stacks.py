@@ -135,5 +135,3 @@ def _(xp: Namespace, stack: Stack) -> None:
 
 for _op in (stack_v2, stack_push_v2, stack_pop_v2, stack_close_v2):
     _op.no_gradient("it changes state; gradients of loops keep what they need by themselves")
-
-__all__ = ["Stack", "StackSpec", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2"]

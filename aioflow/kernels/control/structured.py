@@ -192,5 +192,3 @@ def _(ctx: Context, records: TensorList, iteration: Array) -> Any:
 
 for _op in (no_records, recorded, replayed):
     _op.no_gradient("plans alone contain it")
-
-__all__ = ["absent", "branch", "common", "completed", "either_resource", "loop", "predicate"]

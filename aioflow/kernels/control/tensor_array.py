@@ -10,7 +10,6 @@ from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.control.tensor_lists import (
-    add_lists,
     check_rows,
     count_of,
     element_of,
@@ -25,7 +24,6 @@ from aioflow.kernels.control.tensor_lists import (
     tensor_list_put_pieces,
     tensor_list_put_rows,
     tensor_list_read,
-    zero_list_like,
 )
 from aioflow.kernels.families import CPU, GPU, shape_vector
 from aioflow.tensors import dtypes
@@ -474,8 +472,3 @@ def _nothing(xp: Namespace, element: Spec) -> Array:
     if not rest.is_fully_defined():
         raise ValueError(f"there is nothing to concatenate, and the shape of the elements is known as {element.shape}")
     return xp.empty((0, *rest.as_list()), element.dtype.np)
-
-
-__all__ = ["add_lists", "tensor_array", "tensor_array_clear", "tensor_array_concat", "tensor_array_gather",
-           "tensor_array_read", "tensor_array_scatter", "tensor_array_size", "tensor_array_split",
-           "tensor_array_write", "zero_list_like"]  # fmt: skip

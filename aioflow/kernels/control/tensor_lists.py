@@ -277,8 +277,3 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 add_lists = tensor_list_add
-
-__all__ = ["add_lists", "check_rows", "count_of", "element_of", "piece_of", "pieces", "rows", "rows_of",
-           "shape_of_rows", "tensor_list_add", "tensor_list_concat", "tensor_list_empty", "tensor_list_gather",
-           "tensor_list_put", "tensor_list_put_pieces", "tensor_list_put_rows", "tensor_list_read",
-           "zero_list_like"]  # fmt: skip

@@ -202,5 +202,3 @@ _CONVERTERS: Final[dict[str, Callable[[bytes], Any]]] = {
     "int64": _integer(64),
     "string": bytes,
 }
-
-__all__ = ["decode_csv"]

@@ -182,6 +182,3 @@ def make_sequence_example(
     }
     whole = _map({name: make_feature(values) for name, values in (context or {}).items()})
     return content(1, whole) + content(2, _map(lists))
-
-
-__all__ = ["feature_lists_of", "feature_of", "features_of", "make_example", "make_feature", "make_sequence_example"]

@@ -108,5 +108,3 @@ _KINDS: Final[dict[str, tuple[Any, Callable[[Any], Any]]]] = {
     "floatList": (np.float32, _float),
     "int64List": (np.int64, _integer),
 }
-
-__all__ = ["decode_json_example"]

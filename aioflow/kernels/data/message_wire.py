@@ -77,8 +77,3 @@ def content(field: int, data: bytes) -> bytes:
 def number(field: int, value: int) -> bytes:
     """A field of a number from 0 on."""
     return varint(field << 3 | VARINT) + varint(value)
-
-
-__all__ = [
-    "BYTES", "EIGHT", "FOUR", "VARINT", "Part", "content", "fields", "number", "parts", "read_varint", "varint",
-]  # fmt: skip

@@ -128,6 +128,3 @@ def _inflated(data: bytes, kind: str, most: int) -> bytes:
             raise errors.InvalidArgumentError(f"the {kind} data of {len(data)} bytes is truncated")
         data = stream.unused_data
     return b"".join(pieces)
-
-
-__all__ = ["decode_compressed", "decode_npy"]

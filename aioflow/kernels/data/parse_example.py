@@ -429,6 +429,3 @@ def _together(found: Sequence[AnyArray], dtype: DType, sizes: list[int]) -> AnyA
     for row, steps in zip(made, found, strict=True):
         row[: len(steps)] = steps
     return made
-
-
-__all__ = ["parse_example", "parse_sequence_example"]

@@ -61,6 +61,3 @@ def decode_raw(
     if texts is None or out_type is None:
         raise ValueError("decode_raw needs input_bytes and out_type")
     return _decode_raw(texts, as_dtype(out_type), little_endian, name=name)
-
-
-__all__ = ["decode_raw"]

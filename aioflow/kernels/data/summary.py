@@ -219,7 +219,3 @@ for _op in _ALL:
 costs(histogram_summary, 50.0)
 costs(image_summary, 30.0)
 costs(audio_summary, 10.0)
-
-__all__ = [
-    "audio_summary", "histogram_summary", "image_summary", "merge_summary", "scalar_summary", "tensor_summary",
-]  # fmt: skip

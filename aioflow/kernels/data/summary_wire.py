@@ -120,6 +120,3 @@ def joined(summaries: Iterable[Any]) -> bytes:
             known.add(tag)
         parts.append(part)
     return b"".join(parts)
-
-
-__all__ = ["NUMBERS", "audio", "histogram", "image", "joined", "metadata", "scalar", "tags_of", "tensor"]

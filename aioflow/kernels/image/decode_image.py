@@ -353,8 +353,3 @@ for _op in (*_DECODERS, encode_png, encode_jpeg, is_jpeg, extract_jpeg_shape):
     _op.no_gradient("bytes do not vary smoothly")
 for _op in (*_DECODERS, encode_png, encode_jpeg):
     _op.cost(lambda inputs, outputs, attrs: 1e7)
-
-__all__ = [
-    "decode_and_crop_jpeg", "decode_any_image", "decode_bmp", "decode_gif", "decode_jpeg", "decode_png", "encode_jpeg",
-    "encode_png", "extract_jpeg_shape", "is_jpeg",
-]  # fmt: skip

@@ -100,6 +100,3 @@ def _behind_blocks(data: bytes, at: int) -> int:
     while data[at]:
         at += 1 + data[at]
     return at + 1
-
-
-__all__ = ["SAMPLES", "check_bmp", "check_pixels_of_png", "chunks_of_png", "is_interlaced", "measured_gif"]

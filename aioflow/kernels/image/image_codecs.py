@@ -227,9 +227,3 @@ def encoded_jpeg(pixels: AnyArray, **options: Any) -> bytes:
     flat = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
     image.fromarray(np.ascontiguousarray(flat)).save(file, "JPEG", **options)
     return file.getvalue()
-
-
-__all__ = [
-    "bytes_of", "bytes_of_frames", "checked_size", "decoded", "encoded_jpeg", "encoded_png", "frames", "kind_of",
-    "pillow",
-]  # fmt: skip

@@ -260,5 +260,3 @@ resize_area, resize_area_grad = resizing(
     "resize_area", _area, "Images of height and width `size`, of which each pixel is the mean of those it covers.",
     halves=False,
 )  # fmt: skip
-
-__all__ = ["resize_area", "resize_bicubic", "resize_bilinear", "resize_nearest_neighbor"]

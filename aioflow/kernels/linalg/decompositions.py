@@ -112,5 +112,3 @@ def _(xp: Namespace, node: NodeView) -> Function:
 cubic(qr, 4.0)
 
 OPERATORS["cholesky"] = cholesky
-
-__all__ = ["cholesky", "qr"]

@@ -68,6 +68,3 @@ def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     chol: Any = OPERATORS["cholesky"](convert_to_tensor(matrix))
     logs = OPERATORS["log"](real(OPERATORS["matrix_diag_part"](chol)))
     return OPERATORS["multiply"](OPERATORS["reduce_sum"](logs, -1), 2, name=name)
-
-
-__all__ = ["log_matrix_determinant", "logdet", "matrix_determinant", "slogdet"]

@@ -261,7 +261,5 @@ def _(xp: Namespace, x: Array) -> Array:
     return (xp.tril(x) + xp.tril(x, -1)) / 2
 
 
-__all__ = ["Band", "lower_half", "matrix_band_part", "matrix_diag", "matrix_diag_part", "matrix_set_diag"]
-
 OPERATORS.update(lower_half=lower_half, matrix_band_part=matrix_band_part, matrix_diag=matrix_diag,
                  matrix_diag_part=matrix_diag_part, matrix_set_diag=matrix_set_diag)  # fmt: skip

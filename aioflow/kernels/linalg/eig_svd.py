@@ -231,6 +231,3 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 cubic(self_adjoint_eig, 9.0)
 cubic(self_adjoint_eigvals, 4.0)
-
-
-__all__ = ["self_adjoint_eig", "self_adjoint_eigvals", "svd"]

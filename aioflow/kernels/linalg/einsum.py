@@ -280,6 +280,3 @@ def _total(sizes: Sequence[Any]) -> Any:
     if all(isinstance(size, int) for size in sizes):
         return math.prod(sizes)
     return reduce_prod(OPERATORS["stack"](sizes))
-
-
-__all__ = ["einsum"]

@@ -103,6 +103,3 @@ def _regularized(gram: Tensor, weight: Tensor) -> Tensor:
     if value is not None and value == 0:
         return gram
     return matrix_set_diag(gram, matrix_diag_part(gram) + cast(weight, gram.dtype))
-
-
-__all__ = ["matrix_solve_ls", "pinv"]

@@ -6,9 +6,9 @@ from typing import Any
 
 from aioflow import errors
 from aioflow.devices import onednn
-from aioflow.graph.op import T, op
+from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
-from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, elements, sum_along
+from aioflow.kernels.families import CPU, GPU, NARROW, elements, sum_along
 from aioflow.kernels.linalg import onednn_matmul
 from aioflow.kernels.math.complex import conj
 from aioflow.tensors.dtypes import NUMERIC, UNKNOWN, Array, Namespace, Spec, TensorShape, float32, merge_sizes
@@ -163,5 +163,3 @@ def _flipped(xp: Namespace, product: Product, node: NodeView) -> Product:
 
 
 OPERATORS["matmul"] = matmul
-
-__all__ = ["matmul"]

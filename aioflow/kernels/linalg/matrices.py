@@ -189,7 +189,3 @@ def check_square(x: Array) -> None:
     """InvalidArgumentError unless the last two axes are those of square matrices."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise errors.InvalidArgumentError(f"a square matrix is needed, the shape is {list(x.shape)}")
-
-
-__all__ = ["LINEAR", "adjoint", "batch_of", "check_square", "cubic", "flipped", "guarded", "hermitian", "is_zero",
-           "lesser", "lesser_side", "matrices", "product", "sides", "solution", "square", "unbatched"]  # fmt: skip

@@ -70,5 +70,3 @@ def _approximated(xp: Namespace, x: Array) -> Array:
 
 
 expm = matrix_exponential
-
-__all__ = ["expm", "matrix_exponential"]

@@ -6,12 +6,12 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import Ints, op
+from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.shapes import expand_dims
-from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, shape_vector
+from aioflow.kernels.families import CPU, GPU, NARROW, shape_vector
 from aioflow.kernels.linalg.eig_svd import svd
 from aioflow.kernels.linalg.matmul import matmul as matmul
 from aioflow.kernels.math.elementwise import abs, sqrt, square

@@ -79,6 +79,3 @@ def _by_columns(rows: int, columns: int, inner: int, build: Builder) -> None:
     made = build.primitive("dnnl_matmul_primitive_desc_create", a, b, None, c)
     places = build.array(a), build.array(b), build.array(c)
     build.run(made, dict(zip((_SRC, _WEIGHTS, _DST), places, strict=True)))
-
-
-__all__ = ["SMALL", "faster"]

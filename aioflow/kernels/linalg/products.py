@@ -68,6 +68,3 @@ def matvec(
 def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The conjugate transpose of each matrix."""
     return OPERATORS["matrix_transpose"](matrix, conjugate=True, name=name)
-
-
-__all__ = ["adjoint", "cross", "matvec"]

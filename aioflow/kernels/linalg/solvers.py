@@ -170,5 +170,3 @@ def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -
 
 OPERATORS.update(matrix_inverse=matrix_inverse, matrix_solve=matrix_solve,
                  matrix_triangular_solve=matrix_triangular_solve)  # fmt: skip
-
-__all__ = ["cholesky_solve", "matrix_inverse", "matrix_solve", "matrix_triangular_solve"]

@@ -84,5 +84,3 @@ def _total(x: Tensor, axes: list[int]) -> Any:
 
 
 OPERATORS["tensordot"] = tensordot
-
-__all__ = ["tensordot"]

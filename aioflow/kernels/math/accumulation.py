@@ -6,12 +6,12 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import op
+from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity
 from aioflow.kernels.array.fill import zeros_like
 from aioflow.kernels.array.select import masked
-from aioflow.kernels.families import CPU, NARROW, SLOW, NodeView, costs
+from aioflow.kernels.families import CPU, NARROW, SLOW, costs
 from aioflow.kernels.math.arithmetic import add, add_n
 from aioflow.kernels.math.cumulative import _shift as shifted
 from aioflow.kernels.math.cumulative import recurrence
@@ -113,5 +113,3 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 costs(cumulative_logsumexp, 2 * SLOW)
-
-__all__ = ["accumulate_n", "cumulative_logsumexp", "polyval"]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from aioflow.graph.op import op
+from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import OPERATORS
-from aioflow.kernels.families import CPU, GPU, NodeView, costs
+from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.math.broadcasting import reduced
 from aioflow.tensors.dtypes import BOOL, FLOAT, INTEGER, Array, DType, Namespace, Spec, int32, int64
 
@@ -51,5 +51,3 @@ for _made in (argmax, argmin):
 
 
 OPERATORS.update(argmax=argmax, argmin=argmin)
-
-__all__ = ["argmax", "argmin"]

@@ -9,10 +9,10 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.convert import constant_value
-from aioflow.graph.op import Op, T, op
+from aioflow.graph.op import NodeView, Op, T, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels.array.select import masked, select
-from aioflow.kernels.families import CPU, GPU, NodeView, binary, broadcast_gradient, costs, elements, ufunc
+from aioflow.kernels.families import CPU, GPU, binary, broadcast_gradient, costs, elements, ufunc
 from aioflow.kernels.math.comparison import greater, greater_equal, less_equal, logical_not, not_equal
 from aioflow.kernels.math.complex import conj
 from aioflow.kernels.math.elementwise import log
@@ -287,6 +287,3 @@ OPERATORS.update(
     add=add, subtract=subtract, multiply=multiply, divide=divide, truediv=divide, floordiv=floordiv, mod=mod, pow=pow,
     maximum=maximum, minimum=minimum, squared_difference=squared_difference, add_n=add_n,
 )  # fmt: skip
-
-__all__ = ["add", "add_n", "divide", "floordiv", "floormod", "maximum", "minimum", "mod", "multiply", "pow",
-           "squared_difference", "subtract", "truediv"]  # fmt: skip

@@ -118,6 +118,3 @@ def bessel_i1(x: TensorLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1."""
     value = convert_to_tensor(x)
     return multiply_no_nan(bessel_i1e(value), exp(abs(value)), name=name or "bessel_i1")
-
-
-__all__ = ["bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"]

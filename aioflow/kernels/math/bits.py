@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from aioflow.graph.op import op
-from aioflow.kernels.families import CPU, GPU, NodeView, binary
+from aioflow.graph.op import NodeView, op
+from aioflow.kernels.families import CPU, GPU, binary
 from aioflow.tensors.dtypes import INTEGER, Array, Namespace, Spec, uint8
 
 _WHOLE = "bits do not vary smoothly"
@@ -36,6 +36,3 @@ population_count.no_gradient(_WHOLE)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     count, bits = xp.bitwise_count, xp.dtype(f"u{node.input_specs[0].dtype.size}")
     return lambda x, out=None: count(x.view(bits), out=out)
-
-
-__all__ = ["left_shift", "population_count", "right_shift"]

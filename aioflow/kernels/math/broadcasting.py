@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from aioflow import errors
-from aioflow.graph.op import Ints, op
+from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known
-from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, costs, shape_vector, summed_axes
+from aioflow.kernels.families import CPU, GPU, NARROW, costs, shape_vector, summed_axes
 from aioflow.tensors.dtypes import NUMERIC, SCALAR, UNKNOWN, Array, Namespace, Spec, TensorShape, normalise_axis
 
 Axis: TypeAlias = int | Sequence[int] | None
@@ -133,5 +133,3 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
 
 
 OPERATORS.update(spread=spread, sum_to_shape=sum_to_shape)
-
-__all__ = ["Axis", "axes_of", "counted", "reduced", "spread", "sum_to_shape"]

@@ -5,9 +5,9 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import op
+from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
-from aioflow.kernels.families import CPU, GPU, NodeView, fitting
+from aioflow.kernels.families import CPU, GPU, fitting
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Known, Namespace, Spec, as_dtype
 
@@ -166,5 +166,3 @@ def saturate_cast(value: TensorLike, dtype: Any, name: str | None = None) -> Ten
 
 
 OPERATORS.update(cast=cast, bitcast=bitcast)
-
-__all__ = ["bitcast", "cast", "saturate_cast", "to_bfloat16", "to_double", "to_float", "to_int32", "to_int64"]

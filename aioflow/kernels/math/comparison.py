@@ -45,6 +45,3 @@ OPERATORS.update(
     bitand=_for_both(logical_and, bitwise_and), bitor=_for_both(logical_or, bitwise_or),
     bitxor=_for_both(logical_xor, bitwise_xor), invert=_for_both(logical_not, invert),
 )  # fmt: skip
-
-__all__ = ["bitwise_and", "bitwise_or", "bitwise_xor", "equal", "greater", "greater_equal", "invert", "less",
-           "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal"]  # fmt: skip

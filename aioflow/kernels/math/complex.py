@@ -124,5 +124,3 @@ def _(xp: Namespace, real: Array, imag: Array) -> Array:
 
 
 OPERATORS.update(conj=conj, real=real, imag=imag, complex=complex)
-
-__all__ = ["angle", "complex", "conj", "imag", "real"]

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from aioflow.graph.op import Op, T, op
+from aioflow.graph.op import NodeView, Op, T, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
-from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, costs, elements, shape_vector
+from aioflow.kernels.families import CPU, GPU, NARROW, costs, elements, shape_vector
 from aioflow.kernels.math.broadcasting import Axis, axes_of
 from aioflow.kernels.math.complex import conj
 from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Spec
@@ -179,5 +179,3 @@ def _others(x: Tensor, axis: int) -> Tensor:
 
 
 OPERATORS.update(cumsum=cumsum, cumprod=cumprod)
-
-__all__ = ["cumprod", "cumsum", "product_of_others", "recurrence"]

@@ -13,7 +13,7 @@ from aioflow.graph.operation import OPERATORS, Tensor
 from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
 from aioflow.kernels.math.arithmetic import floordiv, truediv
 from aioflow.kernels.math.comparison import greater, not_equal
-from aioflow.kernels.math.no_nan import div_no_nan, except_at_0, multiply_no_nan, one_if, scaled, xdivy
+from aioflow.kernels.math.no_nan import div_no_nan, except_at_0, one_if, scaled, xdivy
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, INTEGER, Array, DType, Namespace
 
 
@@ -98,6 +98,3 @@ def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 OPERATORS.update(xlogy=xlogy)
-
-__all__ = ["div", "div_no_nan", "divide_no_nan", "floor_div", "multiply_no_nan", "reciprocal_no_nan", "truncatediv",
-           "truncatemod", "xdivy", "xlogy"]  # fmt: skip

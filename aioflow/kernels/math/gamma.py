@@ -113,5 +113,3 @@ def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
 
 
 OPERATORS.update(lgamma=lgamma, digamma=digamma)
-
-__all__ = ["digamma", "lbeta", "lgamma", "log_gamma", "log_gamma_1p", "psi", "stirling"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import Indices, Ints, T, op
+from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import stack
@@ -13,7 +13,7 @@ from aioflow.kernels.array.fill import ones_like
 from aioflow.kernels.array.gather import gather_nd
 from aioflow.kernels.array.select import select
 from aioflow.kernels.array.shapes import size, squeeze
-from aioflow.kernels.families import CPU, GPU, NodeView, costs
+from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.segments import add_rows, check_constants, check_range, gather_segments
@@ -280,6 +280,3 @@ def _squeezed(value: Tensor, other: Tensor) -> Tensor:
     ):
         return value
     return squeeze(value, -1)
-
-
-__all__ = ["bincount", "confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins"]

@@ -166,5 +166,3 @@ def _log_less(ratio: Array, off: Array) -> Array:
 
 
 OPERATORS.update(betainc=betainc)
-
-__all__ = ["betainc"]

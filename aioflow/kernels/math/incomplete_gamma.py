@@ -251,5 +251,3 @@ def _weight(shift: Array, slopes: Sequence[Array]) -> Array:
 
 
 OPERATORS.update(igamma=igamma, igammac=igammac)
-
-__all__ = ["igamma", "igamma_derivative", "igammac"]

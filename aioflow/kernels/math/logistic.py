@@ -12,6 +12,3 @@ def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """log(1 / (1 + exp(-x))), without overflow: x far below 0, near 0 far above."""
     value = convert_to_tensor(x)
     return negative(softplus(-value), name=name or "log_sigmoid")
-
-
-__all__ = ["log_sigmoid"]

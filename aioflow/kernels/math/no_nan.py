@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from aioflow.graph.op import Op
+from aioflow.graph.op import NodeView, Op
 from aioflow.graph.operation import OPERATORS, Tensor
-from aioflow.kernels.families import CPU, GPU, NodeView, binary
+from aioflow.kernels.families import CPU, GPU, binary
 from aioflow.kernels.math.comparison import logical_or, not_equal
 from aioflow.kernels.math.complex import conj
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, Namespace
@@ -104,5 +104,3 @@ _mended(multiply_no_nan, 1, "multiply")
 _mended(xdivy, 0, "true_divide")
 
 OPERATORS.update(div_no_nan=div_no_nan, multiply_no_nan=multiply_no_nan, xdivy=xdivy)
-
-__all__ = ["div_no_nan", "divided", "except_at_0", "multiply_no_nan", "one_if", "scaled", "xdivy"]

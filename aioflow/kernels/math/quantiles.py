@@ -88,5 +88,3 @@ def _outer(off: Array, tail: Array) -> Array:
 
 
 OPERATORS.update(erfinv=erfinv, ndtri=ndtri)
-
-__all__ = ["erfinv", "ndtri"]

@@ -440,14 +440,3 @@ def multinomial(
         output_dtype: the integer dtype of the result.
     """
     return _multinomial(logits, num_samples, *get_seed(seed), output_dtype, name=name)
-
-
-__all__ = [
-    "get_seed",
-    "multinomial",
-    "random_normal",
-    "random_shuffle",
-    "random_uniform",
-    "set_random_seed",
-    "truncated_normal",
-]

@@ -234,6 +234,3 @@ def random_bernoulli(
         sizes = convert_to_tensor(shape, preferred_dtype=int32)
         whole = concat([sizes, shape_of(likely, out_type=sizes.dtype)], 0)
         return cast(less(random_uniform(whole, dtype=likely.dtype, seed=seed), likely), as_dtype(dtype), name=scope)
-
-
-__all__ = ["random_bernoulli", "random_gamma", "random_poisson"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import Indices, Op, op
+from aioflow.graph.op import Indices, NodeView, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.fill import ones_like
 from aioflow.kernels.array.select import masked
 from aioflow.kernels.array.shapes import shape
-from aioflow.kernels.families import CPU, NARROW, NodeView, costs
+from aioflow.kernels.families import CPU, NARROW, costs
 from aioflow.kernels.math.arithmetic import maximum
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, logical_not
@@ -230,6 +230,3 @@ def product_of_others(data: Tensor, ids: Tensor) -> Tensor:
     before = recurrence(masked(data, logical_not(last)), masked(ones, first), 0, lag=True)
     after = recurrence(masked(data, logical_not(first)), masked(ones, last), 0, reverse=True, lag=True)
     return before * after
-
-
-__all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod"]

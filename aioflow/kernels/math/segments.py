@@ -199,8 +199,3 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 for _op in (unsorted_segment_sum, segment_sum):
     costs(_op, 5.0)
 OPERATORS["unsorted_segment_sum"] = unsorted_segment_sum
-
-__all__ = [
-    "add_rows", "bytes_to_highest", "check_constant_ids", "check_constant_order", "check_constants", "check_ids",
-    "check_range", "check_sorted", "gather_segments", "segment_sum", "unsorted_segment_sum",
-]  # fmt: skip

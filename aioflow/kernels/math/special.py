@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import Op
-from aioflow.kernels.families import CPU, NodeView, costs
+from aioflow.graph.op import NodeView, Op
+from aioflow.kernels.families import CPU, costs
 from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., Array]
@@ -110,6 +110,3 @@ def integral(integrand: Function, length: Array, *inputs: Array, places: int = 4
         columns = [values[part, None] for values in inputs]
         result[part] = integrand(length[part, None] * at, *columns) @ weights
     return result * length
-
-
-__all__ = ["chebyshev", "expm1_less", "integral", "log1p_less", "pieces", "polynomial", "special"]

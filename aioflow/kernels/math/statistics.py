@@ -5,15 +5,15 @@ from typing import Any
 
 from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import op
+from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.families import CPU, GPU, NARROW, NodeView, costs, shape_vector, shaped_like
+from aioflow.kernels.families import CPU, GPU, NARROW, costs, shape_vector, shaped_like
 from aioflow.kernels.math.arithmetic import squared_difference
 from aioflow.kernels.math.broadcasting import Axis, axes_of, reduced, spread
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.complex import real
-from aioflow.kernels.math.division import div_no_nan
 from aioflow.kernels.math.elementwise import sqrt
+from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.kernels.math.reduction import reduce_mean
 from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Spec
 
@@ -72,6 +72,3 @@ def reduce_std(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
     x = convert_to_tensor(input_tensor)
     with same_graph(x).name_scope(name or "reduce_std") as scope:
         return sqrt(reduce_variance(x, axis, keepdims), name=scope)
-
-
-__all__ = ["reduce_euclidean_norm", "reduce_std", "reduce_variance"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.op import Indices, Ints, Op, op
+from aioflow.graph.op import Indices, Ints, NodeView, Op, op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat
@@ -16,7 +16,7 @@ from aioflow.kernels.array.gather import gather
 from aioflow.kernels.array.ordering import argsort
 from aioflow.kernels.array.shapes import reshape, shape, shape_of
 from aioflow.kernels.array.sorting import invert_permutation
-from aioflow.kernels.families import CPU, NARROW, NodeView, costs
+from aioflow.kernels.families import CPU, NARROW, costs
 from aioflow.kernels.math.arithmetic import truediv
 from aioflow.kernels.math.complex import conj
 from aioflow.kernels.math.division import truncatediv
@@ -158,7 +158,3 @@ def unsorted_segment_sqrt_n(
     with same_graph(value, ids).name_scope(name or "unsorted_segment_sqrt_n") as scope:
         sums = unsorted_segment_sum(value, ids, num_segments)
         return truediv(sums, sqrt(segment_sizes(ids, sums)), name=scope)
-
-
-__all__ = ["unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
-           "unsorted_segment_sqrt_n"]  # fmt: skip

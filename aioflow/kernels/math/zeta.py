@@ -95,5 +95,3 @@ def _by_zeta(order: Array, x: Array) -> Array:
 
 
 OPERATORS.update(zeta=zeta, polygamma=polygamma)
-
-__all__ = ["derivative_of_psi", "hurwitz", "polygamma", "zeta"]

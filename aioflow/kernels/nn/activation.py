@@ -397,6 +397,3 @@ def _few_ones(count: int, dtype: np.dtype[Any]) -> Array:
     made = np.ones(count, dtype)
     made.flags.writeable = False
     return made
-
-
-__all__ = ["bias_add", "elu", "leaky_relu", "relu", "relu6", "selu", "softplus", "softsign"]

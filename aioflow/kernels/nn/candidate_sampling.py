@@ -202,6 +202,3 @@ def compute_accidental_hits(
     """
     rows, places, weights = _accidental_hits(true_classes, sampled_candidates, num_true, name=name)
     return rows, places, weights
-
-
-__all__ = ["compute_accidental_hits", "log_uniform_candidate_sampler", "uniform_candidate_sampler"]

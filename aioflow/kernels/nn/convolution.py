@@ -385,6 +385,3 @@ def conv2d_transpose(
     small = either(value, input, "value, input")
     attrs = attributes(strides, padding, data_format, dilations)
     return _conv2d_backprop_input(output_shape, window, small, **attrs, name=name or "conv2d_transpose")
-
-
-__all__ = ["conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "conv2d_transpose"]

@@ -60,5 +60,3 @@ def _plain(xp: Namespace, node: NodeView) -> Function:
 
 _optimised = onednn_convolution.Kernels(2, convolved_sizes)
 _optimised.declare(conv2d_with_bias, _optimised.forward_with_bias, _plain)
-
-__all__ = ["conv2d_with_bias"]

@@ -184,8 +184,3 @@ def _with_height(shape: Any, axis: int) -> Any:
     if isinstance(shape, Tensor):
         return concat([shape[:axis], [1], shape[axis:]], 0)
     return [*shape[:axis], 1, *shape[axis:]]
-
-
-__all__ = [
-    "conv1d", "conv1d_transpose", "conv3d", "conv3d_backprop_filter", "conv3d_backprop_input", "conv3d_transpose",
-]  # fmt: skip

@@ -263,8 +263,3 @@ def depthwise_conv2d_native_backprop_filter(
     """The gradient of `depthwise_conv2d_native` for filters of shape `filter_sizes`, from that of its result."""
     attrs = attributes(strides, padding, data_format, dilations)
     return _backprop_filter(input, filter_sizes, out_backprop, **attrs, name=name)
-
-
-__all__ = [
-    "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter", "depthwise_conv2d_native_backprop_input",
-]  # fmt: skip

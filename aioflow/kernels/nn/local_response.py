@@ -97,5 +97,3 @@ costs(neighbour_sum, SLOW)
 costs(local_response_normalization, 2 * SLOW)
 
 lrn = local_response_normalization
-
-__all__ = ["local_response_normalization", "lrn"]

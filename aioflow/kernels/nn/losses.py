@@ -300,11 +300,3 @@ def sigmoid_cross_entropy_with_logits(
     """
     _check_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     return _sigmoid(labels, logits, name=name)
-
-
-__all__ = [
-    "sigmoid_cross_entropy_with_logits",
-    "softmax_cross_entropy_with_logits",
-    "softmax_cross_entropy_with_logits_v2",
-    "sparse_softmax_cross_entropy_with_logits",
-]

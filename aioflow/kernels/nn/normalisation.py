@@ -401,6 +401,3 @@ def fused_batch_norm(
         images, *vectors, epsilon, data_format, is_training, name=name
     )
     return y, batch_mean, batch_variance
-
-
-__all__ = ["fused_batch_norm"]

@@ -53,6 +53,3 @@ def declare(relu_grad: Op[Tensor], plain: Callable[[Namespace, NodeView], Functi
             return dx
 
         return otherwise if lib is None else compute
-
-
-__all__ = ["declare"]

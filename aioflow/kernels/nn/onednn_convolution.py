@@ -254,6 +254,3 @@ class Kernels:
             return window
 
         return compute
-
-
-__all__ = ["Kernels", "images_layout"]

@@ -146,6 +146,3 @@ def _declare(op: Op[Any], bind: Callable[[NodeView, Library, Function], Function
     def _(xp: Namespace, node: NodeView) -> Function:
         lib, otherwise = library(), plain(xp, node)
         return otherwise if lib is None else bind(node, lib, otherwise)
-
-
-__all__ = ["declare"]

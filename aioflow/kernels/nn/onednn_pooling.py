@@ -217,6 +217,3 @@ def declare(
     binds = (_highest, _gradient_of_highest) if highest else (_mean, _gradient_of_mean)
     for op, bind, binding in zip(ops, binds, plain, strict=True):
         _declare(op, bind, binding, geometry)
-
-
-__all__ = ["declare"]

@@ -105,6 +105,3 @@ def _declare(op: Op[Tensor], bind: Callable[[int, Library, Function], Function],
     def _(xp: Namespace, node: NodeView) -> Any:
         lib, otherwise = library(), plain(xp, node)
         return otherwise if lib is None else bind(node.attrs["axis"], lib, otherwise)
-
-
-__all__ = ["SMALL", "declare"]

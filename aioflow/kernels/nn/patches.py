@@ -107,6 +107,3 @@ def extract_image_patches(
     window = per_axis(either(ksizes, sizes, "ksizes, sizes"), "NHWC")
     steps, distances = per_axis(strides, "NHWC"), per_axis(1 if rates is None else rates, "NHWC")
     return _extract_image_patches(images, window, steps, distances, padding, name=name)
-
-
-__all__ = ["extract_image_patches"]

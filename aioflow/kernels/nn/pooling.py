@@ -367,6 +367,3 @@ def avg_pool(
     return _avg_pool(
         images, per_axis(ksize, data_format), per_axis(strides, data_format), padding, data_format, name=name
     )
-
-
-__all__ = ["avg_pool", "max_pool"]

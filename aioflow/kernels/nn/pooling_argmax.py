@@ -162,6 +162,3 @@ def max_pool_with_argmax(
     window, steps = per_axis(ksize, "NHWC"), per_axis(strides, "NHWC")
     pooled, argmax = _max_pool_with_argmax(input, window, steps, padding, dtype, include_batch_in_index, name=name)
     return pooled, argmax
-
-
-__all__ = ["max_pool_with_argmax"]

@@ -160,6 +160,3 @@ def _(op: Operation, dz: Tensor) -> tuple[Tensor, Tensor]:
     (dy, y), axis = op.inputs, op.attrs["axis"]
     p = OPERATORS["exp"](y)
     return dz - kept_sum(dz * p, axis), -dz * p * kept_sum(dy, axis)
-
-
-__all__ = ["log_softmax", "softmax"]

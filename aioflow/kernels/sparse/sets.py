@@ -164,6 +164,3 @@ def set_size(a: Any, validate_indices: bool = True) -> Tensor:
     """The number of distinct elements in each row of `a`, a tensor or a sparse tensor: int32, without the last axis."""
     sets = as_sparse(a)
     return _set_size(sets.indices, sets.values, sets.dense_shape)
-
-
-__all__ = ["all_positions", "as_sparse", "set_difference", "set_intersection", "set_size", "set_union"]

@@ -183,5 +183,3 @@ def _(xp: Namespace, indices: Array, shape: Array) -> tuple[Array, Array, Array]
 for _op in (sparse_join, sparse_cut, sparse_keep, sparse_refit, sparse_fill):
     _op.no_gradient("positions do not vary smoothly")
     costs(_op, 20.0)
-
-__all__ = ["refitted", "sparse_cut", "sparse_fill", "sparse_join", "sparse_keep", "sparse_refit"]

@@ -19,6 +19,3 @@ def rows_of(indices: Array, values: Array, shape: Array) -> dict[tuple[int, ...]
             raise ValueError(f"the positions of row {list(row)} are not together: use af.sparse_reorder")
         rows[row] = part
     return rows
-
-
-__all__ = ["rows_of"]

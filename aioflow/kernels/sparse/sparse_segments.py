@@ -6,11 +6,11 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.indexed_slices import IndexedSlices
-from aioflow.graph.op import Indices, Ints, Op, op
+from aioflow.graph.op import Indices, Ints, NodeView, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape_of
-from aioflow.kernels.families import CPU, NodeView, costs
+from aioflow.kernels.families import CPU, costs
 from aioflow.kernels.math.elementwise import sqrt
 from aioflow.kernels.math.segment_families import divided, reduced_rows, segment_sizes, wide_for
 from aioflow.kernels.math.segments import (
@@ -121,5 +121,3 @@ sparse_segment_sqrt_n = _family(
     "number." + _HOW,
     FLOAT, COMPLEX,
 )  # fmt: skip
-
-__all__ = ["sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum"]

@@ -165,6 +165,3 @@ def _words(number: int, packed: bytes) -> Array:
 
 def _refuse(number: int, why: str) -> NoReturn:
     raise errors.InvalidArgumentError(f"row {number} is no sparse tensor as af.serialize_sparse makes them: {why}")
-
-
-__all__ = ["PARTS", "pack_sparse", "pack_sparse_rows", "unpack_sparse"]

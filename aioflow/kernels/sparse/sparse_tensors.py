@@ -376,8 +376,3 @@ for _op in (sparse_order, sparse_group, sparse_union):
     costs(_op, 40.0)
 for _sum in (sparse_softmax, sparse_reduce_sum, sparse_spread):
     costs(_sum, 40.0)
-
-__all__ = [
-    "check_rising", "count_of", "grouped", "matrix", "order_of", "positions", "sparse_dense_matmul", "sparse_group",
-    "sparse_order", "sparse_reduce_sum", "sparse_softmax", "sparse_spread", "sparse_to_dense", "sparse_union", "vector",
-]  # fmt: skip

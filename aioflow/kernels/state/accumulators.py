@@ -237,9 +237,3 @@ for _op in (accumulator_apply_gradient, sparse_accumulator_apply_gradient, accum
 for _op in (accumulator_take_gradient, sparse_accumulator_take_gradient):
     _op.no_gradient("a gradient's history ends where it entered the accumulator")
 accumulator_num_accumulated.no_gradient("it tells the state of an accumulator")
-
-__all__ = [
-    "accumulator_apply_gradient", "accumulator_num_accumulated", "accumulator_set_global_step",
-    "accumulator_take_gradient", "conditional_accumulator", "sparse_accumulator_apply_gradient",
-    "sparse_accumulator_take_gradient", "sparse_conditional_accumulator",
-]  # fmt: skip

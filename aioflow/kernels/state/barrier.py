@@ -197,8 +197,3 @@ for _op in (barrier_insert_many, barrier_close):
     _op.no_gradient("it changes state")
 for _op in (barrier_ready_size, barrier_incomplete_size):
     _op.no_gradient("it tells the state of a barrier")
-
-__all__ = [
-    "BarrierSpec", "barrier", "barrier_close", "barrier_incomplete_size", "barrier_insert_many", "barrier_ready_size",
-    "barrier_take_many",
-]  # fmt: skip

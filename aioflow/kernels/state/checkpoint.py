@@ -382,5 +382,3 @@ for _writing in (save_shard, commit_checkpoint, discard_checkpoint, tidy_checkpo
 for _reading in (check_checkpoint, restore_tensor, latest_checkpoint):
     _reading.no_gradient("what a file holds has no history")
 adopt_variable.no_gradient("it changes state")
-
-__all__: list[str] = []

@@ -70,5 +70,3 @@ async def _(ctx: Context, handle: VariableState, ticket: Ticket) -> None:
 variable_lock_ticket.no_gradient("it changes state")
 for _op in (keep_variable_lock, acquire_variable_lock, release_variable_lock):
     _op.no_gradient("it changes state")
-
-__all__ = ["acquire_variable_lock", "keep_variable_lock", "release_variable_lock", "variable_lock_ticket"]

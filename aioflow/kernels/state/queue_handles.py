@@ -255,8 +255,3 @@ def _(ctx: Context, index: Array, handles: Sequence[Queue]) -> Queue:
 
 for _op in (*_KINDS.values(), queue_from_list):
     _op.no_gradient("a handle has no history")
-
-__all__ = [
-    "QueueSpec", "fifo_queue", "live_queue", "open_queue", "padding_fifo_queue", "priority_queue", "queue_from_list",
-    "random_shuffle_queue",
-]  # fmt: skip

@@ -224,8 +224,3 @@ for _taking in (queue_dequeue, queue_dequeue_many, queue_dequeue_up_to):
     _taking.no_gradient("an element's history ends where it entered the queue")
 for _asking in (queue_size, queue_is_closed):
     _asking.no_gradient("it tells the state of a queue")
-
-__all__ = [
-    "queue_close", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many",
-    "queue_give_back", "queue_is_closed", "queue_size",
-]  # fmt: skip

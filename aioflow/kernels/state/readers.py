@@ -312,9 +312,3 @@ _ASKING: list[Op[Any]] = [
 ]  # fmt: skip
 for _asking in _ASKING:
     _asking.no_gradient("it tells the state of a reader")
-
-__all__ = [
-    "matching_files", "read_file", "reader_num_records_produced", "reader_num_skipped",
-    "reader_num_work_units_completed", "reader_read", "reader_read_up_to", "reader_reset", "reader_restore_state",
-    "reader_serialize_state", "write_file",
-]  # fmt: skip

@@ -158,8 +158,3 @@ for _changes in (replica_put, replica_put_rows, replica_reset):
     _changes.no_gradient("it changes state")
 replica_take.no_gradient("a gradient's history ends where it was stored")
 replica_take_rows.no_gradient("a gradient's history ends where it was stored")
-
-__all__ = [
-    "replica_gradients", "replica_put", "replica_put_rows", "replica_reset", "replica_sparse_gradients",
-    "replica_take", "replica_take_rows",
-]  # fmt: skip

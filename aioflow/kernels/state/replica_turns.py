@@ -102,8 +102,3 @@ replica_finish_turn.no_gradient("numbers of updates have none")
 replica_begin_turn.no_gradient("numbers of tickets have none")
 replica_read_turn.no_gradient("numbers of updates have none")
 replica_apply_turn.no_gradient("numbers of updates have none")
-
-__all__ = [
-    "UNBOUNDED", "replica_apply_turn", "replica_begin_turn", "replica_finish_turn", "replica_read_turn",
-    "replica_turns",
-]  # fmt: skip

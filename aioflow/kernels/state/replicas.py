@@ -306,10 +306,3 @@ for _op in (
     _op.no_gradient("it changes state")
 for _counts in (replica_admit, replica_begin, replica_settle, replica_lead, replica_count):
     _counts.no_gradient("numbers of steps and replicas have none")
-
-__all__ = [
-    "NUMBER", "TICKET", "QuorumSpec", "TogetherSpec", "check_replica", "check_ticket", "replica_admit",
-    "replica_announce", "replica_begin", "replica_confirm", "replica_count", "replica_dropped", "replica_fail",
-    "replica_finish", "replica_held", "replica_hold", "replica_lead", "replica_leave", "replica_open",
-    "replica_present", "replica_quorum", "replica_settle", "ticket_of",
-]  # fmt: skip

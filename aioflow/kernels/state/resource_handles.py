@@ -85,6 +85,3 @@ def check_component(spec: Spec, item: Spec, what: str) -> None:
 def again(item: Spec) -> Spec:
     """What is taken of something that holds things like `item`: where sizes are open, another may have others."""
     return item if item.shape.is_fully_defined() else Spec(item.dtype, TensorShape(item.shape.sizes))
-
-
-__all__ = ["Live", "LiveSpec", "again", "check_component", "components", "opened"]

@@ -181,5 +181,3 @@ for _taking in (cut_queue, cut_reader, run_counts):
     _taking.no_gradient("it is for checkpoints")
 for _giving in (restore_queue, restore_run_counts):
     _giving.no_gradient("it changes state")
-
-__all__: list[str] = []

@@ -79,5 +79,3 @@ def _(ctx: Context, state: VariableState) -> Array:
 
 mark_variable.no_gradient("it marks a variable")
 cut_variable.no_gradient("it is for checkpoints; gradients go to what reads the variable")
-
-__all__: list[str] = []

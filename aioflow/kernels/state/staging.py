@@ -303,9 +303,3 @@ for _op in (stage, map_stage):
     _op.no_gradient("it changes state")
 for _op in (unstage, stage_peek, map_unstage, map_unstage_no_key, map_peek):
     _op.no_gradient("an element's history ends where it entered the staging area")
-
-__all__ = [
-    "AreaSpec", "MapSpec", "map_clear", "map_incomplete_size", "map_peek", "map_size", "map_stage",
-    "map_staging_area", "map_unstage", "map_unstage_no_key", "stage", "stage_clear", "stage_peek", "stage_size",
-    "staging_area", "unstage",
-]  # fmt: skip

@@ -273,9 +273,3 @@ scatter_sub_variable = _scatter(
     _at("subtract"),
     "The rows `indices` shrink by `updates`, repeated ones repeatedly; the result is the variable's new value.",
 )
-
-__all__ = [
-    "assign_add_variable", "assign_mul_variable", "assign_sub_variable", "assign_variable", "checked_rows",
-    "gather_variable", "held", "is_variable_initialized", "read_variable", "read_variable_or", "scatter_add_variable",
-    "scatter_sub_variable", "scatter_update_variable", "variable",
-]  # fmt: skip

@@ -223,6 +223,3 @@ def _paths_of(kind: str, argument: Any) -> float:
     if kind in _REPEATS and _is_letter(argument[2]) and argument[1] is not parser.MAXREPEAT:
         return float(argument[1]) + 1
     return float("inf")
-
-
-__all__ = ["Expression", "compiled", "rewriting"]

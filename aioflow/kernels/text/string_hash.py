@@ -113,8 +113,3 @@ decode_base64: Op[Tensor] = textual(
     "What each string, in web-safe base 64 with or without padding, stands for. InvalidArgumentError if it is none.",
     _decoded,
 )
-
-__all__ = [
-    "decode_base64", "encode_base64", "string_to_hash_bucket", "string_to_hash_bucket_fast",
-    "string_to_hash_bucket_strong",
-]  # fmt: skip

@@ -124,6 +124,3 @@ def split(
     """The parts of each string of a vector, one row for each, as Python's `str.split(sep, maxsplit)` gives them."""
     _check_result(result_type)
     return SparseTensor(*_string_split_v2(source if input is None else input, sep or "", maxsplit, name=name))
-
-
-__all__ = ["split", "string_split"]

@@ -343,8 +343,3 @@ for _op in (
 ):  # fmt: skip
     _op.no_gradient(_NO_GRADIENT)
     costs(_op, TEXT)
-
-__all__ = [
-    "as_string", "reduce_join", "regex_full_match", "regex_replace", "string_join", "string_length", "string_lower",
-    "string_strip", "string_to_number", "string_upper", "substr",
-]  # fmt: skip

@@ -86,6 +86,3 @@ class RemoteHandover(Handover):
     def _tell(self, received: bool) -> None:
         with contextlib.suppress(errors.OpError):
             self._peer.note(Acknowledge(self._session, (self.token,), received))
-
-
-__all__ = ["RemoteHandover"]

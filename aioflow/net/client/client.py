@@ -50,7 +50,7 @@ from aioflow.net.wire.schema import Request
 from aioflow.net.wire.worker_verbs import Inspect, QueueServed
 from aioflow.net.worker.introspection import TaskReport, unpack_placement, unpack_trace
 from aioflow.plan.pipeline import Signature
-from aioflow.plan.placement import Placement
+from aioflow.plan.placement.report import Placement
 from aioflow.runtime.attempts import Attempt, current_attempt, note_run
 from aioflow.runtime.call import copied, scalar
 from aioflow.runtime.explain import Report
@@ -493,6 +493,3 @@ class RemoteCall:
 def _look_at(task: "asyncio.Task[Any]") -> None:
     if not task.cancelled() and not isinstance(task.exception(), errors.OpError | None):
         task.result()
-
-
-__all__ = ["Address", "RemoteCall", "RemoteEngine"]

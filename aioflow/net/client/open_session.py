@@ -59,6 +59,3 @@ class Opening:
         if deadline is None or self.deadline is None:
             return deadline is not self.deadline
         return deadline > self.deadline
-
-
-__all__ = ["OpenSession", "Opening"]

@@ -55,6 +55,3 @@ class RemotePartialRun:
 
 def _nothing() -> None:
     pass
-
-
-__all__ = ["RemotePartialRun"]

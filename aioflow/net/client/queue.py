@@ -113,6 +113,3 @@ class RemoteQueue:
 
 def _array(component: Any) -> Array:
     return np.asarray(component, object if isinstance(component, bytes) else None)
-
-
-__all__ = ["RemoteQueue"]

@@ -24,6 +24,3 @@ def session_settings(config: Config) -> dict[str, Any]:
         )
     told = {name: value for name, value in changed.items() if name in SETTINGS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
-
-
-__all__ = ["session_settings"]

@@ -89,6 +89,3 @@ class AttemptTasks:
 def _incarnation(peer: Asked | None) -> int | None:
     """The incarnation of a connected task; 0 for the master's own task, which lives as long as the master."""
     return None if peer is None else peer.it.incarnation if isinstance(peer, Peer) else 0
-
-
-__all__ = ["AttemptTasks"]

@@ -124,6 +124,3 @@ class Doubts:
     def _abandon(self, token: int) -> None:
         doubt = self._open.pop(token)
         self._settle(doubt, not doubt.uncommitted)
-
-
-__all__ = ["Commit", "Doubt", "Doubts"]

@@ -321,5 +321,3 @@ HANDLERS: Final[Mapping[type, Any]] = {
 """What answers each request."""
 NOTES: Final[Mapping[type, Any]] = {Acknowledge: Master.acknowledge}
 """The handler of each note."""
-
-__all__ = ["HANDLERS", "NOTES", "SETTINGS", "Master"]

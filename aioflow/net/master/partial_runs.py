@@ -179,6 +179,3 @@ async def _registered(session: MasterSession, worker: Worker, signature: Signatu
     split = functools.partial(session.placer.split, streamed=True, home=worker.home)
     plan: Plan = await session.work(functools.partial(make_plan, signature, split, session.config.optimize))
     return await session.register(plan, {task: s for task, s in shares_of(plan.parts).items() if task != worker.task})
-
-
-__all__ = ["PartialOverTasks"]

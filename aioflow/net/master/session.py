@@ -43,7 +43,7 @@ from aioflow.net.worker.introspection import TaskReport, joined, pack_trace, unp
 from aioflow.net.worker.plan_shares import Share, registration, shares_of
 from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
-from aioflow.plan.placement import Placement
+from aioflow.plan.placement.report import Placement
 from aioflow.plan.placer import Placer
 from aioflow.runtime.plan_cache import LONG_PLAN
 from aioflow.tensors.dtypes import Array
@@ -472,6 +472,3 @@ def _told_in_time(deadline: float) -> float:
     """When a step with that deadline has to be over, so that it can be said in time what it waited for."""
     left = max(0.0, deadline - asyncio.get_running_loop().time())
     return deadline - min(left * _TOLD, _LONGEST_TOLD)
-
-
-__all__ = ["MasterSession", "Shared"]

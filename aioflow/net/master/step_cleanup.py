@@ -61,6 +61,3 @@ class StepCleanup:
         if self._timer is not None:
             self._timer.cancel()
             self._send()
-
-
-__all__ = ["StepCleanup"]

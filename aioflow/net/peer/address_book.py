@@ -47,6 +47,3 @@ class AddressBook(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return f"<AddressBook version {self.version}: {self._addresses}>"
-
-
-__all__ = ["AddressBook"]

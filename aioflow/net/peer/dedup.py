@@ -52,5 +52,3 @@ UNKNOWN: Final[Failure] = failure_of(
     errors.AbortedError("the request came before, and its answer is not known any more; ask under a new number"), ""
 )
 """The answer to a request whose outcome is unknown."""
-
-__all__ = ["NEW", "UNKNOWN", "Recent", "RequestKey"]

@@ -66,6 +66,3 @@ async def _watch(liveness: Liveness, limit: asyncio.Timeout) -> None:
         await asyncio.sleep(due - loop.time())
         silent = liveness.is_silent(loop.time(), due, began)
     limit.reschedule(loop.time())
-
-
-__all__ = ["DialLiveness"]

@@ -348,6 +348,3 @@ class Acceptor:
 
 def _listed(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
-
-
-__all__ = ["Acceptor", "connect", "refuse_all"]

@@ -291,6 +291,3 @@ class Link:
 
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
-
-
-__all__ = ["Link", "Owner"]

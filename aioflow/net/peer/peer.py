@@ -496,5 +496,3 @@ def _forget(link: Link, received: int) -> None:
 _HANDLERS: Final[dict[type[Message], Callable[[Peer, Link, Envelope], None]]] = {
     Cancel: Peer._cancel, Credit: Peer._credit, Ping: Peer._ping, Pong: Peer._pong, Goodbye: Peer._goodbye,
 }  # fmt: skip
-
-__all__ = ["Peer", "PeerStatistics"]

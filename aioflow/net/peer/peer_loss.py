@@ -67,6 +67,3 @@ def end_of(reason: Reason, at: float) -> End:
     if reason.code in (LOST, SILENT):
         return End(Loss.GONE, reason.text, at)
     return End(Loss.GOODBYE if reason.code == NORMAL else Loss.REFUSED, reason.text, at)
-
-
-__all__ = ["End", "Loss", "end_of"]

@@ -272,6 +272,3 @@ class Itself:
     def note(self, message: Note) -> None:
         """It is heard at once."""
         self._handler.notes[type(message)](Call(message, None, 0, None, ""))
-
-
-__all__ = ["Asked", "BusyError", "Itself", "Peers", "request_unless_busy", "unless_busy"]

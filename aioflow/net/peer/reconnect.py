@@ -131,6 +131,3 @@ class Reconnect:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-__all__ = ["HasEnded", "Reconnect", "Redial"]

@@ -59,6 +59,3 @@ class SentLog:
         if position > self._start:
             frames[0] = frames[0][position - self._start :]
         return frames
-
-
-__all__ = ["SentLog"]

@@ -19,22 +19,19 @@ _log: Final = logging.getLogger("aioflow.net")
 
 
 class Requester(Protocol):
-    """A connected task that sends requests to this one: a `Peer`.
-
-    Attributes:
-        me: the identity of this task.
-        it: the identity of the connected task.
-        end: the loss of the connected task; None while it is connected.
-    """
+    """A connected task that sends requests to this one: a `Peer`."""
 
     @property
-    def me(self) -> Identity: ...
+    def me(self) -> Identity:
+        """The identity of this task."""
 
     @property
-    def it(self) -> Identity: ...
+    def it(self) -> Identity:
+        """The identity of the connected task."""
 
     @property
-    def end(self) -> End | None: ...
+    def end(self) -> End | None:
+        """The loss of the connected task; None while it is connected."""
 
     def lose(self, loss: Loss, text: str) -> None:
         """End the connection for a reason."""
@@ -229,6 +226,3 @@ def _is_cancelled() -> bool:
     """Whether it is the running task that was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-__all__ = ["Call", "Handler", "Hearer", "Serving"]

@@ -75,6 +75,3 @@ def earlier(deadline: float | None) -> float | None:
         return None
     left = deadline - asyncio.get_running_loop().time()
     return deadline - min(left * _TOLD, _LONGEST_TOLD)
-
-
-__all__ = ["Statuses", "attributes", "devices_in", "earlier", "statuses_of", "statuses_when_there"]

@@ -31,6 +31,3 @@ async def listening_timeout(seconds: float) -> AsyncIterator[asyncio.Timeout]:
             yield limit
         finally:
             timer.cancel()
-
-
-__all__ = ["listening_timeout"]

@@ -80,6 +80,3 @@ def too_late(text: str) -> errors.DeadlineExceededError:
         f"{text}. Check that the master runs, or pass a larger limit as RunOptions(timeout=) or "
         "Config(operation_timeout=); session.explain() tells what the cluster waits for"
     )
-
-
-__all__ = ["master_unreachable", "network_of_client", "network_of_server", "too_late"]

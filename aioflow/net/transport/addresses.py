@@ -28,6 +28,3 @@ def is_host(host: str) -> bool:
 def join_address(host: str, port: int | str) -> str:
     """`host:port`, with brackets around an IPv6 address that has none."""
     return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
-
-
-__all__ = ["is_host", "join_address", "split_address"]

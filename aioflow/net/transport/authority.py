@@ -175,6 +175,3 @@ def _create(path: Path, data: bytes, mode: int, undo: contextlib.ExitStack) -> N
 
 def _exists(path: Path) -> errors.AlreadyExistsError:
     return errors.AlreadyExistsError(f"{path} exists, and is left as it is")
-
-
-__all__ = ["init", "issue"]

@@ -189,9 +189,3 @@ class Network(Protocol):
 
         Calls `told` with each answer. Nothing is raised if no answer comes.
         """
-
-
-__all__ = [
-    "DONE", "LONGEST_REASON", "LOST", "NORMAL", "REFUSED", "SILENT", "VIOLATION", "Accept", "Channel", "ClosedError",
-    "Ear", "Listener", "Network", "NobodyListensError", "Reason", "receive",
-]  # fmt: skip

@@ -103,6 +103,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-__all__ = ["Token", "check_binding", "check_private", "is_loopback", "load_token"]

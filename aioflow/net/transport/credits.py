@@ -60,6 +60,3 @@ class Credits:
             if not future.done():
                 self.left -= nbytes
                 future.set_result(None)
-
-
-__all__ = ["Credits"]

@@ -457,6 +457,3 @@ class MemoryNetwork:
                     channel.hang()
                 channel.lose()
         self.monitors.crash(host, silent=silent)
-
-
-__all__ = ["CONGESTED", "MemoryChannel", "MemoryHost", "MemoryListener", "MemoryNetwork", "Path"]

@@ -122,6 +122,3 @@ class Liveness:
         if word is None or word.state is not State.BUSY or ago > self.heartbeat or heard > self._told:
             return ""
         return f"busy since {word.seconds + ago:.1f} s" + f" with {word.doing}" * bool(word.doing)
-
-
-__all__ = ["Liveness", "Offer", "State", "Watch", "Word", "word_interval"]

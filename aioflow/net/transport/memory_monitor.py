@@ -83,6 +83,3 @@ class MemoryWatch:
         """End the subscription."""
         self._timer.cancel()
         self._monitors.forget(self)
-
-
-__all__ = ["MemoryMonitors", "MemoryWatch"]

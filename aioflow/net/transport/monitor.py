@@ -300,6 +300,3 @@ def with_monitor(use: Callable[[Monitor], T]) -> T | None:
     except (OSError, NotImplementedError) as error:
         _log.debug("no monitor: %s", error)
         return None
-
-
-__all__ = ["Answers", "Monitor", "offer", "watch", "with_monitor"]

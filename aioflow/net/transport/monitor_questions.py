@@ -72,6 +72,3 @@ class _Questions(asyncio.DatagramProtocol):
 
 def _key(token: Token | None) -> str:
     return _PUBLIC if token is None else token.key("questions to a monitor")
-
-
-__all__ = ["answer", "ask"]

@@ -37,6 +37,3 @@ def _prepare(context: ssl.SSLContext, directory: Path, name: str | None) -> None
     except (OSError, ssl.SSLError) as error:
         text = f"the certificates in {directory} cannot be used: {error.strerror or error}"
         raise errors.FailedPreconditionError(text) from None
-
-
-__all__ = ["client_tls", "server_tls"]

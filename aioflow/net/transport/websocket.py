@@ -99,6 +99,3 @@ def _brief(error: BaseException) -> str:
     if isinstance(text, ConnectionRefusedError):
         return "connection refused"
     return str(text) or type(error).__name__
-
-
-__all__ = ["HEADER", "PATH", "dial"]

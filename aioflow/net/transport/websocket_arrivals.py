@@ -108,6 +108,3 @@ class Arrivals:
             return frames.CONTINUATION, b""
         self._parts = None
         return frames.BINARY, memoryview(parts)
-
-
-__all__ = ["Arrivals"]

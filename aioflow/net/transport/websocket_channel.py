@@ -285,6 +285,3 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
                 await self._over.wait()
-
-
-__all__ = ["CLOSING", "WebSocketChannel"]

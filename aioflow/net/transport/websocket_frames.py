@@ -105,9 +105,3 @@ def frame(opcode: int, data: Frame, mask: bool) -> tuple[bytes, Frame]:
         return head, data
     key = os.urandom(4)
     return head + key, masked(data, key)
-
-
-__all__ = [
-    "BINARY", "CLOSE", "CONTINUATION", "LONGEST_HEAD", "PING", "PONG", "TEXT", "FrameError", "Head", "frame", "head_at",
-    "masked",
-]  # fmt: skip

@@ -252,6 +252,3 @@ class _Full(asyncio.Protocol):
 
 def _response(status: int, text: str) -> web.Response:
     return web.Response(status=status, text=text, headers={"Connection": "close"})
-
-
-__all__ = ["WebSocketListener", "WebSocketNetwork"]

@@ -227,6 +227,3 @@ def _envelope(announced: Announcement) -> Envelope:
         return announced.envelope([value.value() for value in announced.values])
     except ValueError as error:
         raise ProtocolError(f"{announced.record.name}: {error}") from None
-
-
-__all__ = ["Assembler", "Receiver"]

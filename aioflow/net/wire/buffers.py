@@ -57,5 +57,3 @@ _ONLY_OURS: Final = sys.getrefcount(_ONE[0])
 
 BUFFERS: Final = Buffers()
 """Those of this process."""
-
-__all__ = ["BUFFERS", "Buffers"]

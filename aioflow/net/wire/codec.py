@@ -196,6 +196,3 @@ def _unpack(frame: bytes | memoryview, limits: Limits) -> Any:
         return unpack(memoryview(frame)[_LENGTH.size : _LENGTH.size + length])
     except ValueError as error:
         raise ValueError(f"the header is not valid msgpack: {error}") from None
-
-
-__all__ = ["TRACE", "Announcement", "Envelope", "Header", "ProtocolError", "announcement", "fields_of", "head_of"]

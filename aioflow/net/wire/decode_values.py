@@ -285,6 +285,3 @@ def _incoming(descriptor: Any, budget: Budget, depth: int) -> Incoming:
             raise ValueError(f"lists are nested more than {DEEPEST} deep")
         rest += [budget, depth]
     return make(*rest)
-
-
-__all__ = ["Budget", "Incoming", "incoming"]

@@ -161,6 +161,3 @@ def _alike(one: Any, other: Any) -> bool:
         return one is other
     arrays = isinstance(one, (np.ndarray, np.generic)) and isinstance(other, (np.ndarray, np.generic))
     return arrays and one.dtype == other.dtype and one.shape == other.shape and 0 < one.nbytes <= _STACKED
-
-
-__all__ = ["ALIGNED", "DEEPEST", "LENGTH", "MOST_ELEMENTS", "Buffer", "Descriptor", "Sent", "bytes_of", "describe"]

@@ -49,6 +49,3 @@ def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
     for error in several.exceptions:
         found += [first_error(error)] if isinstance(error, BaseExceptionGroup) else [error]
     return next((error for error in found if not isinstance(error, errors.CancelledError)), found[0])
-
-
-__all__ = ["error_of", "failure_of", "first_error"]

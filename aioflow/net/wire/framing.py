@@ -118,6 +118,3 @@ def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
             yield buffer[start : start + chunk]
     if few:
         yield b"".join(few)
-
-
-__all__ = ["BURST", "Burst", "Frame", "Outgoing", "StreamKey", "frame_of"]

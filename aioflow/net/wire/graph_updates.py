@@ -70,6 +70,3 @@ def _known(graph: Graph, graph_def: GraphDef) -> dict[str, Any]:
         else graph.as_graph_element(text if ":" in text else f"{text}:0")
         for text in texts
     }  # fmt: skip
-
-
-__all__ = ["addition", "extend"]

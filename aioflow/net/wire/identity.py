@@ -61,5 +61,3 @@ class Settings:
 
 USUAL: Final = Settings()
 """Where nothing else is said."""
-
-__all__ = ["USUAL", "Identity", "Settings"]

@@ -70,5 +70,3 @@ def check_sizes(named: Mapping[str, Any], limits: Limits) -> None:
 
 STANDARD: Final = Limits()
 """Where nothing else is said."""
-
-__all__ = ["GIB", "INLINE", "KIB", "MIB", "SLICE", "STANDARD", "Limits", "check_sizes"]

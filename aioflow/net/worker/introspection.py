@@ -9,7 +9,7 @@ import msgpack
 from aioflow.devices.memory import Holder, MemoryUse
 from aioflow.graph.graphdef import unpack
 from aioflow.kernels.control.lossy import savings_of
-from aioflow.plan.placement import Placed, Placement
+from aioflow.plan.placement.report import Placed, Placement
 from aioflow.runtime.explain import Caller, LockHolder, Report, Wait, report_of
 from aioflow.runtime.session_state import Local
 from aioflow.runtime.wait_graph import Cycle, Edge, WaitGraph
@@ -158,8 +158,3 @@ def _unpacked(data: bytes, make: Callable[[Any], T]) -> T:
         return make(unpack(data))
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"malformed report: {type(error).__name__}: {error}") from error
-
-
-__all__ = [
-    "TaskReport", "joined", "pack_placement", "pack_trace", "report_of_task", "unpack_placement", "unpack_trace",
-]  # fmt: skip

@@ -109,6 +109,3 @@ class Outbox:
         self._items.clear()
         for task in self._working:
             task.cancel()
-
-
-__all__ = ["Outbox"]

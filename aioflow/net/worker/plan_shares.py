@@ -175,17 +175,3 @@ def _part(fields: Any, arrays: Any) -> Part:
     if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):
         raise ValueError("malformed graph: a part has other feeds or fetches than its flow")
     return Part(fields["device"], flow, feeds, fetches)
-
-
-__all__ = [
-    "Senders",
-    "Share",
-    "handed_over",
-    "lasting",
-    "parts_of",
-    "registration",
-    "senders_to",
-    "sends_elsewhere",
-    "share_of",
-    "shares_of",
-]

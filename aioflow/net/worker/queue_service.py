@@ -131,5 +131,3 @@ STEPS: Final[Mapping[str, Callable[[Queue, Message, Handover], Awaitable[QueueSe
     "take": _take,
 }
 """The actions that take or put elements, each in a step of its own."""
-
-__all__ = ["ACTIONS", "STEPS", "LiveQueues"]

@@ -180,6 +180,3 @@ def task_of(device: str) -> str:
     """The task that a device belongs to, as `/job:worker/replica:0/task:1`."""
     spec = DeviceSpec.from_string(device)
     return f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task or 0}"
-
-
-__all__ = ["RemoteRendezvous", "task_of"]

@@ -348,5 +348,3 @@ HANDLERS: Final[Mapping[type, Any]] = {
 """What answers each request."""
 NOTES: Final[Mapping[type, Any]] = {PushTensors: Meetings.arrive, CleanupGraph: Meetings.cleanup}
 """What hears each note."""
-
-__all__ = ["HANDLERS", "NOTES", "Meetings"]

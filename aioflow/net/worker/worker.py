@@ -352,4 +352,3 @@ HANDLERS: Final[Mapping[type, Any]] = {
     TakeBack: Worker.take_back,
 }
 """What answers each request."""
-__all__ = ["HANDLERS", "Worker"]

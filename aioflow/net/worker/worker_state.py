@@ -136,6 +136,3 @@ def is_same(peer: Requester | None, other: Requester | None) -> bool:
     if peer is None or other is None:
         return peer is other
     return peer.it == other.it
-
-
-__all__ = ["Meeting", "Registered", "WorkerSession", "is_lost", "is_same"]

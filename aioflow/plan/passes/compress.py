@@ -76,6 +76,3 @@ def _node(value: Value, op: str, name: str, inputs: tuple[Value, ...], **attrs: 
     definition = REGISTRY[op]
     specs = definition.infer([each.spec for each in inputs], attrs)
     return Node(value.node.operation, definition, name, inputs, (), attrs, specs)
-
-
-__all__ = ["Compression", "decoding", "encoding", "same_task"]

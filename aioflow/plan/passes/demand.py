@@ -103,6 +103,3 @@ def _always_read(node: Node) -> list[Value]:
     if not is_loop(node):
         return [node.inputs[0]]
     return [*node.inputs[: node.attrs["limited"]], *[block.flow.fetches[0] for block in node.blocks[:-1]]]
-
-
-__all__ = ["Demand", "is_loop", "unneeded_effects"]

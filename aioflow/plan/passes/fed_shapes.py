@@ -86,6 +86,3 @@ def _narrowed(known: Spec, found: Spec) -> Spec:
         return Spec(known.dtype, known.shape.merge_with(found.shape), values)
     except ValueError:  # a loop may change the shape of what it carries
         return known
-
-
-__all__ = ["with_fed_shapes"]

@@ -88,6 +88,3 @@ def _as_constant(value: Any) -> Any:
     array = np.array(value, copy=True, order="C", dtype=object if spec_of(value).dtype is dtypes.string else None)
     array.flags.writeable = False
     return array
-
-
-__all__ = ["fold"]

@@ -25,6 +25,3 @@ def _copy(value: Value, what: str) -> Node:
     definition = REGISTRY["identity"]
     name = f"{value.node.name}:{value.index} {what}"
     return Node(value.node.operation, definition, name, (value,), (), {}, [value.spec])
-
-
-__all__ = ["gathered"]

@@ -282,16 +282,3 @@ def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
     for index in order:
         run.run(index)
     return run.peak
-
-
-__all__ = [
-    "OURS",
-    "Liveness",
-    "Run",
-    "bytes_of",
-    "constant_bytes",
-    "is_surely_alike",
-    "peak",
-    "peak_of",
-    "peak_of_part",
-]

@@ -351,6 +351,3 @@ class _Loop:
         lowering._anchors[node] = tuple(exits)
         done = exits[-1:] if self._effects else []
         lowering._give(node, results[: len(node.output_specs)], done, self._place)
-
-
-__all__ = ["lower"]

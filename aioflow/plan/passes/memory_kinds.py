@@ -172,6 +172,3 @@ class _Kinds:
             self._nodes.append(made)
             self._copied[value, home] = Value(made, 0)
         return self._copied[value, home].node
-
-
-__all__ = ["is_small", "memory_kinds"]

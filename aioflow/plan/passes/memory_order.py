@@ -194,6 +194,3 @@ def _keep_values(flow: Flow, liveness: Liveness, before: list[set[int]]) -> None
         if uses:
             values = [Value(node, output) for output in range(len(node.output_specs))]
             held.update({value: uses for value in values if liveness.owners[value] == OURS})
-
-
-__all__ = ["memory_order"]

@@ -110,6 +110,3 @@ def _key(value: Value, keys: Keys) -> Hashable:
     if source.definition.name == "variable":
         return source.attrs["container"], source.attrs["shared_name"] or source.name
     return source.operation
-
-
-__all__ = ["Keys", "inside", "order", "touched"]

@@ -235,6 +235,3 @@ def _with_triggers(flow: Flow, triggers: Mapping[Node, Node]) -> Flow:
         return flow
     nodes = in_place(flow.nodes, lambda node: [*sources_before(node), *chosen.get(node, ())], chosen)
     return relinked(flow, nodes, chosen)
-
-
-__all__ = ["delay_receives", "received_bytes"]

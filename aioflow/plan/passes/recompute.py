@@ -410,6 +410,3 @@ def _moving(op: str, of: Value, reads: tuple[Value, ...], controls: tuple[Node, 
     made = Node(node.operation, REGISTRY[op], f"{node.name}/{op}", reads, controls, {}, [of.spec])
     made.sized = [of.planned_spec]
     return made
-
-
-__all__ = ["recompute", "swap"]

@@ -65,6 +65,3 @@ def in_place(
             if not missing[following]:
                 heappush(ready, (rank[following], following))
     return ordered
-
-
-__all__ = ["in_place", "relinked"]

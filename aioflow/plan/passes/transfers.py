@@ -13,6 +13,3 @@ def shares_memory(node: Node) -> bool:
     source, target = node.attrs["source"], node.attrs["target"]
     kinds = {DeviceSpec.from_string(each).device_type for each in (source, target)}
     return kinds == {DeviceKind.CPU} and same_task(source, target)
-
-
-__all__ = ["shares_memory"]

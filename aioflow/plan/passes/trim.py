@@ -95,6 +95,3 @@ def _of_loop(node: Node, used: set[int], taken: set[int]) -> Kept:
     attrs = {"variables": len(live), "replays": sum(place < first + count + replays for place in others)}
     places = [*range(first), *[first + index for index in live], *others]
     return places, sorted({*live, count, *used}), attrs
-
-
-__all__ = ["trim"]

@@ -32,6 +32,3 @@ def _is_read(clear: Node, read: Container[tuple[Value, ...]]) -> bool:
 
 def _handed_on(clear: Node) -> Node:
     return Node(clear.operation, identity, clear.name, clear.inputs[:1], clear.controls, {}, clear.output_specs)
-
-
-__all__ = ["keep_unread"]

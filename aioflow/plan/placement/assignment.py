@@ -280,6 +280,3 @@ class _Memory:
     def _hold(self, node: int, site: int, nbytes: float) -> None:
         self._where[node][site] = nbytes
         self._left[site] -= nbytes
-
-
-__all__ = ["Assignment", "Why", "order_of"]

@@ -187,15 +187,3 @@ def _found(graph: Graph, name: str) -> Operation | None:
         if not isinstance(graph, BodyGraph):
             return None
         graph = graph.outer
-
-
-__all__ = [
-    "Together",
-    "UnionFind",
-    "is_everywhere",
-    "is_follower",
-    "is_state",
-    "operations_in",
-    "state_key",
-    "together",
-]

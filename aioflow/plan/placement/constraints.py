@@ -232,6 +232,3 @@ class _Group:
             f"it asks for {asking.device} and works on {handle.name!r} (built at {describe_line(handle.operation)}), "
             f"which lives on {site.name}, where an earlier step has put it: ask for that device, or for none",
         )
-
-
-__all__ = ["Demand", "check_all", "demands"]

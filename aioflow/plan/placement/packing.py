@@ -127,6 +127,3 @@ class _Packing:
     def _hold_state(self, node: Node) -> None:
         members = self._demanded[node].members or (node,)
         self._held[self._places[node]] += sum(map(state_bytes, members))
-
-
-__all__ = ["pack"]

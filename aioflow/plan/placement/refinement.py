@@ -113,6 +113,3 @@ class Refinement:
             if source != CLIENT and end[source] + between(nbytes, self.places[source], place) >= start:
                 return source
         return by_end.get((lane[node], start), -1)
-
-
-__all__ = ["Refinement"]

@@ -101,6 +101,3 @@ class Reasons(Mapping[Node, str]):
 
     def __len__(self) -> int:
         return len(self._index)
-
-
-__all__ = ["Arrangement", "Placed", "Placement", "Reasons"]

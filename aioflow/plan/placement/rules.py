@@ -133,6 +133,3 @@ def at(operation: Operation, text: str) -> errors.InvalidArgumentError:
     made = errors.InvalidArgumentError(text)
     line = describe_line(operation)
     return made.at(operation.name, operation.type, line=line, device=operation.device or None, shapes=())
-
-
-__all__ = ["ANYWHERE", "PARTS", "SOFT_PARTS", "Rules", "at", "conflict", "listed", "requested", "without_device"]

@@ -229,6 +229,3 @@ def _holdings(
         yield place, start[node], until[node], work.made[node]
     for (source, nbytes, place), last in copies.items():
         yield place, end[source], last, nbytes
-
-
-__all__ = ["Layout", "Timeline", "peaks", "simulate"]

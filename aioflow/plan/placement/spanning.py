@@ -66,6 +66,3 @@ def _merged(node: Node, wanted: DeviceSpec, rules: Rules) -> DeviceSpec | None:
     if rules.exactly(wanted) and not rules.exactly(wanted, rules.kinds(node)):
         return None
     return wanted
-
-
-__all__ = ["lowered"]

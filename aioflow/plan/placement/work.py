@@ -98,6 +98,3 @@ def state_bytes(node: Node) -> float:
     """How many bytes the state takes that a handle stands for: of a variable, its value."""
     spec = node.output_specs[0] if node.definition.name == "variable" else None
     return size_of(spec.items[0]) if isinstance(spec, ResourceSpec) else 0.0
-
-
-__all__ = ["CLIENT", "Work", "state_bytes"]

@@ -12,7 +12,8 @@ from aioflow.devices.gpu import Away, Gpu
 from aioflow.kernels.control.host_memory import put_away, taken_back
 from aioflow.kernels.control.stacks import Stack
 from aioflow.kernels.state.variables import read_variable
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 from scipy import special, stats
 
 from aioflow import errors
+from aioflow.graph.convert import constant_value
 from aioflow.graph.graph import Graph
-from aioflow.kernels.array.constants import constant, constant_value, placeholder
+from aioflow.kernels.array.constants import constant, placeholder
 from aioflow.kernels.math import random
 from aioflow.kernels.math.random import get_seed, set_random_seed
 from aioflow.tensors.dtypes import DeviceKind, as_dtype

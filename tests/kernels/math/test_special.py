@@ -16,6 +16,7 @@ from aioflow.kernels.math import (
     incomplete_beta,
     incomplete_gamma,
     logistic,
+    no_nan,
     quantiles,
     zeta,
 )
@@ -167,9 +168,9 @@ def test_both_sides_of_the_incomplete_functions_make_one():
          [0, 1, nan, nan, nan, nan, nan]),
         (logistic.log_sigmoid, [[-1e4, 0, 1e4, nan]], [-1e4, math.log(0.5), 0, nan]),
         (division.xlogy, [[0, 0, 0, 2, nan], [0, nan, inf, 0, 1]], [0, 0, 0, -inf, nan]),
-        (division.xdivy, [[0, 0, 2, nan], [0, nan, 0, 1]], [0, 0, inf, nan]),
-        (division.div_no_nan, [[1, nan, 0, 3], [0, 0, 0, 2]], [0, 0, 0, 1.5]),
-        (division.multiply_no_nan, [[1, nan, inf, 3], [0, 0, 0, 2]], [0, 0, 0, 6]),
+        (no_nan.xdivy, [[0, 0, 2, nan], [0, nan, 0, 1]], [0, 0, inf, nan]),
+        (no_nan.div_no_nan, [[1, nan, 0, 3], [0, 0, 0, 2]], [0, 0, 0, 1.5]),
+        (no_nan.multiply_no_nan, [[1, nan, inf, 3], [0, 0, 0, 2]], [0, 0, 0, 6]),
         (division.reciprocal_no_nan, [[0, 4]], [0, 0.25]),
     ],
 )  # fmt: skip
@@ -217,10 +218,10 @@ def test_no_gradient_is_nan_where_a_factor_is_0():
     x, y = np.array([0.0, 0.0, 2.0]), np.array([0.0, 3.0, 4.0])
     np.testing.assert_allclose(slope(division.xlogy, x, y), [0, math.log(3), math.log(4)])
     np.testing.assert_allclose(slope(division.xlogy, x, y, by=1), [0, 0, 0.5])
-    np.testing.assert_allclose(slope(division.xdivy, x, y), [0, 1 / 3, 0.25])
-    np.testing.assert_allclose(slope(division.xdivy, x, y, by=1), [0, 0, -1 / 8])
-    np.testing.assert_allclose(slope(division.div_no_nan, y, x), [0, 0, 0.5])
-    np.testing.assert_allclose(slope(division.div_no_nan, y, x, by=1), [0, 0, -1])
+    np.testing.assert_allclose(slope(no_nan.xdivy, x, y), [0, 1 / 3, 0.25])
+    np.testing.assert_allclose(slope(no_nan.xdivy, x, y, by=1), [0, 0, -1 / 8])
+    np.testing.assert_allclose(slope(no_nan.div_no_nan, y, x), [0, 0, 0.5])
+    np.testing.assert_allclose(slope(no_nan.div_no_nan, y, x, by=1), [0, 0, -1])
 
 
 def test_bessel_functions_have_their_gradient_at_0():

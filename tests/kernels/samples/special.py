@@ -9,6 +9,7 @@ from aioflow.kernels.math import (
     incomplete_beta,
     incomplete_gamma,
     logistic,
+    no_nan,
     quantiles,
     zeta,
 )
@@ -69,9 +70,9 @@ x, y = np.array([[1.5, 0.0, -2.5], [0.0, 3.5, 4.5]]), np.array([0.7, 2.0, 1.2])
 complexes = np.array([[0.4 + 0.7j, -1.2 + 0.3j, 0.0], [0.8 - 1.1j, 2.1 + 0.2j, -0.3j]])
 for op, reference in [
     (division.xlogy, scipy.special.xlogy),
-    (division.xdivy, np.divide),
-    (division.div_no_nan, np.divide),
-    (division.multiply_no_nan, np.multiply),
+    (no_nan.xdivy, np.divide),
+    (no_nan.div_no_nan, np.divide),
+    (no_nan.multiply_no_nan, np.multiply),
 ]:
     sample(op.name, op, x, y, reference=reference)
     sample(op.name, op, y, x + 5, reference=reference)
@@ -79,7 +80,7 @@ for op, reference in [
     sample(op.name, op, x[:0], y, reference=reference)
 sample(
     "div_no_nan",
-    division.div_no_nan,
+    no_nan.div_no_nan,
     y,
     x,
     reference=lambda x, y: np.where(y == 0, 0, x / np.where(y, y, 1)),

@@ -5,8 +5,9 @@ import pytest
 
 import aioflow as af
 from aioflow.devices import onednn
-from aioflow.plan import passes
+from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.verify import verify
 
 pytestmark = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 
@@ -19,7 +20,7 @@ def graph():
 
 def types(*fetches, dtype=np.float32):
     """The ops of the optimised flow that have to do with convolution."""
-    flow = passes.verify(passes.optimise(prune((), fetches, ())))
+    flow = verify(optimise(prune((), fetches, ())))
     return [
         node.definition.name
         for node in flow.nodes

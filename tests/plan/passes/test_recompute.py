@@ -9,17 +9,18 @@ import aioflow as af
 from aioflow.devices.gpu import Gpu
 from aioflow.kernels.context import Context
 from aioflow.kernels.control.host_memory import swap_free, swap_in, swap_out
-from aioflow.plan import passes
 from aioflow.plan.partition import Part
 from aioflow.plan.passes.flow import Flow, Node
 from aioflow.plan.passes.liveness import peak
+from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.prune import prune
 from aioflow.plan.passes.recompute import recompute, swap
 from aioflow.plan.passes.timeline import estimated
 from aioflow.plan.passes.verify import verify
 from aioflow.resources.containers import Resources
 from aioflow.tensors.dtypes import DeviceKind
-from aioflow.testing.fake_gpu import FakeGpu, Machine
+from aioflow.testing.fake_gpu import FakeGpu
+from aioflow.testing.fake_streams import Machine
 from tests.support.doubles import gated, light
 from tests.support.parts import A, World
 
@@ -46,7 +47,7 @@ def training(layers: int, activation=swish) -> Flow:
     for each in weights:
         value = activation(af.matmul(value, each))
     (found,) = af.gradients(af.reduce_sum(value), weights[:1])
-    return verify(passes.optimise(prune(feeds, (found,), ())))
+    return verify(optimise(prune(feeds, (found,), ())))
 
 
 def fed(flow: Flow) -> list[np.ndarray]:
@@ -114,7 +115,7 @@ def test_what_has_state_is_never_run_twice():
     value = values[-1]
     for each in reversed(values):
         value = af.tanh(value * each)
-    flow = passes.optimise(prune((x,), (value,), ()))
+    flow = optimise(prune((x,), (value,), ()))
     found = recompute(flow, most=1.0)
     assert not [node.name for node in found.nodes if "/again" in node.name and node.definition.stateful]
 
@@ -140,7 +141,7 @@ def test_no_copy_waits_for_what_its_reader_does_not_wait_for():
     value = af.add_n(sums)
     slow = gated(value, af.testing.Gate())
     ends = [af.reduce_max(each) + value for each in early]
-    flow = passes.optimise(prune((x,), (slow, *ends), ()))
+    flow = optimise(prune((x,), (slow, *ends), ()))
     found = recompute(flow, most=10.0)
     waiting = {node for node in found.nodes if node.waits}
     assert any("/again" in node.name for node in found.nodes)
@@ -224,7 +225,7 @@ def programs(draw):
 async def test_random_programs_give_the_same_in_no_more_memory(program, fused):
     graph, x, value = program
     with graph.as_default():
-        flow = passes.optimise(prune((x,), (value,), ()))
+        flow = optimise(prune((x,), (value,), ()))
     data = [np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16)]
     expected = await run(flow, data, fused)
     again = verify(recompute(flow, most=1.0, smallest=1))

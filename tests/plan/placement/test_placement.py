@@ -10,8 +10,8 @@ import pytest
 import aioflow as af
 from aioflow.plan.cost_model import CostModel, Link
 from aioflow.plan.op_cost import Rates
-from aioflow.plan.placement import place
 from aioflow.plan.placement.constraints import demands
+from aioflow.plan.placement.place import place
 from aioflow.plan.placement.simulation import Layout, peaks, simulate
 from aioflow.plan.placement.work import Work
 from aioflow.tensors.dtypes import DeviceKind
