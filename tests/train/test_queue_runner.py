@@ -151,7 +151,7 @@ async def test_an_error_stops_all_and_reaches_the_training_loop_as_the_first_cau
     with pytest.raises(errors.DataLossError, match="the file is damaged") as caught, no_pending_tasks():
         await body()
     assert caught.value.op_type == "py_func"
-    assert "test_train_queue_runner.py" in caught.value.line
+    assert "test_queue_runner.py" in caught.value.line
     assert done == [0, 2, 4]
     assert now() == 4
     assert session.queue(other).closed

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
+from aioflow.kernels.control import control_flow
 from aioflow.plan.passes.flow import Flow, Node
 from aioflow.plan.passes.receives import delay_receives, received_bytes
 from aioflow.plan.passes.verify import verify
@@ -147,11 +148,11 @@ def test_what_is_received_inside_of_a_frame_waits_for_its_frame_alone():
     """A loop whose body is on B, while A counts."""
     x = af.placeholder(af.float32, LARGE)
     count = af.constant(0)
-    start = af.kernels.control_flow.enter(count, "loop")
+    start = control_flow.enter(count, "loop")
     merged, _ = af.merge([start, start])
-    limit = af.kernels.control_flow.enter(af.constant(3), "loop", is_constant=True)
+    limit = control_flow.enter(af.constant(3), "loop", is_constant=True)
     stop, going = af.switch(merged, af.loop_cond(merged < limit))
-    large = af.kernels.control_flow.enter(x, "loop", is_constant=True) * af.cast(going, af.float32)
+    large = control_flow.enter(x, "loop", is_constant=True) * af.cast(going, af.float32)
     merged.op.update_input(1, af.next_iteration(going + 1))
     on_a = set(af.get_default_graph().get_operations())
     far = af.tanh(af.reduce_sum(large))

@@ -268,7 +268,7 @@ def test_what_cannot_be_placed_is_said_with_names_lines_and_devices(case, culpri
     for word in words:
         assert word in error.message
     assert error.op.rpartition("/")[2] == culprit
-    assert "test_placement_constraints.py" in error.line
+    assert "test_constraints.py" in error.line
 
 
 @pytest.mark.parametrize(
