@@ -283,7 +283,7 @@ from aioflow.library.control import (
 )
 from aioflow.library.critical_section import CriticalSection as CriticalSection
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
-from aioflow.library.data_flow import (
+from aioflow.library.queues import (
     FIFOQueue as FIFOQueue, PaddingFIFOQueue as PaddingFIFOQueue, PriorityQueue as PriorityQueue,
     QueueBase as QueueBase, RandomShuffleQueue as RandomShuffleQueue,
 )

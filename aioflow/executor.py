@@ -23,7 +23,7 @@ from aioflow.kernels.control.control_flow import DEAD
 from aioflow.plan.passes.flow import Value
 from aioflow.program.error_location import located, reraise
 from aioflow.program.program import Outputs, Program, UnderWay, Unit, UnitCoroutine
-from aioflow.program.ready import Activation, Frames, Line
+from aioflow.program.ready import Activation, Frames, StraightLine
 from aioflow.tensors.dtypes import Array
 
 F = TypeVar("F", bound="asyncio.Future[Any] | None")
@@ -65,7 +65,7 @@ class Execution:
     def __init__(self, program: Program, host: Host) -> None:
         self.program: Final = program
         self._host = host
-        self._frames = Frames(program) if program.flows else Line(program)
+        self._frames = Frames(program) if program.flows else StraightLine(program)
         self._tasks: dict[asyncio.Task[Outputs], Begun] = {}
         self._done: list[asyncio.Task[Outputs]] = []
         self._wake: asyncio.Future[None] | None = None

@@ -19,7 +19,7 @@ from aioflow import errors
 from aioflow.waiting.contents import Contents, Statistics, bytes_of, copied, items_of
 from aioflow.waiting.element_spec import Elements, each_item
 from aioflow.waiting.granting import DONE, Granting, Put, there
-from aioflow.waiting.lines import BATCH, Attempt, Line, Outcome, not_yet, wake
+from aioflow.waiting.lines import BATCH, Attempt, Outcome, WaiterLine, not_yet, wake
 from aioflow.waiting.producer import Feed, Map, Source
 from aioflow.waiting.stores import Item, Shuffled, Store, Taken
 
@@ -57,7 +57,7 @@ class Queue(Granting):
         self._min_after: Final = min_after
         self._capacity_bytes: Final = capacity_bytes
         self.elements: Final = elements
-        self._puts, self._takes = Line(), Line()
+        self._puts, self._takes = WaiterLine(), WaiterLine()
         self._lines = (self._puts, self._takes)
         self._served_by = {self._puts: self._takes, self._takes: self._puts}
         self._closed = False

@@ -30,7 +30,7 @@ from aioflow.runtime.explain import Report, explain, report_stall, with_idle_run
 from aioflow.runtime.feeds import check_distinct, check_mapping, converter, feed_key, in_order, parse_feeds
 from aioflow.runtime.fetches import parse_fetches
 from aioflow.runtime.plan_cache import DEFAULT
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.stream import stream
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.tensors.codecs import Saving
@@ -74,7 +74,7 @@ class Session:
         self.config: Final = config or Config()
         self._engine: Final = _engine_at(target, self.graph, self.config) if target else LocalEngine(self.config)
         if isinstance(self._engine, LocalEngine):
-            self._engine.local.on_stall = functools.partial(_report_stall, weakref.ref(self))
+            self._engine.state.on_stall = functools.partial(_report_stall, weakref.ref(self))
         self.boundary: Final = Boundary()
         self._calls: Final = CallCache(self.graph, self.config, self._engine, self.boundary)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -333,7 +333,7 @@ class Session:
     @property
     def cost_model(self) -> CostModel:
         """What its placement takes operations and transfers to cost; each traced run teaches it what they took."""
-        return self._local.plans.model
+        return self._state.plans.model
 
     async def replan(self) -> None:
         """Forget all plans, so that each call is placed anew, by what the cost model has learnt. State stays.
@@ -349,17 +349,17 @@ class Session:
     @property
     def cached_plans(self) -> list[Signature]:
         """The call signatures whose plans are kept, the least recently used first."""
-        return self._local.plans.signatures
+        return self._state.plans.signatures
 
     @property
     def detached_kernels(self) -> list[str]:
         """Kernels that still run in C code although their run was cancelled."""
-        return [name for threads in self._local.threads for name in threads.detached]
+        return [name for threads in self._state.threads for name in threads.detached]
 
     async def _leave(self, containers: Iterable[Container]) -> None:
         """Close it if it uses one of the containers, on its own loop if that runs."""
         engine = self._engine
-        if self._closed or not isinstance(engine, LocalEngine) or not any(map(engine.local.resources.uses, containers)):
+        if self._closed or not isinstance(engine, LocalEngine) or not any(map(engine.state.resources.uses, containers)):
             return
         loop = self._loop
         if loop is None or loop is _running_loop():
@@ -371,13 +371,13 @@ class Session:
                 closing.result()
         else:
             self._closed = True
-            engine.local.resources.clear()
+            engine.state.resources.clear()
 
     @property
-    def _local(self) -> Local:
+    def _state(self) -> SessionState:
         """What its steps share. UnimplementedError if they run elsewhere."""
         if isinstance(self._engine, LocalEngine):
-            return self._engine.local
+            return self._engine.state
         raise errors.UnimplementedError("a session of a cluster has this with its master, and it is not shown")
 
     def _check_open(self) -> None:
@@ -413,7 +413,7 @@ def _report_stall(session: "weakref.ref[Session]") -> None:
     """Say in the log why a session does not go on."""
     found = session()
     if found is not None and not found._closed:
-        report = with_idle_runners(explain(found._local), found, found.graph)
+        report = with_idle_runners(explain(found._state), found, found.graph)
         report_stall(report, found.config.stall_report or 0.0)
 
 

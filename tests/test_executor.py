@@ -12,7 +12,7 @@ from aioflow.kernels.state.variables import assign_variable
 from aioflow.plan import op_cost
 from aioflow.resources.containers import VariableState
 from aioflow.runtime.plan_cache import DEFAULT
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step
 from aioflow.testing import Gate
 
@@ -248,7 +248,7 @@ async def test_cancelling_offloaded_work_returns_at_once_and_close_waits_for_wha
 
 async def test_nothing_of_a_detached_step_is_committed(graph):
     variable = af.Variable(0.0)
-    step = Step(Local(af.Config()), ())
+    step = Step(SessionState(af.Config()), ())
     step.ended = True
     state = VariableState("v", variable.handle.spec.items[0])
     state.assign(np.float32(1))

@@ -142,7 +142,7 @@ async def test_runs_account_for_every_element_whoever_is_cancelled(executor):
             statistics = live.statistics()
             assert (statistics.putting, statistics.taking) == (0, 0)
             held += [int(value) for (value,) in live._store]
-        assert not session._local.steps
+        assert not session._state.steps
         account = pipeline.account
         found = collections.Counter([*held, *account.arrived])
         assert max(found.values()) == 1

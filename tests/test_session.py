@@ -157,7 +157,7 @@ class TestLife:
         close.cancel()
         with pytest.raises(asyncio.CancelledError):
             await close
-        assert session._local.resources._own.objects() == {}
+        assert session._state.resources._own.objects() == {}
         slow.open()
         with pytest.raises(af.errors.CancelledError):
             await run
@@ -166,7 +166,7 @@ class TestLife:
         v, _ = counter()
         async with af.Session(graph=graph) as session:
             await session.run(v.initializer)
-            (state,) = session._local.resources._own.objects().values()
+            (state,) = session._state.resources._own.objects().values()
             assert state.initialized
         assert not state.initialized
         assert session.cached_plans == []
@@ -637,7 +637,7 @@ class TestValues:
         v = af.Variable(np.zeros(1000, np.float32))
         add = v.assign_add(np.ones(1000, np.float32)).op
         await session.run(v.initializer)
-        (state,) = session._local.resources._own.objects().values()
+        (state,) = session._state.resources._own.objects().values()
         await session.run(add)
         places = set()
         for _ in range(5):
@@ -650,7 +650,7 @@ class TestValues:
         v = af.Variable(np.zeros(10, np.float32))
         async with af.Session(graph=graph) as session:
             await session.run(v.initializer)
-            (state,) = session._local.resources._own.objects().values()
+            (state,) = session._state.resources._own.objects().values()
             reads, readers = [], []
 
             def change(array):
@@ -788,7 +788,7 @@ class TestErrors:
                 assert "test_a_failing_kernel" in error.line
                 assert isinstance(error.__cause__, ValueError)
                 assert await session.run(x + 1.0, {x: [1.0]}) == 2.0
-            assert session._local.steps == {}
+            assert session._state.steps == {}
 
     async def test_a_failed_step_leaves_the_session_usable(self, session):
         v, add = counter()

@@ -16,7 +16,7 @@ import aioflow as af
 from aioflow.testing import cluster
 from tests.support.cluster_processes import addresses
 from tests.support.storm_traffic import FORMS, OTHERS, QUEUES, Place, queue
-from tests.support.storms import RandomSlice, lone_puts, storm
+from tests.support.storms import RandomSlice, single_puts, storm
 
 SEED = int(os.environ.get("STORM_SEED", "1"))
 CUTS = int(os.environ.get("STORM_CUTS", "12"))
@@ -39,7 +39,7 @@ PUTS += [f"{kind} {form}" for kind in ("staging", "map staging", "barrier") for 
 async def devices(seed, count):
     graph = af.Graph()
     async with af.Session(graph=graph, config=af.Config(device_count={"CPU": count})) as session:
-        session._local.slice = RandomSlice(random.Random(seed))
+        session._state.slice = RandomSlice(random.Random(seed))
         yield Place(session, graph, "/cpu:0", f"/cpu:{count - 1}")
 
 
@@ -114,7 +114,7 @@ async def test_no_element_is_lost_or_doubled_over_sockets(name):
 @pytest.mark.parametrize("name", some(PUTS, 0, 2))
 async def test_a_put_that_is_cut_short_puts_nothing_if_nobody_takes(where, name):
     async with PLACES[where](SEED) as place:
-        await lone_puts(STORMS[name](place), SEED, 2 * CUTS)
+        await single_puts(STORMS[name](place), SEED, 2 * CUTS)
 
 
 @pytest.mark.parametrize("where", ["one device", "a cluster"])
@@ -158,7 +158,7 @@ async def test_a_cancelled_partial_run_puts_back_elements_that_no_call_returned(
         x = af.placeholder(af.int32, [])
         element, doubled = queue.dequeue(), x * 2
     async with af.Session(graph=graph) as session:
-        session._local.slice = RandomSlice(random.Random(SEED))
+        session._state.slice = RandomSlice(random.Random(SEED))
         live = session.queue(queue)
         for turns, first in itertools.product(range(20), [False, True]):
             handle = await session.partial_run_setup([element, doubled], [x])
@@ -178,7 +178,7 @@ async def test_a_cancel_at_the_arrival_of_the_element_loses_nothing(operation_ti
         queue = af.FIFOQueue(3, [af.int32], shapes=[[]])
         element = queue.dequeue()
     async with af.Session(graph=graph, config=af.Config(operation_timeout=operation_timeout)) as session:
-        session._local.slice = RandomSlice(random.Random(1))
+        session._state.slice = RandomSlice(random.Random(1))
         live = session.queue(queue)
         for options, turns in itertools.product([None, af.RunOptions(timeout=50.0)], range(6)):
             if await cancelled_after_put(session.run(element, options=options), live, turns):
@@ -193,7 +193,7 @@ async def test_the_first_run_of_a_signature_loses_nothing():
             queue = af.FIFOQueue(3, [af.int32], shapes=[[]])
             element = queue.dequeue()
         async with af.Session(graph=graph) as session:
-            session._local.slice = RandomSlice(random.Random(seed))
+            session._state.slice = RandomSlice(random.Random(seed))
             live = session.queue(queue)
             task = asyncio.create_task(session.run(element))
             for _ in range(seed % 10):

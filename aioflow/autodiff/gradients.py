@@ -9,7 +9,7 @@ from typing import Any
 
 from aioflow.autodiff import backward
 from aioflow.autodiff.aggregate import Gradient, check_method
-from aioflow.graph.building import building_in, get_default_graph
+from aioflow.graph.building import get_default_graph, graph_to_build_in
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices, dense
@@ -201,7 +201,7 @@ def _unconnected(value: UnconnectedGradients | str) -> UnconnectedGradients:
 def _graph_of(values: Iterable[Any]) -> Graph:
     graphs = (getattr(value, "graph", None) for value in values)
     found = next((graph for graph in graphs if isinstance(graph, Graph)), None)
-    return get_default_graph() if found is None else building_in(found)
+    return get_default_graph() if found is None else graph_to_build_in(found)
 
 
 def _end(y: Any) -> Tensor:

@@ -26,7 +26,7 @@ class Place(Protocol):
         """Its name."""
 
 
-class Parcel(NamedTuple):
+class Transfer(NamedTuple):
     """A value on its way.
 
     Attributes:
@@ -42,15 +42,15 @@ class Parcel(NamedTuple):
     foreign: bool = False
 
 
-def hand_over(value: Any, source: Place) -> Parcel:
+def hand_over(value: Any, source: Place) -> Transfer:
     """The value, to be read on other devices from here on. Never waits."""
     if not isinstance(source, Gpu) or not _touches(value, source):
-        return Parcel(value)
+        return Transfer(value)
     whole = _each(value, lambda item: source.whole(item) if source.holds(item) else item)
-    return Parcel(whole, source, source.mark())
+    return Transfer(whole, source, source.mark())
 
 
-async def receive(parcel: Parcel, target: Place, *, host: bool = False) -> Any:
+async def receive(transfer: Transfer, target: Place, *, host: bool = False) -> Any:
     """The value for kernels of `target`: in its memory, or in the host's if it has none or `host` says so.
 
     Arrays of host memory are not copied for the host, and what is in the target's own memory stays where it is.
@@ -60,9 +60,9 @@ async def receive(parcel: Parcel, target: Place, *, host: bool = False) -> Any:
         InvalidArgumentError: no GPU can hold it, as text.
         ResourceExhaustedError: the target's memory is full.
     """
-    value, source, after, _ = parcel
+    value, source, after, _ = transfer
     if isinstance(target, Gpu) and not host:
-        return await _brought(value, parcel, target)
+        return await _brought(value, transfer, target)
     if source is None or after is None:
         return value
     arrived: list[Event] = []
@@ -85,12 +85,12 @@ async def move(value: Any, source: Place, target: Place, *, host: bool = False) 
     return await receive(hand_over(value, source), target, host=host)
 
 
-async def _brought(value: Any, parcel: Parcel, target: Gpu) -> Any:
+async def _brought(value: Any, transfer: Transfer, target: Gpu) -> Any:
     """The value, or each element of a list, in the target's memory."""
     if isinstance(value, TensorList):
-        items = [item if is_gap(item) else await _brought(item, parcel, target) for item in value.elements()]
+        items = [item if is_gap(item) else await _brought(item, transfer, target) for item in value.elements()]
         return TensorList.of(items)
-    source, after = parcel.source, parcel.after
+    source, after = transfer.source, transfer.after
     if source is not None and after is not None and source.holds(value):
         return value if source is target else target.bring_across(value, after)
     _check_held(value, target.name)

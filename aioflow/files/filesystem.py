@@ -40,7 +40,7 @@ class Files:
     def open(self, path: Path, mode: str = "rb") -> BinaryIO:
         """The file, open for reading (`rb`) or for writing anew (`wb`), as bytes."""
         name = as_name(path)
-        with named(name):
+        with named_in_errors(name):
             system, place = _located(self._allowed(name))
             if system is not None:
                 opened: BinaryIO = system.open(place, mode)
@@ -50,7 +50,7 @@ class Files:
     def size(self, path: Path) -> int | None:
         """How many bytes the file has; None if its system does not say."""
         name = as_name(path)
-        with named(name):
+        with named_in_errors(name):
             system, place = _located(self._allowed(name))
             if system is None:
                 status = os.stat(place)
@@ -60,13 +60,13 @@ class Files:
 
     def read(self, path: Path) -> bytes:
         """All that the file holds."""
-        with self.open(path) as file, named(as_name(path)):
+        with self.open(path) as file, named_in_errors(as_name(path)):
             return file.read()
 
     def write(self, path: Path, contents: bytes) -> None:
         """The file holds just that, and is never seen with half of it. Folders above it are made."""
         name = as_name(path)
-        with named(name):
+        with named_in_errors(name):
             system, place = _located(self._allowed(name))
             if system is None:
                 _replace(place, contents)
@@ -81,7 +81,7 @@ class Files:
         What a link leads to outside the roots does not match.
         """
         name = as_name(pattern)
-        with named(name):
+        with named_in_errors(name):
             if self._roots is not None:
                 self._allowed(_folder(name))
             system, place = _located(name)
@@ -92,7 +92,7 @@ class Files:
     def exists(self, path: Path) -> bool:
         """Whether there is something of that name."""
         name = as_name(path)
-        with named(name):
+        with named_in_errors(name):
             system, place = _located(self._allowed(name))
             return os.path.lexists(place) if system is None else bool(system.exists(place))
 
@@ -200,7 +200,7 @@ def _replace(place: str, contents: bytes) -> None:
 
 
 @contextlib.contextmanager
-def named(name: str) -> Iterator[None]:
+def named_in_errors(name: str) -> Iterator[None]:
     """What goes wrong with the file of that name inside is raised as an OpError that names it."""
     try:
         yield

@@ -19,7 +19,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, masked, masked_each
-from aioflow.files.filesystem import FILES, Files, Path, as_name, named
+from aioflow.files.filesystem import FILES, Files, Path, as_name, named_in_errors
 from aioflow.tensors.recursion import shown
 
 _log: Final = logging.getLogger("aioflow.input")
@@ -411,7 +411,7 @@ def tf_record_iterator(
         af.errors.ResourceExhaustedError: a record, or all of it decompressed, is longer than the options say.
     """
     name = as_name(path)
-    with files.open(name) as file, named(name):
+    with files.open(name) as file, named_in_errors(name):
         for _, record in Records(file, files.size(name), name, TFRecordOptions.of(options)):
             yield record
 
@@ -441,14 +441,14 @@ class TFRecordWriter:
     def _put(self, data: bytes) -> None:
         if self._file is None:
             raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
-        with named(self._name):
+        with named_in_errors(self._name):
             self._file.write(data if self._compressor is None else self._compressor.compress(data))
 
     def flush(self) -> None:
         """What was written is in the file."""
         if self._file is None:
             raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
-        with named(self._name):
+        with named_in_errors(self._name):
             if self._compressor is not None:
                 self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
             self._file.flush()
@@ -458,7 +458,7 @@ class TFRecordWriter:
         file, self._file = self._file, None
         if file is None:
             return
-        with named(self._name), file:
+        with named_in_errors(self._name), file:
             if self._compressor is not None:
                 file.write(self._compressor.flush())
 

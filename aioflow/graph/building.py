@@ -46,26 +46,26 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
             with get_default_graph().transaction():
                 return function(*args, **kwargs)
         except (TypeError, ValueError, RecursionError) as error:
-            raise placed(error, function.__name__, *args, *kwargs.values()) from error
+            raise add_user_line(error, function.__name__, *args, *kwargs.values()) from error
 
     return build
 
 
-def placed(error: TypeError | ValueError | RecursionError, what: str, *given: Any) -> TypeError | ValueError:
+def add_user_line(error: TypeError | ValueError | RecursionError, what: str, *given: Any) -> TypeError | ValueError:
     """The error, saying what could not be built and at which of the user's lines, unless it says so already."""
     line = user_line()
     error = too_deep(*given) if isinstance(error, RecursionError) else error
     if _BUILT_AT in str(error) or line is None:
         return error
-    return reworded(error, f"{named(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
+    return with_text(error, f"{with_subject(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
 
 
-def named(error: TypeError | ValueError, what: str) -> str:
+def with_subject(error: TypeError | ValueError, what: str) -> str:
     """What the error says, with what could not be built first."""
     return text if (text := str(error)).startswith((f"{what}:", f"{what} ", f"{what}(")) else f"{what}: {text}"
 
 
-def reworded(error: TypeError | ValueError, text: str) -> TypeError | ValueError:
+def with_text(error: TypeError | ValueError, text: str) -> TypeError | ValueError:
     """A TypeError or ValueError, as `error` is one, with another text."""
     return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
 
@@ -74,11 +74,11 @@ def same_graph(*values: object) -> Graph:
     """The graph to build in: that of the first tensor or operation among the values, else the default one."""
     for value in values:
         if isinstance(value, (Tensor, Operation)):
-            return building_in(value.graph, value)
+            return graph_to_build_in(value.graph, value)
     return get_default_graph()
 
 
-def building_in(graph: Graph, used: Tensor | Operation | None = None) -> Graph:
+def graph_to_build_in(graph: Graph, used: Tensor | Operation | None = None) -> Graph:
     """Where what uses tensors of `graph` is built: there, or in the branch or loop that is being described.
 
     ValueError, naming `used`, if `graph` itself is a branch or loop, and not being described.

@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias
 from aioflow.graph import scopes
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.graph.graph import METHODS, Graph
-from aioflow.graph.operation import Line, Operation
+from aioflow.graph.operation import Operation, SourceLine
 from aioflow.graph.subgraph import Body
 from aioflow.tensors import plain_data
 from aioflow.tensors.dtypes import Spec, TensorShape
@@ -69,7 +69,7 @@ class NodeDef:
     colocation: tuple[str, ...] = ()
     gradient: str | None = None
     shapes: tuple[TensorShape, ...] = ()
-    line: Line | None = None
+    line: SourceLine | None = None
     origin: str | None = None
 
     def __post_init__(self) -> None:

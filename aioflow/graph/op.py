@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
-from aioflow.graph.building import building_in, get_default_graph, placed, reworded
+from aioflow.graph.building import add_user_line, get_default_graph, graph_to_build_in, with_text
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
@@ -254,7 +254,7 @@ class Op(Generic[R]):
             with graph.transaction():
                 return self._build(graph, self._converted(graph, values), name)
         except (TypeError, ValueError, RecursionError) as error:
-            raise placed(error, self.name, *args, *kwargs.values()) from error
+            raise add_user_line(error, self.name, *args, *kwargs.values()) from error
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], str | None]:
         given = dict(zip(self._names, args, strict=False))
@@ -316,7 +316,7 @@ class Op(Generic[R]):
                 return [convert_to_tensor(item, hint, preferred_dtype=prefer) for item in _sequence(value)]
             return convert_to_tensor(value, hint, preferred_dtype=prefer)
         except (TypeError, ValueError) as error:
-            raise reworded(error, f"{self.name}: argument {param.name!r}: {error}") from error
+            raise with_text(error, f"{self.name}: argument {param.name!r}: {error}") from error
 
     def _build(self, graph: Graph, values: list[Any], name: str | None) -> R:
         inputs: list[Tensor] = []
@@ -347,7 +347,7 @@ class Op(Generic[R]):
             if self.check_rule is not None:
                 self.check_rule(*given)
         except (TypeError, ValueError) as error:
-            raise reworded(error, self._explain(error, inputs, name)) from error
+            raise with_text(error, self._explain(error, inputs, name)) from error
         if isinstance(result, Spec):
             return (result,), Spec
         return ((), Operation) if result is None else (result, tuple)
@@ -482,13 +482,13 @@ def _built_at() -> str:
 def _graph_of(values: list[Any]) -> Graph:
     for value in values:
         if type(value) is Tensor:
-            return building_in(value.op.graph, value)
+            return graph_to_build_in(value.op.graph, value)
         if type(value) is list or type(value) is tuple:
             for item in value:
                 if type(item) is Tensor:
-                    return building_in(item.op.graph, item)
+                    return graph_to_build_in(item.op.graph, item)
     found = next((v.graph for v in values if isinstance(getattr(v, "graph", None), Graph)), None)
-    return get_default_graph() if found is None else building_in(found)
+    return get_default_graph() if found is None else graph_to_build_in(found)
 
 
 def _dtype_of(value: Any, depth: int = 0) -> DType | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aioflow.graph.graph import Graph
 
 Attrs = dict[str, Any]
-Line = tuple[str, int, str]
+SourceLine = tuple[str, int, str]
 """A line of the user's program: file, line number, function."""
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
@@ -27,7 +27,7 @@ METHODS: Final[dict[str, Callable[..., None]]] = {}
 """What methods of Operation call in modules above this one, which fill it at import: {"update_input": ...}."""
 
 
-_lines: Final[dict[tuple[int, int], tuple[Line, CodeType]]] = {}
+_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
 """Lines found before, by code object and place in it; the code object is held, so that its id stays its own."""
 _MOST_LINES: Final = 4096
 BODY_WORK: Final = 12
@@ -36,7 +36,7 @@ _EDGES: Final = 8
 """Edges that take as much planning as an operation."""
 
 
-def user_line() -> Line | None:
+def user_line() -> SourceLine | None:
     """The innermost line of the calling stack that is not aioflow's own."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -238,7 +238,7 @@ class Operation:
         METHODS["update_input"](self, index, tensor)
 
     @property
-    def traceback(self) -> list[Line]:
+    def traceback(self) -> list[SourceLine]:
         """Where it was built: the user's line alone, as (file, line number, function); empty if that is not known."""
         return [] if self.line is None else [self.line]
 

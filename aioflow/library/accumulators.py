@@ -7,7 +7,7 @@ from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import accumulators as ops
-from aioflow.library.live import Handle, outside
+from aioflow.library.resource_handle import Handle, outside
 from aioflow.tensors.dtypes import DType, ShapeLike, TensorShape, as_dtype, as_shape
 from aioflow.waiting.accumulators import UNORDERED
 

@@ -6,7 +6,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import barrier as ops
-from aioflow.library.live import Handle, dtypes_of, outside, shapes_of
+from aioflow.library.resource_handle import Handle, dtypes_of, outside, shapes_of
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, TensorShape
 

@@ -17,7 +17,7 @@ from aioflow.graph.subgraph import Body, BodyGraph, captured, close, outline
 from aioflow.kernels.control.structured import absent, branch, predicate
 from aioflow.kernels.control.tensor_lists import zero_list_like
 from aioflow.library.backward_body import BackwardGraph, backward_outline, zeros_for
-from aioflow.library.leaves import Leaves, taken_apart
+from aioflow.library.nested_args import Leaves, taken_apart
 from aioflow.tensors.dtypes import ListSpec
 
 Branch = Callable[[], Any]

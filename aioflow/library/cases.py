@@ -17,7 +17,7 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less, less_equal, logical_and, logical_or
 from aioflow.kernels.math.reduction import reduce_any, reduce_sum
 from aioflow.library.branches import cond
-from aioflow.library.leaves import taken_apart
+from aioflow.library.nested_args import taken_apart
 from aioflow.tensors.dtypes import int32
 
 Branch = Callable[[], Any]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from aioflow.graph import scopes
-from aioflow.graph.building import building_in, get_default_graph, transactional
+from aioflow.graph.building import get_default_graph, graph_to_build_in, transactional
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices
@@ -89,7 +89,7 @@ class CriticalSection:
         """
         if not callable(fn):
             raise TypeError(f"fn must be a function without arguments, not {fn!r}")
-        with building_in(self.graph).as_default():
+        with graph_to_build_in(self.graph).as_default():
             return _execute(self._handle, fn, exclusive_resource_access, name or "critical_section_execute")
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class CriticalSection:
 
 @transactional
 def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) -> Any:
-    graph = building_in(handle.graph)
+    graph = graph_to_build_in(handle.graph)
     with graph.name_scope(name):
         with graph.colocate_with(handle, ignore_existing=True):
             ticket = mutex.variable_lock_ticket(handle, handle.op.attrs["container"], name="ticket")

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aioflow.graph.building import building_in, get_default_graph
+from aioflow.graph.building import get_default_graph, graph_to_build_in
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -43,7 +43,7 @@ def custom_gradient(f: Function | None = None) -> Function:
     @functools.wraps(f)
     def build(*args: Any, **kwargs: Any) -> Any:
         graph = next((a.graph for a in args if isinstance(getattr(a, "graph", None), Graph)), None)
-        graph = get_default_graph() if graph is None else building_in(graph)
+        graph = get_default_graph() if graph is None else graph_to_build_in(graph)
         with graph.transaction(), graph.as_default():
             return _build(graph, f, args, kwargs)
 

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from aioflow.graph.building import get_default_graph, named, reworded, transactional
+from aioflow.graph.building import get_default_graph, transactional, with_subject, with_text
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
@@ -32,7 +32,7 @@ def describing(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return described(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            raise reworded(error, named(error, function.__name__)) from error
+            raise with_text(error, with_subject(error, function.__name__)) from error
 
     return build
 

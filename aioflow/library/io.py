@@ -19,7 +19,6 @@ from aioflow.kernels.image.decode_image import (
 )
 from aioflow.kernels.state.readers import matching_files, read_file, write_file
 from aioflow.kernels.text.string_hash import decode_base64, encode_base64
-from aioflow.library.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from aioflow.library.decoding import decode_image
 from aioflow.library.parsing import (
     FixedLenFeature,
@@ -31,6 +30,7 @@ from aioflow.library.parsing import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from aioflow.library.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 
 __all__ = [
     "FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",

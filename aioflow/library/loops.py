@@ -23,7 +23,7 @@ from aioflow.kernels.control.tensor_lists import add_lists
 from aioflow.kernels.math.arithmetic import add
 from aioflow.kernels.math.casting import cast
 from aioflow.library.backward_body import BackwardGraph, backward_outline, sizes_of, zeros_for
-from aioflow.library.leaves import Leaf, Leaves, taken_apart
+from aioflow.library.nested_args import Leaf, Leaves, taken_apart
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec, int32
 from aioflow.tensors.shape import TensorShape, as_shape

@@ -9,8 +9,8 @@ from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import readers as ops
-from aioflow.library.data_flow import QueueBase
-from aioflow.library.live import Handle, R
+from aioflow.library.queues import QueueBase
+from aioflow.library.resource_handle import Handle, R
 from aioflow.tensors.recursion import shown
 
 

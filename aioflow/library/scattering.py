@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aioflow.graph.building import building_in, transactional
+from aioflow.graph.building import graph_to_build_in, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
@@ -35,7 +35,7 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
     Raises:
         OutOfRangeError: it has reached `limit`, and stays as it is.
     """
-    graph = building_in(ref.graph)
+    graph = graph_to_build_in(ref.graph)
     with graph.as_default(), graph.colocate_with(_checked(ref).handle, ignore_existing=True):
         return kernels.count_up_to_variable(ref.handle, limit, name=name)
 

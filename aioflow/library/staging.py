@@ -7,7 +7,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import staging as ops
-from aioflow.library.live import Handle, dtypes_of, names_of, outside, shapes_of
+from aioflow.library.resource_handle import Handle, dtypes_of, names_of, outside, shapes_of
 from aioflow.tensors import dtypes as types
 from aioflow.tensors.dtypes import DType, TensorShape
 

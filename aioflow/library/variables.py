@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from aioflow.graph import scopes
-from aioflow.graph.building import building_in, get_default_graph, same_graph
+from aioflow.graph.building import get_default_graph, graph_to_build_in, same_graph
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -277,13 +277,13 @@ class Variable(Symbolic):
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[None]:
-        graph = building_in(self.graph)
+        graph = graph_to_build_in(self.graph)
         with graph.transaction(), graph.as_default(), self._at_home():
             yield
 
     def _at_home(self) -> contextlib.AbstractContextManager[None]:
         """What is built inside shares the variable's device, whatever device scopes are around."""
-        graph = building_in(self.graph)
+        graph = graph_to_build_in(self.graph)
         scope = scopes.scope_of(graph)
         if scope.devices or scope.colocation:
             return graph.colocate_with(self.handle, ignore_existing=True)

@@ -26,10 +26,10 @@ from aioflow.net.wire.schema import Answer, Message
 from aioflow.net.wire.worker_verbs import Stop
 from aioflow.net.worker import step_table
 from aioflow.net.worker import worker as workers
-from aioflow.net.worker.step_table import Meetings
+from aioflow.net.worker.step_table import StepTable
 from aioflow.net.worker.worker import Worker
 from aioflow.runtime.explain import explain, report_stall
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 
 _log: Final = logging.getLogger("aioflow.net")
 
@@ -110,21 +110,21 @@ class Server:
         return self
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
-        local = Local(self._config, self.name, self._py_funcs)
-        local.on_stall = functools.partial(_report_stall, local)
-        stack.push_async_callback(local.close)
+        state = SessionState(self._config, self.name, self._py_funcs)
+        state.on_stall = functools.partial(_report_stall, state)
+        stack.push_async_callback(state.close)
         spec = self.member.cluster
         identity = Identity(self.name, cluster=spec.digest)
         service = _Service(self)
         peers = Peers(self._network, identity, self._book, Itself(service), service, self._settings)
-        self._worker = Worker(self.name, local, peers)
+        self._worker = Worker(self.name, state, peers)
         self._master = Master(self._book, self._config, self._worker, peers)
         self._handlers = {
             **_bound(workers.HANDLERS, self._worker),
-            **_bound(step_table.HANDLERS, self._worker.meetings),
+            **_bound(step_table.HANDLERS, self._worker.step_table),
             **_bound(masters.HANDLERS, self._master),
         }
-        peers.on_loss = self._worker.meetings.lost
+        peers.on_loss = self._worker.step_table.lost
         self._acceptor = Acceptor(
             identity, service, self._settings, peers.has_ended, network=self._network, begins=peers.lose_before
         )
@@ -235,8 +235,8 @@ class _Service:
             **{kind: functools.partial(self._of_master, hears) for kind, hears in masters.NOTES.items()},
         }
 
-    def _of_meetings(self, hears: Callable[[Meetings, Call], None], call: Call) -> None:
-        hears(self._server.worker.meetings, call)
+    def _of_meetings(self, hears: Callable[[StepTable, Call], None], call: Call) -> None:
+        hears(self._server.worker.step_table, call)
 
     def _of_master(self, hears: Callable[[Master, Call], None], call: Call) -> None:
         hears(self._server.master, call)
@@ -251,8 +251,8 @@ def _bound(handlers: Mapping[type, Any], to: object) -> dict[type, Handler]:
     return {kind: functools.partial(handler, to) for kind, handler in handlers.items()}
 
 
-def _report_stall(local: Local) -> None:
-    report_stall(explain(local), local.config.stall_report or 0.0)
+def _report_stall(state: SessionState) -> None:
+    report_stall(explain(state), state.config.stall_report or 0.0)
 
 
 def _confined(config: Config) -> Config:

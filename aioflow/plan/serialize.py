@@ -20,7 +20,7 @@ import numpy as np
 
 from aioflow.graph.import_graph_def import check_arity, check_attributes
 from aioflow.graph.op import REGISTRY
-from aioflow.graph.operation import Line
+from aioflow.graph.operation import SourceLine
 from aioflow.graph.subgraph import Body
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.tensors import plain_data
@@ -47,7 +47,7 @@ class Origin:
 
     name: str
     type: str
-    line: Line | None
+    line: SourceLine | None
     id: int
     origin: "Origin | None" = dataclasses.field(default=None, repr=False)
 

@@ -24,7 +24,7 @@ from aioflow.program.error_location import Found, Place
 from aioflow.program.fuse import Bound
 from aioflow.program.gpu_fuse import fuse_on_gpu
 from aioflow.program.link import Links
-from aioflow.program.program import Level, Outputs, Program, Route, Unit
+from aioflow.program.program import FrameSpec, Outputs, Program, Route, Unit
 from aioflow.program.region_cost import count_of, estimate_for, numbers_among, texts_among
 from aioflow.tensors.dtypes import Array, DeviceKind
 
@@ -86,7 +86,7 @@ class _Assembly:
         for unit in units:
             inside[unit.route.level].append(unit)
         levels = [
-            Level(number, name, parallel, tuple(inside[number]), size)
+            FrameSpec(number, name, parallel, tuple(inside[number]), size)
             for number, (name, parallel, size) in enumerate(
                 zip(self._levels.names, self._levels.parallel, sizes, strict=True)
             )

@@ -157,7 +157,7 @@ class Unit:
         return f"<Unit {self.index}: {names}{' …' if len(self.nodes) > 3 else ''}>"
 
 
-class Level:
+class FrameSpec:
     """The step itself, or a frame, as far as it is the same in every run.
 
     Attributes:
@@ -208,7 +208,7 @@ class Program:
     def __init__(
         self,
         units: Sequence[Unit],
-        levels: Sequence[Level],
+        levels: Sequence[FrameSpec],
         feeds: tuple[int, ...],
         fetches: tuple[int, ...],
         fetched: Sequence[Value],

@@ -26,7 +26,7 @@ import numpy as np
 from aioflow.kernels.context import Context
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.plan.frame_levels import ROOT
-from aioflow.program.program import Arrival, Level, Outputs, Program, Unit
+from aioflow.program.program import Arrival, FrameSpec, Outputs, Program, Unit
 from aioflow.tensors.dtypes import Array
 
 
@@ -56,7 +56,7 @@ class Activation:
         "ready", "serial", "slots", "uses", "waiting_for",
     )  # fmt: skip
 
-    def __init__(self, level: Level, serial: int, frame: "Frame | None", iteration: tuple[int, ...]) -> None:
+    def __init__(self, level: FrameSpec, serial: int, frame: "Frame | None", iteration: tuple[int, ...]) -> None:
         self.level: Final = level
         self.serial: Final = serial
         self.frame: Final = frame
@@ -103,7 +103,7 @@ class Frame:
 
     __slots__ = ("arriving", "constants", "held", "left", "level", "live", "newest", "parent")
 
-    def __init__(self, level: Level, parent: Activation, serial: int) -> None:
+    def __init__(self, level: FrameSpec, parent: Activation, serial: int) -> None:
         self.level: Final = level
         self.parent: Final = parent
         self.arriving = level.enters
@@ -114,7 +114,7 @@ class Frame:
         self.left: Final[set[int]] = set()
 
 
-class Line:
+class StraightLine:
     """What is ready of a program that is executed once, with neither branches nor loops.
 
     Attributes:
@@ -172,7 +172,7 @@ class Line:
         """Forget all values: the run has failed."""
 
 
-class Frames(Line):
+class Frames(StraightLine):
     """The activations of one run of a program with primitives of control flow.
 
     Attributes:

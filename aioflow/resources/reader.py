@@ -18,7 +18,7 @@ from aioflow import errors
 from aioflow.files.filesystem import Files
 from aioflow.files.record_formats import Format, Record
 from aioflow.queues import Queue
-from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
 _log: Final = logging.getLogger("aioflow.input")
 
@@ -40,7 +40,7 @@ class Reader(Waitable):
     def __init__(self, name: str, form: Format) -> None:
         super().__init__(name)
         self.format: Final = form
-        self._readers = Line()
+        self._readers = WaiterLine()
         self._lines = (self._readers,)
         self._busy = False
         self._work: _Work | None = None

@@ -18,7 +18,7 @@ from aioflow.runtime.attempts import going, note_run
 from aioflow.runtime.feeds import converter
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.plan_cache import DEFAULT, Planned
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step, light_step, run_light, run_step
 from aioflow.tensors import object_arrays
 from aioflow.tensors.as_array import leaves_of
@@ -32,11 +32,20 @@ class Call:
     """A call signature made ready: conversions for its feeds, its plan, and the way back to the fetch structure."""
 
     __slots__ = (
-        "converters", "copies", "dtypes", "fetches", "finish", "given", "limited", "local", "planned", "signature",
+        "converters",
+        "copies",
+        "dtypes",
+        "fetches",
+        "finish",
+        "given",
+        "limited",
+        "planned",
+        "signature",
+        "state",
     )  # fmt: skip
 
-    def __init__(self, local: Local, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
-        self.local = local
+    def __init__(self, state: SessionState, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
+        self.state = state
         self.fetches = fetches
         self.converters = [converter(tensor) for tensor in feeds]
         self.dtypes = [None if tensor.dtype is string else tensor.dtype.np for tensor in feeds]
@@ -44,9 +53,9 @@ class Call:
         self.signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
         self.planned: Planned | None = None
-        self.limited = local.plans.is_limited  # and planned for the fed shapes
-        if not local.plans.is_long(self.signature) and not self.limited:
-            self.own(local.plans.planned(self.signature))
+        self.limited = state.plans.is_limited  # and planned for the fed shapes
+        if not state.plans.is_long(self.signature) and not self.limited:
+            self.own(state.plans.planned(self.signature))
 
     def own(self, planned: Planned) -> None:
         """Run this plan from here on."""
@@ -62,11 +71,11 @@ class Call:
         held: Held | None = None,
     ) -> Any:
         """Check and convert the feeds, run, and shape the result."""
-        local = self.local
+        state = self.state
         if going:
             note_run(self.signature)
         if must_convert(values, self.dtypes):
-            given = await local.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
+            given = await state.compute.run(functools.partial(_each, self.converters, values), "converting feeds")
         else:
             given = _each(self.converters, values)
         if self.limited:
@@ -80,7 +89,7 @@ class Call:
 
         After running out of memory the next run has a new plan.
         """
-        plans = self.local.plans
+        plans = self.state.plans
         plans.fed(self.signature, [np.shape(value) for value in given])
         try:
             return await self._run(given, options, metadata, held)
@@ -93,32 +102,32 @@ class Call:
         self, given: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None
     ) -> Any:
         """Run with converted feeds, and shape the result."""
-        local = self.local
-        planned, recent = self.planned, local.plans.recent
+        state = self.state
+        planned, recent = self.planned, state.plans.recent
         if planned is not None and planned in recent:
             recent.move_to_end(planned)
         else:
-            planned = await local.plans.plan(self.signature)
+            planned = await state.plans.plan(self.signature)
             self.own(planned)
         unit = planned.single_unit if options is DEFAULT and metadata is None else None
         outputs = None
-        if unit is not None and local.slice.used_up():
+        if unit is not None and state.slice.used_up():
             await asyncio.sleep(0)  # before the run: no await may follow its last effect
         if unit is not None and not unit.waits:
-            step = _light_step(local)
-            outputs = run_light(local, step, planned.plan.counted, unit, given)
-        elif unit is not None and local.config.operation_timeout is None:
-            step = Step(local, planned.plan.counted)
+            step = _light_step(state)
+            outputs = run_light(state, step, planned.plan.counted, unit, given)
+        elif unit is not None and state.config.operation_timeout is None:
+            step = Step(state, planned.plan.counted)
             outputs = await step.run_alone(unit, given)
         if outputs is None:
             metadata = metadata or (RunMetadata() if options.trace else None)
             known = None if metadata is None else (len(metadata.step_stats), len(metadata.transfers))
-            step, outputs = await run_step(local, planned, given, options, metadata)
+            step, outputs = await run_step(state, planned, given, options, metadata)
             if options.trace and metadata is not None and known is not None:
-                await step.before_handing_over(_learn(local, planned, options, metadata, *known))
+                await step.before_handing_over(_learn(state, planned, options, metadata, *known))
         if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
             copy = functools.partial(_each, self.finish, outputs)
-            results = await step.before_handing_over(local.compute.run(copy, "copying what was fetched"))
+            results = await step.before_handing_over(state.compute.run(copy, "copying what was fetched"))
         else:
             results = _each(self.finish, outputs)
         if held is not None:
@@ -143,11 +152,11 @@ def must_convert(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return False
 
 
-def _light_step(local: Local) -> Step:
+def _light_step(state: SessionState) -> Step:
     """The step that all light runs of a session are."""
-    found: Step | None = local.light
+    found: Step | None = state.light
     if found is None:
-        found = local.light = light_step(local)
+        found = state.light = light_step(state)
     return found
 
 
@@ -158,21 +167,26 @@ _MANY: Final = 200
 
 
 async def _learn(
-    local: Local, planned: Planned, options: RunOptions, metadata: RunMetadata, stats_before: int, transfers_before: int
+    state: SessionState,
+    planned: Planned,
+    options: RunOptions,
+    metadata: RunMetadata,
+    stats_before: int,
+    transfers_before: int,
 ) -> None:
     """Add the measured times of a traced run's nodes and transfers to the session's cost model.
 
     Transfers to or from a GPU are left out: the copy is enqueued, and waits for earlier work of the stream.
     """
     stats = metadata.step_stats[stats_before:]
-    awaited = {device.name for device in local.devices if device.kind is DeviceKind.CPU}
+    awaited = {device.name for device in state.devices if device.kind is DeviceKind.CPU}
     seen = metadata.transfers[transfers_before:]
     transfers = [each for each in seen if awaited.issuperset((each.source, each.target))]
-    parts = planned.forms[local.plans.form(options)].parts
+    parts = planned.variants[state.plans.variant(options)].parts
     nodes = [node for part in parts for unit in part.program.units for node in unit.nodes]
-    learn = functools.partial(local.plans.model.learn, nodes, stats, transfers)
+    learn = functools.partial(state.plans.model.learn, nodes, stats, transfers)
     if len(nodes) + len(stats) > _MANY:
-        await local.compute.run(learn, "learning what nodes take")
+        await state.compute.run(learn, "learning what nodes take")
     else:
         learn()
 

@@ -12,7 +12,7 @@ from aioflow.devices.gpu import Gpu
 from aioflow.devices.gpu_trace import GpuTrace
 from aioflow.kernels.context import Context, StepView, Stop
 from aioflow.program.program import Outputs, Unit, UnitCoroutine
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.tracing import Trace
 
 _clock: Final = time.perf_counter
@@ -26,19 +26,19 @@ class Run(StepView, Protocol):
     def standing(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first."""
 
-    def finished(self, lane: "Lane", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+    def finished(self, executor: "DeviceExecutor", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """A unit is done."""
 
 
-class Lane:
+class DeviceExecutor:
     """The `Host` of an execution on one device."""
 
-    __slots__ = ("_local", "_run", "_step", "context", "device", "trace")
+    __slots__ = ("_run", "_state", "_step", "context", "device", "trace")
 
-    def __init__(self, local: Local, step: Run, device: AnyDevice, context: Context) -> None:
-        self._local: Final = local
+    def __init__(self, state: SessionState, step: Run, device: AnyDevice, context: Context) -> None:
+        self._state: Final = state
         self._step: Final = step
-        quiet = local.quiet.run
+        quiet = state.quiet.run
         self._run: Final = functools.partial(_on_stream, device, quiet) if isinstance(device, Gpu) else quiet
         self.device: Final = device
         self.context = context
@@ -48,7 +48,7 @@ class Lane:
 
     async def pause(self) -> None:
         """Let the loop turn if the slice of time is used up."""
-        await self._local.pause()
+        await self._state.pause()
 
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
@@ -56,7 +56,7 @@ class Lane:
         if isinstance(self.trace, GpuTrace) and not unit.nodes[0].at_home:
             self.trace.launching()
         while True:
-            self.context.due = self._local.slice.begin()
+            self.context.due = self._state.slice.begin()
             start = _clock()
             try:
                 self._run(coroutine.send, None)
@@ -73,7 +73,7 @@ class Lane:
         Cancelling returns at once; the thread finishes the current kernel and stops before the next.
         """
         assert isinstance(self.device, Device)
-        drive = functools.partial(self._local.quiet.copy().run, self._drive, unit, bucket, coroutine)
+        drive = functools.partial(self._state.quiet.copy().run, self._drive, unit, bucket, coroutine)
         try:
             return await self.device.compute.run(drive, repr(unit), coroutine.close)
         except BaseException:

@@ -20,7 +20,7 @@ from aioflow.runtime.call import Call
 from aioflow.runtime.explain import Report, explain
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.partial_run import PartialRun, Streamed
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.time_slice import slice_of
 from aioflow.runtime.update_gate import Boundary, Handles
 from aioflow.tensors.codecs import Saving
@@ -113,33 +113,33 @@ class LocalEngine:
     """Runs steps by the local devices.
 
     Attributes:
-        local: what its steps share.
+        state: what its steps share.
     """
 
     def __init__(self, config: Config) -> None:
-        self.local: Final = Local(config)
+        self.state: Final = SessionState(config)
         self._partial: Final[set[Streamed]] = set()
         self._handles: Final[weakref.WeakSet[PartialRun]] = weakref.WeakSet()
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """It is used on this loop."""
-        self.local.slice = slice_of(loop)
+        self.state.slice = slice_of(loop)
 
     @property
     def devices(self) -> Sequence[DeviceAttributes]:
         """What it can use."""
-        return [attributes_of(device) for device in self.local.devices]
+        return [attributes_of(device) for device in self.state.devices]
 
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> Call:
         """A call signature made ready."""
-        return Call(self.local, fetches, feeds)
+        return Call(self.state, fetches, feeds)
 
     async def begin(self, signature: Signature, limit: float | None) -> PartialRun:
         """Begin a partial run. `limit` is for each call of it."""
         note_run(signature)
-        planned = await self.local.plans.plan(signature)
-        programs = await self.local.plans.programs(planned, "streamed")
-        step = Streamed(self.local, planned.plan, programs)
+        planned = await self.state.plans.plan(signature)
+        programs = await self.state.plans.programs(planned, "streamed")
+        step = Streamed(self.state, planned.plan, programs)
         self._partial.add(step)
         step.runner.add_done_callback(lambda runner: self._partial.discard(step))
         handle = PartialRun(step, planned.plan, limit)
@@ -152,39 +152,39 @@ class LocalEngine:
 
     async def explain(self) -> Report:
         """What is under way, and what it waits for."""
-        return explain(self.local)
+        return explain(self.state)
 
     async def memory(self) -> dict[str, MemoryUse]:
         """What kernels have made and is still alive, by the devices that account for it."""
-        return self.local.memory()
+        return self.state.memory()
 
     async def placement(self, signature: Signature) -> Placement:
         """Where each node of a call would be put, and why."""
-        return await self.local.plans.placement(signature)
+        return await self.state.plans.placement(signature)
 
     async def replan(self) -> None:
         """Forget all plans."""
-        self.local.plans.clear()
+        self.state.plans.clear()
 
     async def savings(self) -> dict[str, Saving]:
         """What lossy forms have saved, by edge."""
-        return savings_of(self.local.resources).edges
+        return savings_of(self.state.resources).edges
 
     def queue(self, handle: Tensor) -> Queue:
         """The live queue behind a handle."""
-        return live_queue(self.local.resources, handle)
+        return live_queue(self.state.resources, handle)
 
     async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:
         """Nothing: a session of this process keeps no journal."""
         return ()
 
     def __repr__(self) -> str:
-        return f"{len(self.local.steps)} steps running"
+        return f"{len(self.state.steps)} steps running"
 
     async def close(self) -> None:
         """End all runs with CancelledError, and release state and threads."""
         try:
-            await self.local.abort(errors.CancelledError("the session was closed while the run went on"))
+            await self.state.abort(errors.CancelledError("the session was closed while the run went on"))
             await asyncio.gather(*[step.stop() for step in self._partial])
         finally:
-            await self.local.close()
+            await self.state.close()

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.wait_graph import Cycle, named
 from aioflow.runtime.waiters import Snapshot, Under, waited
 from aioflow.waiting.lines import Attempt, Waitable
@@ -142,18 +142,18 @@ class Runner(Protocol):
         """Whether it ever was."""
 
 
-def explain(local: Local) -> Report:
+def explain(state: SessionState) -> Report:
     """What is under way in this process, and what it waits for."""
-    snapshot = Snapshot(local)
-    return report_of(local, snapshot, snapshot.graph.cycles(snapshot.steps_of(local)))
+    snapshot = Snapshot(state)
+    return report_of(state, snapshot, snapshot.graph.cycles(snapshot.steps_of(state)))
 
 
-def report_of(local: Local, snapshot: Snapshot, cycles: Sequence[Cycle] = ()) -> Report:
+def report_of(state: SessionState, snapshot: Snapshot, cycles: Sequence[Cycle] = ()) -> Report:
     """The report of a session, made from a snapshot."""
-    steps = snapshot.steps_of(local)
-    waits = sorted([_wait(under, steps) for under in snapshot.seen(local)], key=lambda wait: -wait.seconds)
+    steps = snapshot.steps_of(state)
+    waits = sorted([_wait(under, steps) for under in snapshot.seen(state)], key=lambda wait: -wait.seconds)
     live = sorted([_caller(*each) for each in snapshot.live], key=lambda caller: -caller.seconds)
-    detached = [name for threads in local.threads for name in threads.detached]
+    detached = [name for threads in state.threads for name in threads.detached]
     return Report(
         tuple(sorted(waits, key=lambda wait: -wait.seconds)), tuple(live), (), tuple(detached), (), tuple(cycles)
     )

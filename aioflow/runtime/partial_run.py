@@ -17,9 +17,9 @@ from aioflow.plan.pipeline import Plan
 from aioflow.program.error_location import clear_frames, reraise
 from aioflow.program.program import Outputs, Unit
 from aioflow.program.programs import Programs
-from aioflow.runtime.device_executor import Lane
-from aioflow.runtime.session_state import Local
-from aioflow.runtime.step import Joint, Step, deadline_exceeded
+from aioflow.runtime.device_executor import DeviceExecutor
+from aioflow.runtime.session_state import SessionState
+from aioflow.runtime.step import Step, StepShare, deadline_exceeded
 from aioflow.tensors.dtypes import Array
 
 
@@ -35,8 +35,8 @@ class Streamed(Step):
 
     __slots__ = ("_places", "_programs", "failure", "given", "made", "runner")
 
-    def __init__(self, local: Local, plan: Plan, programs: Programs, joint: Joint | None = None) -> None:
-        super().__init__(local, plan.counted, joint=joint)
+    def __init__(self, state: SessionState, plan: Plan, programs: Programs, share: StepShare | None = None) -> None:
+        super().__init__(state, plan.counted, share=share)
         loop = asyncio.get_running_loop()
         self._programs: Final = programs
         self.given: Final = {tensor: loop.create_future() for tensor in plan.signature.feeds}
@@ -64,13 +64,13 @@ class Streamed(Step):
         value: Array = await list(self.given.values())[index]
         return value
 
-    def finished(self, lane: Lane, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+    def finished(self, executor: DeviceExecutor, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Hand out what is fetched as soon as it is there."""
-        super().finished(lane, unit, inputs, outputs, start)
+        super().finished(executor, unit, inputs, outputs, start)
         if unit.route.target != ROOT:
             return
         for slot, value in zip(unit.outputs, outputs, strict=True):
-            for tensor in self._places.get((lane.device.name, slot), ()):
+            for tensor in self._places.get((executor.device.name, slot), ()):
                 if not self.made[tensor].done() and value is not DEAD:
                     self.made[tensor].set_result(value)
 

@@ -24,7 +24,7 @@ from aioflow.resources.containers import Resources
 
 DEFAULT: Final = RunOptions()
 Shape = tuple[int, ...]
-Form = Literal["fused", "plain", "streamed", "unchanged"]
+Variant = Literal["fused", "plain", "streamed", "unchanged"]
 """What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
 meanwhile; node by node as the user built them."""
 LONG_PLAN: Final = 100
@@ -36,16 +36,16 @@ class Planned:
 
     Attributes:
         plan: the plan.
-        forms: its programs.
+        variants: its programs.
         single_unit: the only unit of the fused program, if its inputs and outputs are those of the call. None until
             that program is assembled.
     """
 
-    __slots__ = ("forms", "plan", "single_unit")
+    __slots__ = ("plan", "single_unit", "variants")
 
     def __init__(self, plan: Plan) -> None:
         self.plan: Final = plan
-        self.forms: Final[dict[Form, Programs]] = {}
+        self.variants: Final[dict[Variant, Programs]] = {}
         self.single_unit: Unit | None = None
 
 
@@ -158,34 +158,34 @@ class Plans:
             self._fed.pop(dropped, None)
         return planned
 
-    async def programs(self, planned: Planned, form: Form) -> Programs:
+    async def programs(self, planned: Planned, variant: Variant) -> Programs:
         """The programs of a plan. Those of a long one are assembled on a compute thread."""
-        found = planned.forms.get(form)
+        found = planned.variants.get(variant)
         if found is not None:
             return found
-        assemble = functools.partial(self._assembled, planned.plan, form)
+        assemble = functools.partial(self._assembled, planned.plan, variant)
         long = self.is_long(planned.plan.signature)
         made = await self._compute.run(assemble, "planning") if long else assemble()
-        programs = planned.forms.setdefault(form, made)
-        if form == "fused":
+        programs = planned.variants.setdefault(variant, made)
+        if variant == "fused":
             planned.single_unit = programs.single_unit
         return programs
 
-    def form(self, options: RunOptions) -> Form:
+    def variant(self, options: RunOptions) -> Variant:
         """What programs a run with these options takes."""
         if options.check_numerics:
             return "unchanged"  # folding and merging would hide where a value came from
         return "plain" if self._config.executor == "tokens" or options.trace else "fused"
 
-    def _assembled(self, plan: Plan, form: Form) -> Programs:
-        if form in ("streamed", "unchanged"):
-            plan = self._made(plan.signature, form != "unchanged", form == "streamed").plan
-        return self.assembled(plan.parts, form)
+    def _assembled(self, plan: Plan, variant: Variant) -> Programs:
+        if variant in ("streamed", "unchanged"):
+            plan = self._made(plan.signature, variant != "unchanged", variant == "streamed").plan
+        return self.assembled(plan.parts, variant)
 
-    def assembled(self, parts: Sequence[Part], form: Form) -> Programs:
+    def assembled(self, parts: Sequence[Part], variant: Variant) -> Programs:
         """The programs of these parts."""
-        stream = form == "streamed"
-        fused = form == "fused" or (stream and self._config.executor != "tokens")
+        stream = variant == "streamed"
+        fused = variant == "fused" or (stream and self._config.executor != "tokens")
         tracked = self._config.track_memory or self._config.memory_limit is not None
         blocks = fused and not stream and not tracked and self._config.fuse_elementwise
         made = []

@@ -51,10 +51,10 @@ class Running(Protocol):
         """Where its parts on different devices meet."""
 
 
-_locals: Final["weakref.WeakSet[Local]"] = weakref.WeakSet()
+_session_states: Final["weakref.WeakSet[SessionState]"] = weakref.WeakSet()
 
 
-class Local:
+class SessionState:
     """What the steps of one local session share."""
 
     def __init__(
@@ -88,14 +88,14 @@ class Local:
         self._drained: asyncio.Future[None] | None = None
         self._blas = None if config.blas_threads is None else blas.limit(config.blas_threads)
         self.plans: Final = Plans(config, self.devices, self.resources, self.compute)
-        _locals.add(self)
+        _session_states.add(self)
 
     @property
-    def neighbours(self) -> "list[Local]":
+    def neighbours(self) -> "list[SessionState]":
         """The local sessions of its loop, which may share containers, and itself; on a server only itself."""
         if self.task != HERE:
             return [self]
-        return [other for other in list(_locals) if other.task == HERE and other.slice is self.slice]
+        return [other for other in list(_session_states) if other.task == HERE and other.slice is self.slice]
 
     @property
     def threads(self) -> tuple[Threads, ...]:

@@ -24,10 +24,10 @@ from aioflow.program.programs import Programs
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
 from aioflow.runtime.check_numerics import check_feeds, check_finite, check_promised
-from aioflow.runtime.device_executor import Lane
+from aioflow.runtime.device_executor import DeviceExecutor
 from aioflow.runtime.join import run_together
 from aioflow.runtime.plan_cache import DEFAULT, Planned
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.waiters import standing
 from aioflow.tensors.dtypes import Array, DeviceKind
 from aioflow.tracing import RunMetadata, Trace
@@ -38,7 +38,7 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 
-class Joint(NamedTuple):
+class StepShare(NamedTuple):
     """What makes a step one task's share of a step over several.
 
     Attributes:
@@ -56,23 +56,39 @@ class Step:
     """One run, on one device or several. It is the `StepView` of its kernels."""
 
     __slots__ = (
-        "_began", "_cancelling", "_common", "_counts", "_joint", "_lanes", "_local", "_numerics", "_rendezvous",
-        "_single", "_task", "context", "ended", "error", "executions", "id", "journal", "trace",
+        "_began",
+        "_cancelling",
+        "_common",
+        "_counts",
+        "_executors",
+        "_numerics",
+        "_rendezvous",
+        "_share",
+        "_single",
+        "_state",
+        "_task",
+        "context",
+        "ended",
+        "error",
+        "executions",
+        "id",
+        "journal",
+        "trace",
     )  # fmt: skip
 
     def __init__(
         self,
-        local: Local,
+        state: SessionState,
         counted: Sequence[str],
         trace: Trace | None = None,
         numerics: bool = False,
         due: float | None = None,
-        joint: Joint | None = None,
+        share: StepShare | None = None,
         journal: Journal | None = None,
     ) -> None:
-        self._local = local
+        self._state = state
         self.journal = journal
-        self._joint: Final = joint
+        self._share: Final = share
         self.trace: Final = trace
         self._numerics = numerics
         self._task: asyncio.Task[Any] | None = None
@@ -81,51 +97,51 @@ class Step:
         self._common: dict[type, Any] = {}
         self._began = 0.0
         self.executions: Sequence[Execution] = ()
-        self._lanes: Sequence[Lane] = ()
-        self._rendezvous: Rendezvous | None = None if joint is None else joint.rendezvous
-        self.id = local.step_count = local.step_count + 1
-        if joint is not None:
-            self.id, counted = joint.step, [_counted(joint, name) for name in counted]
-        device = local.devices[0]
-        self.context = Context(device.xp, local.resources, self, local.slice.due if due is None else due, device)
+        self._executors: Sequence[DeviceExecutor] = ()
+        self._rendezvous: Rendezvous | None = None if share is None else share.rendezvous
+        self.id = state.step_count = state.step_count + 1
+        if share is not None:
+            self.id, counted = share.step, [_counted(share, name) for name in counted]
+        device = state.devices[0]
+        self.context = Context(device.xp, state.resources, self, state.slice.due if due is None else due, device)
         self.ended = False
         self.error: errors.OpError | None = None
-        self._counts = local.take_counts(counted)
+        self._counts = state.take_counts(counted)
         self._note_counts()
 
     def _note_counts(self) -> None:
         """Random operations draw the same numbers again if the run is repeated."""
         if self.journal is not None and self._counts:
-            self.journal.undo(functools.partial(self._local.give_back_counts, self._counts))
+            self.journal.undo(functools.partial(self._state.give_back_counts, self._counts))
 
     def renew(self, counted: Sequence[str], journal: Journal | None = None) -> None:
         """Become the next step."""
         self.journal = journal
-        self.id = self._local.step_count = self._local.step_count + 1
+        self.id = self._state.step_count = self._state.step_count + 1
         if self._common:
             self._common = {}
         if counted:
-            named = counted if self._joint is None else [_counted(self._joint, name) for name in counted]
-            self._counts = self._local.take_counts(named)
+            named = counted if self._share is None else [_counted(self._share, name) for name in counted]
+            self._counts = self._state.take_counts(named)
             self._note_counts()
 
     # What kernels see
 
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""
-        return self._counts[name if self._joint is None else _counted(self._joint, name)]
+        return self._counts[name if self._share is None else _counted(self._share, name)]
 
     def counts(self) -> dict[str, int]:
         """How often operations ran in this session on this task, by name."""
-        return self._local.counts(self._prefix)
+        return self._state.counts(self._prefix)
 
     def recount(self, counts: Mapping[str, int]) -> None:
         """So often these operations ran in this session on this task."""
-        self._local.recount(self._prefix, counts)
+        self._state.recount(self._prefix, counts)
 
     @property
     def _prefix(self) -> str:
-        return "" if self._joint is None else _counted(self._joint, "")
+        return "" if self._share is None else _counted(self._share, "")
 
     def common(self, kind: type[C]) -> C:
         """What kernels of this step share on this task: one object of each kind."""
@@ -156,31 +172,31 @@ class Step:
     async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of `function`, run on a thread with the caller's context variables."""
         call = functools.partial(contextvars.copy_context().run, function, *args)
-        return await self._local.python.run(call, getattr(function, "__qualname__", repr(function)))
+        return await self._state.python.run(call, getattr(function, "__qualname__", repr(function)))
 
     def py_func(self, name: str) -> Callable[..., Any]:
         """The function that graphs may call by that name."""
-        return self._local.py_func(name)
+        return self._state.py_func(name)
 
     async def with_files(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of function(files, *args), run on one of the threads that read and write files."""
-        call = functools.partial(function, self._local.files, *args)
-        return await self._local.reading.run(call, getattr(function, "__qualname__", repr(function)))
+        call = functools.partial(function, self._state.files, *args)
+        return await self._state.reading.run(call, getattr(function, "__qualname__", repr(function)))
 
     # What its lanes need
 
     clock = staticmethod(_clock)
 
-    def finished(self, lane: Lane, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
+    def finished(self, executor: DeviceExecutor, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Trace the unit and look at its outputs, if the run asked for it."""
-        self._local.progress += 1
+        self._state.progress += 1
         node = unit.nodes[0] if unit.nodes else None
-        if lane.trace is not None and node is not None:
-            lane.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
+        if executor.trace is not None and node is not None:
+            executor.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
         if self._numerics and node is not None:
-            seen = lane.seen(inputs), lane.seen(outputs)
-            check_promised(node, *seen, lane.device.name)
-            check_finite(node, *seen, lane.device.name)
+            seen = executor.seen(inputs), executor.seen(outputs)
+            check_promised(node, *seen, executor.device.name)
+            check_finite(node, *seen, executor.device.name)
 
     def under_way(self) -> list[UnderWay]:
         """The units that have begun and not ended."""
@@ -190,7 +206,7 @@ class Step:
 
     def standing(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
-        return standing(self._local, self)
+        return standing(self._state, self)
 
     async def run_alone(self, unit: Unit, feeds: Outputs) -> Outputs:
         """Drive the only unit of a run, which may wait, in the caller's own task.
@@ -204,7 +220,7 @@ class Step:
             except BaseException as error:
                 note_standing(error, self)
                 reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
-        self._local.progress += 1
+        self._state.progress += 1
         return outputs
 
     # Its life
@@ -243,7 +259,7 @@ class Step:
         task = self._task = asyncio.current_task()
         assert task is not None
         self._cancelling = task.cancelling()
-        self._local.begins(self)
+        self._state.begins(self)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """It is over. If `abort` ended it, that error is raised."""
@@ -251,8 +267,8 @@ class Step:
         if error is not None:
             self.common(Undo).now()
             self.ended_with(self.error or error)
-        self._local.ended(self)
-        self.executions = self._lanes = ()
+        self._state.ended(self)
+        self.executions = self._executors = ()
         del self.context  # both lead back here: whatever they hold is gone at once, not when the collector comes
         task, self._task = self._task, None
         assert task is not None
@@ -267,9 +283,9 @@ class Step:
 
     async def run(self, programs: Programs, feeds: Outputs, limit: float | None) -> list[Array]:
         """Execute the programs. Cancelling the caller's task ends the step and leaves nothing of it."""
-        self._lanes = [self._lane(part.device) for part in programs.parts]
+        self._executors = [self._executor(part.device) for part in programs.parts]
         self.executions = [
-            Execution(part.program, lane) for part, lane in zip(programs.parts, self._lanes, strict=True)
+            Execution(part.program, executor) for part, executor in zip(programs.parts, self._executors, strict=True)
         ]
         with self:
             if limit is None:
@@ -282,20 +298,20 @@ class Step:
                     raise
                 raise deadline_exceeded(limit, late) from late
 
-    def _lane(self, device: AnyDevice) -> Lane:
-        local, context = self._local, self.context
+    def _executor(self, device: AnyDevice) -> DeviceExecutor:
+        state, context = self._state, self.context
         if device is not context.device:
-            context = Context(device.xp, local.resources, self, context.due, device)
-        return Lane(local, self, device, context)
+            context = Context(device.xp, state.resources, self, context.due, device)
+        return DeviceExecutor(state, self, device, context)
 
     async def _settled(self) -> None:
         """GPUs have done what they were given: what failed there fails the step that gave it."""
-        for lane in self._lanes:
-            if lane.device.kind is DeviceKind.GPU:
-                await lane.settled()
+        for executor in self._executors:
+            if executor.device.kind is DeviceKind.GPU:
+                await executor.settled()
 
     async def _run_parts(self, programs: Programs, feeds: Outputs) -> list[Array]:
-        if self._joint is not None:
+        if self._share is not None:
             return await self._run_share(programs, feeds)
         if len(self.executions) == 1:
             fetched = await self.executions[0].run(feeds)
@@ -321,8 +337,8 @@ class Step:
         return programs.joined(results)
 
 
-def _counted(joint: Joint, name: str) -> str:
-    return f"{joint.session}/{name}"
+def _counted(share: StepShare, name: str) -> str:
+    return f"{share.session}/{name}"
 
 
 def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
@@ -333,22 +349,26 @@ def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.Deadlin
 
 
 async def run_step(
-    local: Local, planned: Planned, feeds: Outputs, options: RunOptions = DEFAULT, metadata: RunMetadata | None = None
+    state: SessionState,
+    planned: Planned,
+    feeds: Outputs,
+    options: RunOptions = DEFAULT,
+    metadata: RunMetadata | None = None,
 ) -> tuple[Step, Sequence[Array]]:
     """One run, and its fetched values in the order of the plan's signature."""
-    programs = await local.plans.programs(planned, local.plans.form(options))
-    trace = Trace(metadata, local.devices[0].name) if options.trace and metadata is not None else None
+    programs = await state.plans.programs(planned, state.plans.variant(options))
+    trace = Trace(metadata, state.devices[0].name) if options.trace and metadata is not None else None
     if options.check_numerics:
         check_feeds(planned.plan.signature.feeds, feeds)
-    step = Step(local, planned.plan.counted, trace, options.check_numerics)
+    step = Step(state, planned.plan.counted, trace, options.check_numerics)
     if metadata is not None:
         metadata.step_id = step.id
-    limit = local.config.operation_timeout if options.timeout is None else options.timeout
+    limit = state.config.operation_timeout if options.timeout is None else options.timeout
     return step, await step.run(programs, feeds, limit)
 
 
 def run_light(
-    local: Local, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs, journal: Journal | None = None
+    state: SessionState, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs, journal: Journal | None = None
 ) -> Outputs | None:
     """The fetched values of a run that is one light unit which never waits; None if it is not light for these feeds.
 
@@ -359,11 +379,11 @@ def run_light(
     if not unit.cost.light(bucket, feeds):
         return None
     step.renew(counted, journal)
-    local.slice.begin()
+    state.slice.begin()
     start = _clock()
     coroutine = unit.begin(step.context, *feeds)
     try:
-        local.quiet.run(coroutine.send, None)
+        state.quiet.run(coroutine.send, None)
     except StopIteration as done:
         unit.cost.learn(bucket, _clock() - start)
         outputs: Outputs = done.value
@@ -373,6 +393,6 @@ def run_light(
     raise errors.InternalError(f"{unit!r} suspended, though it never waits")
 
 
-def light_step(local: Local, joint: Joint | None = None) -> Step:
+def light_step(state: SessionState, share: StepShare | None = None) -> Step:
     """A step for light runs."""
-    return Step(local, (), due=math.inf, joint=joint)
+    return Step(state, (), due=math.inf, share=share)

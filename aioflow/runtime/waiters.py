@@ -17,7 +17,7 @@ from aioflow.plan.passes.flow import Node, Value
 from aioflow.program.program import Program, UnderWay, Unit
 from aioflow.rendezvous import Waiting
 from aioflow.runtime.event_sources import ACQUIRE, KEEP, PUTS, TAKES, EventSources, handle_of
-from aioflow.runtime.session_state import Local, Running
+from aioflow.runtime.session_state import Running, SessionState
 from aioflow.runtime.wait_graph import Promise, Waiter, WaitGraph, described, named
 from aioflow.waiting.lines import Attempt, Waitable
 from aioflow.waiting.mutex import Mutex, Ticket
@@ -42,7 +42,7 @@ class Under(NamedTuple):
     """An operation under way.
 
     Attributes:
-        local: the session of its step.
+        state: the session of its step.
         step: its step.
         execution: the execution that runs it; None for the only unit of a step.
         begun: the unit it belongs to.
@@ -51,7 +51,7 @@ class Under(NamedTuple):
         holder: the holder of the lock that it waits for; None if it waits for no lock.
     """
 
-    local: Local
+    state: SessionState
     step: Running
     execution: Execution | None
     begun: UnderWay
@@ -69,14 +69,14 @@ class Snapshot:
         live: the attempts of the application that wait.
     """
 
-    def __init__(self, local: Local, cancelled: Running | None = None) -> None:
+    def __init__(self, state: SessionState, cancelled: Running | None = None) -> None:
         """Take the snapshot.
 
         Args:
-            local: the session.
+            state: the session.
             cancelled: a cancelled step, whose attempts have already left their queues.
         """
-        sessions = local.neighbours
+        sessions = state.neighbours
         self._cancelled: Final = cancelled
         self._local_of: Final = {step: each for each in sessions for step in list(each.steps)}
         things = list({id(thing): thing for each in sessions for thing in each.resources.alive()}.values())
@@ -85,7 +85,7 @@ class Snapshot:
         self._receives: Final = {step: _receives(step) for step in self._local_of if step.executions}
         self._served: dict[str, Sequence[str]] = {}
         self._sources: Final[dict[Program, EventSources]] = {}
-        self._live: Final[dict[tuple[Local, Node], list[Waitable]]] = {}
+        self._live: Final[dict[tuple[SessionState, Node], list[Waitable]]] = {}
         self.live: Final = list(self._attempts.get(id(None), ()))
         begun = [each for step in self._local_of for each in _begun(step)]
         self.under_way: Final = [self._under(*each) for each in sorted(begun, key=lambda each: each[2].since)]
@@ -94,16 +94,16 @@ class Snapshot:
 
     def key(self, step: Running) -> str:
         """The key that identifies the step among all sessions, the same on all tasks of a cluster."""
-        local = self._local_of[step]
-        return key_of(step.id, str(id(local)) if local.task == HERE else "")
+        state = self._local_of[step]
+        return key_of(step.id, str(id(state)) if state.task == HERE else "")
 
-    def steps_of(self, local: Local) -> dict[str, int]:
+    def steps_of(self, state: SessionState) -> dict[str, int]:
         """The numbers of the steps of a session, by their keys."""
-        return {self.key(step): step.id for step, each in self._local_of.items() if each is local}
+        return {self.key(step): step.id for step, each in self._local_of.items() if each is state}
 
-    def seen(self, local: Local) -> list[Under]:
+    def seen(self, state: SessionState) -> list[Under]:
         """The operations of a session that a report shows: all but those that keep a lock until its release."""
-        return [under for under in self.under_way if under.local is local and under.waiter.op_type != KEEP]
+        return [under for under in self.under_way if under.state is state and under.waiter.op_type != KEEP]
 
     # Waiters
 
@@ -179,7 +179,7 @@ class Snapshot:
             places.setdefault(under.execution, []).append(place)
         return [
             promise
-            for step, local in self._local_of.items() if needed or local.task != HERE
+            for step, state in self._local_of.items() if needed or state.task != HERE
             for execution in step.executions
             for promise in self._promised(step, execution, places.get(execution, []), needed)
         ]  # fmt: skip
@@ -229,10 +229,10 @@ class Snapshot:
         if handle is None:
             self._served = dict.fromkeys(self._served, ("",))
             return ()
-        local = self._local_of[step]
-        found = self._live.get((local, handle))
+        state = self._local_of[step]
+        found = self._live.get((state, handle))
         if found is None:
-            found = self._live[local, handle] = _live(local, handle)
+            found = self._live[state, handle] = _live(state, handle)
         return found
 
 
@@ -245,9 +245,9 @@ def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, UnderWay]
     return ((step, None, begun) for begun in step.under_way())
 
 
-def _live(local: Local, handle: Node) -> list[Waitable]:
+def _live(state: SessionState, handle: Node) -> list[Waitable]:
     name = handle.attrs["shared_name"] or handle.name
-    objects = local.resources.container(handle.attrs["container"]).objects()
+    objects = state.resources.container(handle.attrs["container"]).objects()
     return [thing for (_, known), thing in objects.items() if known == name and isinstance(thing, Waitable)]
 
 
@@ -305,16 +305,16 @@ def key_of(step: int, session: str = "") -> str:
 # Texts
 
 
-def standing(local: Local, step: Running) -> str:
+def standing(state: SessionState, step: Running) -> str:
     """The operations that a step computes and waits for, the cause of the delay first; empty if there are none.
 
     Other steps are examined only if they are few, because many may be cancelled together.
     """
-    running = sum([len(each.steps) for each in local.neighbours])
+    running = sum([len(each.steps) for each in state.neighbours])
     if running > _FEW or (running == 1 and not step.executions):
         return _told([(not begun.unit.waits, _at(begun)) for begun in sorted(step.under_way(), key=_receives_last)])
-    snapshot = Snapshot(local, step)
-    key, steps = snapshot.key(step), snapshot.steps_of(local)
+    snapshot = Snapshot(state, step)
+    key, steps = snapshot.key(step), snapshot.steps_of(state)
     cycles = [cycle for cycle in snapshot.graph.cycles(steps) if any(edge.step == step.id for edge in cycle.edges)]
     under = [
         (waiter.computes, f"{waiter}{'' if waiter.key == key else ' of ' + named(steps.get(waiter.key, 0))}")

@@ -75,14 +75,14 @@ class _SimulatedServer(Server):
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         await super()._start(stack)
-        self._worker._local.slice = _Unhurried()
+        self._worker._state.slice = _Unhurried()
 
     def held(self) -> list[str]:
         """What it has of steps and sessions."""
         worker, master = self._worker, self._master
         found: dict[str, Sized] = {
-            "steps": worker.meetings.open,
-            "runs": worker._local.steps,
+            "steps": worker.step_table.open,
+            "runs": worker._state.steps,
             "sessions as a worker": worker._sessions,
             "sessions as a master": master._sessions,
         }

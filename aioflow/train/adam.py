@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.building import building_in
+from aioflow.graph.building import graph_to_build_in
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.nn import optimizers
@@ -65,7 +65,7 @@ class AdamOptimizer(Optimizer):
 
     def _finish(self, update_ops: Sequence[Operation], name_scope: str) -> Operation:
         beta1_power, beta2_power = self._beta_powers()
-        graph = building_in(beta1_power.graph)
+        graph = graph_to_build_in(beta1_power.graph)
         with graph.control_dependencies(update_ops), graph.colocate_with(beta1_power.handle, ignore_existing=True):
             grown = [
                 beta1_power.assign_mul(self._number("beta1", beta1_power), read_value=False),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from aioflow.graph.building import building_in
+from aioflow.graph.building import graph_to_build_in
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
@@ -89,7 +89,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
         if self._built is not None:
             raise ValueError(f"{self._name!r} has applied gradients: one optimizer is of one replica")
         pairs = with_gradients(grads_and_vars)
-        graph = building_in(global_step.graph)
+        graph = graph_to_build_in(global_step.graph)
         with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
             graph.on_failure(lambda: setattr(self, "_built", None))
             return self._build_turn(graph, scope, pairs, global_step)

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.building import building_in
+from aioflow.graph.building import graph_to_build_in
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
@@ -58,7 +58,7 @@ def _mean(column: Sequence[Gradient | None], variable: Any) -> Gradient | None:
     kinds = {type(gradient) for gradient in found}
     if len(kinds) > 1:
         raise TypeError(f"gradients of {variable.name!r} are tensors in one replica, and IndexedSlices in another")
-    graph = building_in(variable.graph)
+    graph = graph_to_build_in(variable.graph)
     with graph.as_default(), graph.transaction(), graph.colocate_with(variable.handle, ignore_existing=True):
         tensors = [_wide(gradient) for gradient in found if isinstance(gradient, Tensor)]
         if tensors:

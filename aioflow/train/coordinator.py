@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from aioflow import errors
-from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
 _GRACE: Final = 120
 T = TypeVar("T")
@@ -235,7 +235,7 @@ class _Condition(Waitable):
 
     def __init__(self, name: str, holds: Callable[[], bool]) -> None:
         super().__init__(name)
-        self._line: Final = Line()
+        self._line: Final = WaiterLine()
         self._lines = (self._line,)
         self._holds: Final = holds
 

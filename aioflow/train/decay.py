@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from aioflow.graph.building import building_in, get_default_graph
+from aioflow.graph.building import get_default_graph, graph_to_build_in
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
@@ -30,7 +30,7 @@ from aioflow.train.numbers import as_number
 def _scope(default: str, name: str | None, *values: Any) -> Iterator[Graph]:
     """The graph of the values, as the default one, in a name scope and a transaction."""
     found = (getattr(value, "graph", None) for value in values)
-    graph = building_in(next((graph for graph in found if isinstance(graph, Graph)), None) or get_default_graph())
+    graph = graph_to_build_in(next((graph for graph in found if isinstance(graph, Graph)), None) or get_default_graph())
     with graph.transaction(), graph.as_default(), graph.name_scope(name or default):
         yield graph
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.building import building_in
+from aioflow.graph.building import graph_to_build_in
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
@@ -74,7 +74,7 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
         pairs = with_gradients(grads_and_vars)
         if self._accumulate is not None:
             raise ValueError(f"{self._name!r} has applied gradients before: what it adds up is of one call")
-        graph = building_in(pairs[0][1].graph)
+        graph = graph_to_build_in(pairs[0][1].graph)
         with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
             graph.on_failure(lambda: setattr(self, "_accumulate", None))
             with graph.colocate_with(_parts(pairs[0][0])[0], ignore_existing=True):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from aioflow.graph.building import building_in, get_default_graph
+from aioflow.graph.building import get_default_graph, graph_to_build_in
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
@@ -53,7 +53,7 @@ class ExponentialMovingAverage:
             TypeError: one is no variable of floating dtype.
         """
         variables = trainable_variables() if var_list is None else list(var_list)
-        graph = building_in(variables[0].graph) if variables else get_default_graph()
+        graph = graph_to_build_in(variables[0].graph) if variables else get_default_graph()
         with graph.transaction(), graph.as_default():
             for variable in variables:
                 self._make_shadow(graph, variable)
@@ -73,7 +73,7 @@ class ExponentialMovingAverage:
 
     def _update(self, variable: Variable) -> Operation:
         shadow = self._averages[variable.graph, variable.op.name]
-        with building_in(variable.graph).colocate_with(shadow.handle, ignore_existing=True):
+        with graph_to_build_in(variable.graph).colocate_with(shadow.handle, ignore_existing=True):
             step = (shadow - variable) * (1 - self._kept(variable))
             moved: Operation = shadow.assign_sub(step, read_value=False)
             return moved

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph import scopes
-from aioflow.graph.building import building_in, get_default_graph
+from aioflow.graph.building import get_default_graph, graph_to_build_in
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -147,7 +147,7 @@ class Optimizer:
         if not updates:
             names = ", ".join(repr(getattr(variable, "name", variable)) for _, variable in pairs)
             raise ValueError(f"there is no gradient for any of the variables {names}")
-        graph = building_in(updates[0][1].graph)
+        graph = graph_to_build_in(updates[0][1].graph)
         with graph.transaction(), graph.as_default():
             with graph.control_dependencies(None):
                 self._create_slots([variable for _, variable in updates])
@@ -238,7 +238,7 @@ class Optimizer:
         """The number `_numbers[name]` as a tensor of the dtype of `var`."""
         found = self._tensors.get((name, var.dtype))
         if found is None:
-            with scopes.changed(building_in(var.graph), name=self._scope[:-1], colocation=()):
+            with scopes.changed(graph_to_build_in(var.graph), name=self._scope[:-1], colocation=()):
                 value = self._call_if_callable(self._numbers[name])
                 found = self._tensors[name, var.dtype] = as_number(value, var.dtype, name)
         return found

@@ -11,7 +11,7 @@ from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation
-from aioflow.library.data_flow import QueueBase
+from aioflow.library.queues import QueueBase
 from aioflow.runtime.time_slice import slice_of
 from aioflow.session import Session
 from aioflow.tensors.recursion import shown

@@ -337,18 +337,18 @@ class SessionManager:
             return
         if scope == "lost" and self._ready_op_asks_locals:
             missing = await self._missing(session, self._ready_op, options)
-            if not any(variable.op.name in missing for variable in self._locals):
+            if not any(variable.op.name in missing for variable in self._session_states):
                 return
         await session.run(self._local_init_op, self._local_feeds, options=self._local_options or options)
 
     @property
-    def _locals(self) -> list[Variable]:
+    def _session_states(self) -> list[Variable]:
         return self.graph.get_collection(GraphKeys.LOCAL_VARIABLES)
 
     @functools.cached_property
     def _ready_op_asks_locals(self) -> bool:
         """Whether there are local variables, and `ready_op` is computed from all of them."""
-        if not self._locals or not isinstance(self._ready_op, Tensor):
+        if not self._session_states or not isinstance(self._ready_op, Tensor):
             return False
         found = {self._ready_op.op}
         line = list(found)
@@ -356,7 +356,7 @@ class SessionManager:
             new = {tensor.op for tensor in line.pop().inputs} - found
             found |= new
             line += new
-        return all(variable.handle.op in found for variable in self._locals)
+        return all(variable.handle.op in found for variable in self._session_states)
 
     async def _missing(self, session: Session, asked: Any, options: RunOptions) -> list[str]:
         if asked is None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from aioflow.graph.building import building_in
+from aioflow.graph.building import graph_to_build_in
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -145,7 +145,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
         if self._built is not None:
             raise ValueError(f"{self._name!r} has applied gradients: one optimizer is of one replica")
         pairs = with_gradients(grads_and_vars)
-        graph = building_in(global_step.graph)
+        graph = graph_to_build_in(global_step.graph)
         with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
             graph.on_failure(lambda: setattr(self, "_built", None))
             return _Building(self, graph, global_step, pairs).build(scope, examples, requeue)
@@ -354,7 +354,7 @@ def _if_dropped(accepted: Tensor, requeue: Callable[[], Any] | None) -> list[Any
         return []
 
     def again() -> Tensor:
-        with building_in(accepted.graph).control_dependencies([requeue()]):
+        with graph_to_build_in(accepted.graph).control_dependencies([requeue()]):
             return constant(1)
 
     return [cond(accepted, lambda: constant(0), again)]

@@ -16,7 +16,7 @@ from aioflow import errors
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import Spec
 from aioflow.tensors.shape import TensorShape
-from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
 UNORDERED: Final = -1
 """The order of gradients that are added as they arrive, before all others."""
@@ -63,7 +63,7 @@ class Accumulator(Waitable):
         self.spec: Final = spec
         self._mean: Final = mean
         self._wide: Final = np.dtype(np.float32) if spec.dtype.is_floating and spec.dtype.size < 4 else spec.dtype.np
-        self._takes = Line()
+        self._takes = WaiterLine()
         self._lines = (self._takes,)
         self._sums: dict[int, Any] = {}
         self._count = 0

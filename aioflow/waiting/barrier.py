@@ -17,7 +17,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.tensors.dtypes import Spec
 from aioflow.waiting.element_spec import Elements
-from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
 FIRST_INDEX: Final = -(1 << 63)
 """The index of what the first insertion brings, as TensorFlow counts."""
@@ -53,7 +53,7 @@ class Barrier(Waitable):
         self.signature: Final = signature
         self._elements: Final = Elements(self.specs)
         self._columns: Final = [Elements([spec]) for spec in self.specs]
-        self._takes = Line()
+        self._takes = WaiterLine()
         self._lines = (self._takes,)
         self._incomplete: dict[bytes, _Entry] = {}
         self._ready: list[Tuple] = []

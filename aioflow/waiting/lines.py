@@ -1,9 +1,9 @@
 """Waiting without threads: who waits for what, in which order, and how many are woken at a time.
 
-What can be waited for is a plain object whose state changes at once, under a lock held for a few statements: `Line`s of
-attempts are served strictly in order, by functions that change the state or leave it as it is. All that a caller awaits
-is a future of its own loop. So a wait that is cancelled has nothing to undo but its place in line, and callers may come
-from any loop of the process.
+A waitable object is a plain object. Its state changes at once, under a lock that is held for a few statements. Its
+`WaiterLine`s serve attempts strictly in order; an attempt is a function that changes the state or leaves it as it is.
+A caller awaits only a future of its own loop. A cancelled wait therefore leaves the line and changes nothing else, and
+callers may come from any loop of the process.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Attempt:
         self.outcome: Outcome | None = None
         self.granted = False
         self.future: asyncio.Future[None] | None = None
-        self.line: Line | None = None
+        self.line: WaiterLine | None = None
         self._before: Attempt | None = None
         self._after: Attempt | None = None
 
@@ -86,7 +86,7 @@ def not_yet() -> None:
     """Serves an attempt that is not ready."""
 
 
-class Line:
+class WaiterLine:
     """Attempts in the order they came; only the first is tried.
 
     They are linked to each other: taking a place and giving it up costs the same however many there are, and a long
@@ -176,13 +176,13 @@ class Waitable:
     def __init__(self, name: str) -> None:
         self.name: Final = name
         self._lock: Final = threading.Lock()
-        self._lines: tuple[Line, ...] = ()
-        self._served_by: Mapping[Line, Line] = {}
+        self._lines: tuple[WaiterLine, ...] = ()
+        self._served_by: Mapping[WaiterLine, WaiterLine] = {}
         self._gone: Callable[[], BaseException] | None = None
         self._unfinished = False
         self._going_on: asyncio.AbstractEventLoop | None = None
 
-    async def attempt(self, line: Line, attempt: Attempt) -> Any:
+    async def attempt(self, line: WaiterLine, attempt: Attempt) -> Any:
         """Have it done, after all who wait in that line. Cancelling gives up the place, and undoes nothing."""
         if self._begin(line, attempt):
             return attempt.result()
@@ -196,7 +196,7 @@ class Waitable:
             self._go_on_with(attempt)
         return attempt.result()
 
-    def attempt_now(self, line: Line, attempt: Attempt) -> bool:
+    def attempt_now(self, line: WaiterLine, attempt: Attempt) -> bool:
         """Have it done at once, if nobody waits in that line and it can be. Whether it was; then `result` has it."""
         with self._lock:
             if self._gone is not None:
@@ -207,7 +207,7 @@ class Waitable:
         wake(served)
         return attempt.outcome is not None
 
-    def _begin(self, line: Line, attempt: Attempt) -> bool:
+    def _begin(self, line: WaiterLine, attempt: Attempt) -> bool:
         """Take a place in line, or be served at once. Whether it is done."""
         with self._lock:
             if self._gone is not None:
@@ -220,7 +220,7 @@ class Waitable:
         wake(served)
         return attempt.outcome is not None
 
-    def _abandon(self, line: Line, attempt: Attempt) -> None:
+    def _abandon(self, line: WaiterLine, attempt: Attempt) -> None:
         """Nobody waits for the attempt any more: others may get their turn."""
         with self._lock:
             if not line.leave(attempt) and attempt.outcome is not None and attempt.outcome[1] is None:

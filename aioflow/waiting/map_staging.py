@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.waiting.lines import Attempt, Line, Outcome, wake
-from aioflow.waiting.staging import Area, AreaPut, ByKey, LineByKey, Look, nbytes
+from aioflow.waiting.lines import Attempt, Outcome, WaiterLine, wake
+from aioflow.waiting.staging import Area, AreaPut, ByKey, Look, WaiterLineByKey, nbytes
 from aioflow.waiting.stores import Item
 
 _Numbered = tuple[int, dict[int, Any]]
@@ -46,8 +46,8 @@ class MapStagingArea(Area):
         self._size = 0
         self._parts: dict[int, dict[int, Any]] = {}
         self._numbers: Final = itertools.count()
-        self._puts, self._part_puts, self._pops = Line(), Line(), Line()
-        self._peeks, self._gets = LineByKey(), LineByKey()
+        self._puts, self._part_puts, self._pops = WaiterLine(), WaiterLine(), WaiterLine()
+        self._peeks, self._gets = WaiterLineByKey(), WaiterLineByKey()
         self._lines = (self._puts, self._part_puts, self._peeks, self._gets, self._pops)
 
     # Putting

@@ -14,18 +14,18 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.waiting.granting import Granting, Put
-from aioflow.waiting.lines import Attempt, Line, Outcome, wake
+from aioflow.waiting.lines import Attempt, Outcome, WaiterLine, wake
 from aioflow.waiting.stores import Fifo, Item, Taken
 
 
-class LineByKey(Line):
+class WaiterLineByKey(WaiterLine):
     """Attempts whose `serve` has a `key`: those of one key wait in order, those of different ones for themselves."""
 
     __slots__ = ("_changed", "_lines")
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, WaiterLine] = {}
         self._changed: dict[int, None] = {}
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class LineByKey(Line):
     def join(self, attempt: Attempt) -> None:
         """Take the last place of its key's line."""
         key = _key_of(attempt)
-        self._lines.setdefault(key, Line()).join(attempt)
+        self._lines.setdefault(key, WaiterLine()).join(attempt)
         self._changed[key] = None
 
     def leave(self, attempt: Attempt) -> bool:
@@ -193,7 +193,7 @@ class StagingArea(Area):
     def __init__(self, name: str, capacity: int = 0, memory_limit: int = 0, signature: Any = None) -> None:
         super().__init__(name, capacity, memory_limit, signature)
         self._items: Final = Fifo()
-        self._puts, self._peeks, self._gets = Line(), LineByKey(), Line()
+        self._puts, self._peeks, self._gets = WaiterLine(), WaiterLineByKey(), WaiterLine()
         self._lines = (self._puts, self._peeks, self._gets)
         self._served_by = {self._puts: self._gets, self._gets: self._puts}
 

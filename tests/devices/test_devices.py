@@ -119,7 +119,7 @@ async def refused(session, fetches, feeds=None):
     """What the session says against a run."""
     with pytest.raises(af.errors.InvalidArgumentError) as caught:
         await session.run(fetches, feeds)
-    assert not session._local.steps
+    assert not session._state.steps
     return caught.value
 
 

@@ -52,7 +52,7 @@ class Counter:
 
 
 def mutex_of(session):
-    (mutex,) = [value for (kind, _), value in session._local.resources.container("").objects().items() if kind is Mutex]
+    (mutex,) = [value for (kind, _), value in session._state.resources.container("").objects().items() if kind is Mutex]
     return mutex
 
 

@@ -10,7 +10,7 @@ import aioflow as af
 from aioflow.plan.cost_model import LINKS, CostModel, Link
 from aioflow.plan.op_cost import Rates, Site
 from aioflow.plan.passes.prune import prune
-from aioflow.runtime.device_executor import Lane
+from aioflow.runtime.device_executor import DeviceExecutor
 from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import Machine
@@ -155,7 +155,7 @@ def slow(monkeypatch):
         return value
 
     monkeypatch.setattr(Trace, "now", staticmethod(clock))
-    monkeypatch.setattr(Lane, "clock", staticmethod(clock))
+    monkeypatch.setattr(DeviceExecutor, "clock", staticmethod(clock))
     return lambda x, name=None: light(x, kernel, name=name)
 
 

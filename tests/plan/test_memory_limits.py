@@ -31,7 +31,7 @@ async def test_the_planned_peak_is_within_a_tenth_of_the_real_one(build, graph):
     async with af.Session(graph=graph, config=af.Config(track_memory=True)) as session:
         await session.run(init)
         await asyncio.sleep(0)
-        local = session._engine.local
+        local = session._engine.state
         ledger = local.devices[0].memory
         state = ledger.live
         ledger.reset_peak()

@@ -24,8 +24,8 @@ def graph():
 
 
 def only_plan(session):
-    (signature,) = session._engine.local.plans.signatures
-    return session._engine.local.plans.known(signature).plan
+    (signature,) = session._engine.state.plans.signatures
+    return session._engine.state.plans.known(signature).plan
 
 
 async def unlimited(program):
@@ -122,7 +122,7 @@ async def test_devices_take_turns_to_run_what_is_asked_for_on_them(rows, graph):
         for _ in range(5):
             assert await session.run(fetch, {x: np.zeros((512, 1024), np.float32)}) == 8 * 512 * 1024
         plan, use = only_plan(session), await session.memory()
-        planned = session._engine.local.plans._placer._expected
+        planned = session._engine.state.plans._placer._expected
     assert len(plan.parts) == 2
     for device, held in use.items():
         assert held.peak <= planned[device] + 100 <= 1.1 * held.peak

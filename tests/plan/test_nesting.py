@@ -125,16 +125,16 @@ def work(build, depth, with_gradient, **config):
         x = af.placeholder(af.float32, [])
         y = build(depth, x)
         fetch = af.gradients(y, x)[0] if with_gradient else y
-        plans = af.Session(graph=graph, config=af.Config(**config))._engine.local.plans
+        plans = af.Session(graph=graph, config=af.Config(**config))._engine.state.plans
         signature = Signature((x,), (fetch,), ())
         with Calls() as calls:
             planned = plans.planned(signature)
-            plans._assembled(planned.plan, plans.form(RunOptions()))
+            plans._assembled(planned.plan, plans.variant(RunOptions()))
         return calls.count / extent(graph)
 
 
 def planned_flow(session):
-    plans = session._engine.local.plans
+    plans = session._engine.state.plans
     return plans.known(plans.signatures[-1]).plan.flow.nodes
 
 

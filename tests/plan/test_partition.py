@@ -127,7 +127,7 @@ async def _program(program, config):
     async with af.Session(graph=program.graph, config=config) as session:
         await session.run(program.init)
         found = await session.run([*program.results, *program.derivatives], {program.x: START})
-        assert not session._local.steps
+        assert not session._state.steps
         return found + await session.run([state.read_value() for state in program.states])
 
 
@@ -176,7 +176,7 @@ def test_feeds_in_the_middle_and_partial_runs_are_the_same_on_four_devices(drawn
             rest = {tensor: fed[tensor] for tensor in feeds[at_once:]}
             part = await session.partial_run(handle, graph.tensors[:taken], rest)
             part += await session.partial_run(handle, graph.tensors[taken:])
-            assert not session._local.steps
+            assert not session._state.steps
             return [*whole, *part]
 
     for executor in EXECUTORS:
@@ -675,7 +675,7 @@ async def test_however_a_step_ends_nothing_of_it_is_left_on_any_device(session, 
         assert re.fullmatch(r".*test_partition\.py:\d+ in body", caught.value.line)
     running.clear()
     del caught
-    assert not session._local.steps
+    assert not session._state.steps
     assert all(not table.left and not table.waiting for table in tables)
     await asyncio.sleep(0)  # until then the loop has the task that has ended
     assert all(reference() is None for reference in visits.arrays)
@@ -696,7 +696,7 @@ def test_random_ends_of_random_programs_leave_the_session_as_it_was(block, choic
                     error = af.errors.DataLossError("a bit has flipped")
                     stack.enter_context(faulty_kernel(how, at=after + 1, error=error))
                 await ended(session)
-            assert not session._local.steps
+            assert not session._state.steps
             await session.replan()  # for kernels as they were
             await session.run(program.init)
             return await session.run(program.results, {program.x: START})
@@ -754,7 +754,7 @@ async def test_a_step_over_devices_ends_with_its_time_limit_and_says_what_it_wai
         y = late + 1.0
     with pytest.raises(af.errors.DeadlineExceededError, match="'late'"):
         await session.run(y, options=af.RunOptions(timeout=5.0))
-    assert not session._local.steps
+    assert not session._state.steps
 
 
 async def test_closing_the_session_ends_a_step_on_every_device(graph, executor):

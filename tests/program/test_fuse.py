@@ -44,7 +44,7 @@ async def both(graph, fetches, feeds):
         af.Session(graph=graph, config=af.Config(fuse_elementwise=False)) as plain,
     ):
         found = await blocks.run(fetches, feeds), await plain.run(fetches, feeds)
-        fused = [planned.forms["fused"] for planned in blocks._local.plans._plans.values()]
+        fused = [planned.variants["fused"] for planned in blocks._state.plans._plans.values()]
         units = [unit for programs in fused for unit in programs.parts[0].program.units]
         chains = [s for u in units if u.heavy for s in fuse.fuse(u.heavy._parts[0], u.heavy._parts[2])]
         return *found, [chain for chain in chains if isinstance(chain, fuse.Chain)]
@@ -170,6 +170,6 @@ async def test_reads_of_variables_do_not_break_a_chain():
     async with af.Session(graph=graph) as session:
         await session.run(init)
         await session.run(result)
-        (unit,) = next(iter(reversed(session._local.plans._plans.values()))).forms["fused"].parts[0].program.units
+        (unit,) = next(iter(reversed(session._state.plans._plans.values()))).variants["fused"].parts[0].program.units
     statements = fuse.fuse(unit.heavy._parts[0], unit.heavy._parts[2])
     assert [type(statement) for statement in statements] == [fuse.Bound] * 4 + [fuse.Chain]

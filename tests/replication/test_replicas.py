@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from aioflow import errors
-from aioflow.replication.live import LiveQuorum
 from aioflow.replication.quorum import REPEATED, Quorum, Reason, Ticket
 from aioflow.replication.shares import DenseShares, Rows, RowShares
+from aioflow.replication.waitable import WaitableQuorum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Spec, TensorShape
 from tests.support.waiting_tasks import waits
@@ -95,7 +95,7 @@ def test_there_is_no_step_boundary_where_a_step_was_applied_in_part():
 
 
 async def test_a_hold_ends_with_the_wait_that_it_is():
-    live = LiveQuorum("quorum", opened(1, 1))
+    live = WaitableQuorum("quorum", opened(1, 1))
     holding = asyncio.ensure_future(live.hold(7))
     await live.held(7)
     with live.changing():
@@ -352,7 +352,7 @@ def test_every_gradient_is_in_one_step_or_dropped_once_and_no_step_waits_for_who
 
 
 async def test_replicas_wait_for_the_step_and_nobody_behind_another():
-    live = LiveQuorum("tested", Quorum(2, 3))
+    live = WaitableQuorum("tested", Quorum(2, 3))
     admitted = await waits(live.admit(0))
     with live.changing():
         live.quorum.open(4)
@@ -373,7 +373,7 @@ async def test_replicas_wait_for_the_step_and_nobody_behind_another():
 
 
 async def test_a_replica_is_there_as_long_as_its_presence_lasts():
-    live = LiveQuorum("tested", Quorum(None, 2))
+    live = WaitableQuorum("tested", Quorum(None, 2))
     with live.changing():
         live.quorum.open(0)
     await asyncio.gather(live.admit(0), live.admit(1))
@@ -387,7 +387,7 @@ async def test_a_replica_is_there_as_long_as_its_presence_lasts():
 
 
 async def test_a_replica_that_is_begun_twice_is_there_once():
-    live = LiveQuorum("tested", Quorum(None, 2))
+    live = WaitableQuorum("tested", Quorum(None, 2))
     first, second = await waits(live.present(1)), await waits(live.present(1))
     with live.changing():
         live.quorum.open(0)
@@ -400,7 +400,7 @@ async def test_a_replica_that_is_begun_twice_is_there_once():
 
 
 async def test_all_who_wait_hear_that_a_step_was_applied_in_part():
-    live = LiveQuorum("tested", Quorum(1, 2))
+    live = WaitableQuorum("tested", Quorum(1, 2))
     with live.changing():
         live.quorum.open(0)
     await live.admit(0)
@@ -416,7 +416,7 @@ async def test_all_who_wait_hear_that_a_step_was_applied_in_part():
 
 
 async def test_who_waits_when_the_container_is_reset_is_told():
-    live = LiveQuorum("tested", Quorum(1, 1))
+    live = WaitableQuorum("tested", Quorum(1, 1))
     waiting = [await waits(live.admit(0)), await waits(live.present(0))]
     live.release()
     for each in waiting:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioflow import errors
-from aioflow.replication.live import LiveTurns
 from aioflow.replication.turns import Turns
+from aioflow.replication.waitable import WaitableTurns
 from tests.support.waiting_tasks import waits
 
 
@@ -121,7 +121,7 @@ def test_a_run_that_is_still_there_when_its_replica_begins_anew_updates_nothing(
 
 
 async def test_who_is_too_far_ahead_goes_on_when_the_slow_one_is_gone():
-    live = LiveTurns("tested", Turns(0))
+    live = WaitableTurns("tested", Turns(0))
     slow = await waits(live.present(0))
     await live.read(0)
     ahead = await waits(live.read(1))

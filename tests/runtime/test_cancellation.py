@@ -27,7 +27,7 @@ def graph():
 async def session(graph):
     async with af.Session(graph=graph) as session:
         yield session
-        assert session._local.steps == {}
+        assert session._state.steps == {}
         assert session.detached_kernels == []
 
 
@@ -50,7 +50,7 @@ async def test_a_cancelled_run_is_cancelled_and_says_what_it_waited_for(graph, e
             await run
         where = session.list_devices()[0].name
         assert notes(caught.value) == f"aioflow: the run was waiting for 'pending' (test_waiting) on {where}"
-        assert session._local.steps == {}
+        assert session._state.steps == {}
         gate.open()
         assert await session.run(value) == 2.0
 
@@ -123,7 +123,7 @@ async def test_cancelling_one_run_leaves_the_others(session):
     runs[1].cancel()
     with pytest.raises(asyncio.CancelledError):
         await runs[1]
-    assert len(session._local.steps) == 2
+    assert len(session._state.steps) == 2
     gate.open()
     assert await runs[0] == 1.0
     assert await runs[2] == 1.0
@@ -184,7 +184,7 @@ async def test_a_limit_that_passes_names_the_task_and_what_it_waited_for(graph, 
         assert caught.value.task == "/job:localhost/replica:0/task:0"
         assert isinstance(caught.value, TimeoutError)
         assert asyncio.current_task().cancelling() == 0
-        assert session._local.steps == {}
+        assert session._state.steps == {}
         gate.open()
         assert await session.run(value) == 1.0
 
@@ -282,7 +282,7 @@ async def test_a_failure_stops_what_waits_beside_it(graph, executor, place):
             await session.run(fetches, {x: 1.0})
         assert caught.value.op == "broken"
         assert len(ended) == gate.entered
-        assert session._local.steps == {}
+        assert session._state.steps == {}
 
 
 async def test_a_kernel_that_is_stopped_before_its_second_turn_ends_like_any_other(session):
@@ -413,7 +413,7 @@ async def test_a_run_inside_a_kernel_is_cancelled_with_it(session, graph):
 
     run = asyncio.create_task(session.run(waiting(1.0, nested, name="outer")))
     await gate.arrived()
-    assert len(session._local.steps) == 2
+    assert len(session._state.steps) == 2
     run.cancel()
     with pytest.raises(asyncio.CancelledError) as caught:
         await run
@@ -462,7 +462,7 @@ async def test_a_kernel_that_closes_its_own_session_ends_its_run(graph):
 
     with pytest.raises(af.errors.CancelledError, match="the session was closed"):
         await session.run(waiting(1.0, close))
-    assert session._local.steps == {}
+    assert session._state.steps == {}
     assert asyncio.current_task().cancelling() == 0
 
 
@@ -508,7 +508,7 @@ async def test_cancelling_work_on_a_thread_returns_at_once_and_detaches_it(graph
         assert "busy" in kernel or "assign" in kernel
         assert await session.run(v) == 1.0
         go_on.set()
-        await session._local.compute._idle.wait()
+        await session._state.compute._idle.wait()
         assert session.detached_kernels == []
         assert await session.run(v) == 1.0  # it ended, and what it made was not committed
 
@@ -697,7 +697,7 @@ async def storm(seed, executor="regions", second=1.0):
             await chaos.end(run)
             if not run.cancelled():
                 assert isinstance(run.exception(), ENDINGS)
-        assert session._local.steps == {}
+        assert session._state.steps == {}
         assert (await session.run(chaos.v.read_value() * 0.0, options=UNHURRIED)).tolist() == [0.0] * 4
     assert session.detached_kernels == []
 
@@ -741,7 +741,7 @@ async def test_random_cancels_of_many_runs_of_one_session_leave_nothing(graph):
                 runs.append(asyncio.create_task(session.run(fetches, {chaos.x: np.ones(4)})))
             await asyncio.gather(*[chaos.end(run) for run in runs])
         assert all(run.done() for run in runs)
-        assert session._local.steps == {}
+        assert session._state.steps == {}
         for run in runs:
             assert run.cancelled() or isinstance(run.exception(), ENDINGS)
 

@@ -276,7 +276,7 @@ async def _random_program(rng):
         for step in steps:
             task = asyncio.create_task(session.run(step))
             await turns(2)
-            tasks[session._local.step_count] = task
+            tasks[session._state.step_count] = task
         fed = [session.queue(each).feed(_slowly(rng), close=False) for each in queues if rng.random() < 0.3]
         for feed in fed:
             await feed.__aenter__()
@@ -457,4 +457,4 @@ async def test_a_heavy_region_on_a_thread_is_reported_with_operation_and_iterati
         assert f"was computing {wait.operation!r} (test_light) {wait.iteration} on" in caught.value.__notes__[0]
         assert len(session.detached_kernels) == 1
         go_on.set()
-        await session._local.compute._idle.wait()
+        await session._state.compute._idle.wait()

@@ -22,7 +22,7 @@ def graph():
 async def session(graph):
     async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 3})) as session:
         yield session
-        assert session._local.steps == {}
+        assert session._state.steps == {}
         assert session.detached_kernels == []
 
 

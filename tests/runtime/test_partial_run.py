@@ -23,7 +23,7 @@ async def session(graph, request):
     async with af.Session(graph=graph, config=af.Config(executor=request.param)) as session:
         yield session
         assert len(session._engine._partial) == 0
-        assert session._local.steps == {}
+        assert session._state.steps == {}
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ async def test_an_error_ends_it_and_every_later_call_raises_it(session, abc):
         with pytest.raises(INVALID, match=r"bad value 3\.0") as caught:
             await session.partial_run(handle, fetches, feeds)
         assert caught.value.op == "broken"
-        assert session._local.steps == {}
+        assert session._state.steps == {}
 
 
 async def test_what_was_there_before_the_error_was_fetched(session, abc):

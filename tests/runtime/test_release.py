@@ -199,7 +199,7 @@ async def test_so_it_is_with_real_threads(uncollected, devices, executor, ending
 async def check(devices, executor, ending):
     made = Made(devices, executor)
     session = made.session()
-    ledgers = [device.memory for device in session._local.devices]
+    ledgers = [device.memory for device in session._state.devices]
     try:
         await ending(made, session)
     except (af.errors.OpError, asyncio.CancelledError, TimeoutError, ValueError):
@@ -243,7 +243,7 @@ async def test_a_partial_run_ends_when_its_handle_is_gone_before_all_was_fed(unc
         del runner
         await asyncio.sleep(0)
         assert session._engine._partial == set()
-        assert session._local.steps == {}
+        assert session._state.steps == {}
         assert not any(reference() is not None for reference in made.refs)
 
 

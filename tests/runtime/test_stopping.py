@@ -136,7 +136,7 @@ async def test_a_run_cancelled_at_any_kernel_runs_no_further_kernel_and_changes_
             with pytest.raises(asyncio.CancelledError):
                 await run
             kernels.go_on.set()
-            await at_rest(session._local)
+            await at_rest(session._state)
             assert kernels.calls == held + 1
             assert not (await session.run(v)).any()
         assert held == kernels.calls > 2
@@ -157,7 +157,7 @@ async def test_a_run_that_takes_too_long_runs_no_further_kernel(program, limited
                 await session.run(changed, {x: FED}, options=options)
             before = kernels.calls
             kernels.go_on.set()
-            await at_rest(session._local)
+            await at_rest(session._state)
             assert kernels.calls == before <= held + 1
             assert not (await session.run(v)).any()
 
@@ -180,7 +180,7 @@ async def test_a_failure_on_another_device_stops_a_run_before_its_next_kernel(pr
                 await session.run([changed, failing], {x: FED})
             assert kernels.calls == held + 1
             kernels.go_on.set()
-            await at_rest(session._local)
+            await at_rest(session._state)
             assert kernels.calls == held + 1
             assert not (await session.run(v)).any()
 
@@ -207,7 +207,7 @@ async def test_a_slow_cleanup_does_not_let_heavy_kernels_continue():
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         kernels.go_on.set()
-        await at_rest(session._local)
+        await at_rest(session._state)
         assert kernels.calls == 2
         assert not run.done()
         cleaning.set()
@@ -264,7 +264,7 @@ async def test_the_values_of_a_stopped_run_are_freed_as_soon_as_its_kernel_ends(
             gc.disable()
             try:
                 kernels.go_on.set()
-                await at_rest(session._local)
+                await at_rest(session._state)
                 await session.run(last, {x: FED})  # the thread has dropped its last work
                 assert [found() for found in made if found() is not None] == []
             finally:
@@ -294,7 +294,7 @@ async def test_a_chain_of_element_wise_kernels_stops_between_two_blocks_and_betw
             await session.run(y, {x: fed})
             whole = kernels.calls
             assert whole > members * (size > 8)
-            cores = session._local.devices[0].cores._count if size > 8 else 1
+            cores = session._state.devices[0].cores._count if size > 8 else 1
             for held in range(whole):
                 kernels.again(held)
                 run = asyncio.create_task(session.run(y, {x: fed}))
@@ -303,7 +303,7 @@ async def test_a_chain_of_element_wise_kernels_stops_between_two_blocks_and_betw
                 with pytest.raises(asyncio.CancelledError):
                     await run
                 kernels.go_on.set()
-                await at_rest(session._local)
+                await at_rest(session._state)
                 assert kernels.calls <= held + cores * (members if size > 8 else 1)
             kernels.again(None)
             np.testing.assert_array_equal(await session.run(y, {x: fed}), fed)
@@ -363,7 +363,7 @@ async def end_early(end):
                 await simulated.crash("worker", 1)
             with pytest.raises(ENDS[end]):
                 await run
-            local = simulated.servers["worker0"]._worker._local
+            local = simulated.servers["worker0"]._worker._state
             await no_steps(local)
             kernels.go_on.set()
             await at_rest(local)

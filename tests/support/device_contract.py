@@ -124,10 +124,10 @@ class DeviceTests:
         x = await move(np.zeros(3), CPU, gpu)
         with gpu:
             y = x + 1
-        parcel = hand_over(y, gpu)
+        transfer = hand_over(y, gpu)
         with gpu:
             z = y * 10
-        np.testing.assert_array_equal(await receive(parcel, CPU), np.ones(3))
+        np.testing.assert_array_equal(await receive(transfer, CPU), np.ones(3))
         np.testing.assert_array_equal(await move(z, gpu, CPU), np.full(3, 10))
 
     async def test_many_values_move_at_the_same_time(self, gpu):

@@ -72,15 +72,15 @@ class World:
         self._table.send(key, value)
 
     async def recv(self, key: Key) -> Any:
-        parcel = await self._table.recv(key)
-        value = parcel.value
+        transfer = await self._table.recv(key)
+        value = transfer.value
         if not isinstance(value, np.ndarray):
-            return parcel
+            return transfer
         async with self._links.setdefault((key.source, key.target), asyncio.Lock()):
             mine = self.memory.allocated(np.empty_like(value))
             await asyncio.sleep(self._transfer(value.nbytes, key.source, key.target))
         mine[...] = value
-        return parcel._replace(value=mine)
+        return transfer._replace(value=mine)
 
     journal = None
 

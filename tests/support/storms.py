@@ -104,7 +104,7 @@ async def storm(traffic, seed, cuts, consumers=3):
     return account
 
 
-async def lone_puts(traffic, seed, cuts):
+async def single_puts(traffic, seed, cuts):
     """Put elements, one call after the other, until enough calls were cut short: only the others have put some."""
     rng, account = random.Random(seed), Account()
     value = 0

@@ -158,10 +158,10 @@ async def test_copies_are_counted(machine, gpus):
 
 async def test_a_copy_runs_beside_the_kernels_after_what_it_copies(machine, gpu):
     there = await move(np.ones(3), CPU, gpu)
-    parcel = hand_over(there, gpu)
+    transfer = hand_over(there, gpu)
     with gpu:
         later = [there + number for number in range(50)]
-    await receive(parcel, CPU)
+    await receive(transfer, CPU)
     assert gpu.compute.ran < 50
     assert len(later) == 50
 

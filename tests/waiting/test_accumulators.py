@@ -178,7 +178,7 @@ async def session(graph):
 
 
 def live(session, wanted=DenseAccumulator):
-    (found,) = [v for (kind, _), v in session._local.resources.container("").objects().items() if kind is wanted]
+    (found,) = [v for (kind, _), v in session._state.resources.container("").objects().items() if kind is wanted]
     return found
 
 

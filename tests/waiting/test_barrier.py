@@ -143,7 +143,7 @@ async def session(graph):
 
 
 def live(session):
-    (found,) = [v for (kind, _), v in session._local.resources.container("").objects().items() if kind is Barrier]
+    (found,) = [v for (kind, _), v in session._state.resources.container("").objects().items() if kind is Barrier]
     return found
 
 

@@ -13,7 +13,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting import lines
-from aioflow.waiting.lines import BATCH, SLICE, Attempt, Line, Waitable, wake
+from aioflow.waiting.lines import BATCH, SLICE, Attempt, Waitable, WaiterLine, wake
 
 
 class Tokens(Waitable):
@@ -22,7 +22,7 @@ class Tokens(Waitable):
     def __init__(self, count=0):
         super().__init__("tokens")
         self.count = count
-        self.line = Line()
+        self.line = WaiterLine()
         self._lines = (self.line,)
 
     def wanting(self, count):
@@ -181,7 +181,7 @@ async def test_slices_grow_and_shrink_with_the_time_that_the_woken_take(monkeypa
 
 
 async def test_the_line_keeps_its_order_whoever_leaves():
-    line, attempts = Line(), [Attempt(str(number), lambda: None) for number in range(6)]
+    line, attempts = WaiterLine(), [Attempt(str(number), lambda: None) for number in range(6)]
     for attempt in attempts:
         line.join(attempt)
     assert all(map(line.leave, [attempts[0], attempts[3], attempts[5]]))
@@ -189,7 +189,7 @@ async def test_the_line_keeps_its_order_whoever_leaves():
     line.join(attempts[0])
     assert [attempt.what for attempt in line] == ["1", "2", "4", "0"]
     assert (line.first, len(line)) == (attempts[1], 4)
-    assert not Line().leave(attempts[1])
+    assert not WaiterLine().leave(attempts[1])
 
 
 @pytest.mark.parametrize("ending", ["served", "cancelled", "failed"])

@@ -11,7 +11,7 @@ early. On a CPU nothing is copied.
 from typing import Any, Final
 
 from aioflow.devices.gpu import Away
-from aioflow.devices.moving import Parcel, hand_over, receive
+from aioflow.devices.moving import Transfer, hand_over, receive
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
 from aioflow.tensors.dtypes import Array, DeviceKind, Spec
@@ -66,7 +66,7 @@ async def _(ctx: Context, value: Array) -> Array:
 @to_device.kernel(GPU, fresh=True)
 async def _(ctx: Context, value: Array) -> Array:
     gpu: Any = ctx.device
-    return await receive(Parcel(value), gpu)
+    return await receive(Transfer(value), gpu)
 
 
 @swap_out.kernel(GPU, fresh=True)

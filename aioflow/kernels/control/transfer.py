@@ -5,7 +5,7 @@ Only plans contain them: partition makes a pair for each value and each device t
 
 import numpy as np
 
-from aioflow.devices.moving import Parcel, hand_over, receive
+from aioflow.devices.moving import Transfer, hand_over, receive
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
 from aioflow.kernels.control.control_flow import DEAD
@@ -65,11 +65,11 @@ async def _(
     return value
 
 
-async def _arrived(ctx: Context, parcel: Parcel, dtype: DType, shape: TensorShape, host: bool) -> Array:
+async def _arrived(ctx: Context, transfer: Transfer, dtype: DType, shape: TensorShape, host: bool) -> Array:
     """What was sent, in the memory it is wanted in. What is dead is nowhere."""
-    if parcel.foreign and parcel.value is not DEAD:
-        check_fits("what was received", dtype, shape, parcel.value)
-    return DEAD if parcel.value is DEAD else await receive(parcel, ctx.device, host=host)
+    if transfer.foreign and transfer.value is not DEAD:
+        check_fits("what was received", dtype, shape, transfer.value)
+    return DEAD if transfer.value is DEAD else await receive(transfer, ctx.device, host=host)
 
 
 @op(stateful=True)

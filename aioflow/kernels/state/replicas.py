@@ -12,8 +12,8 @@ from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.state.accumulators import Steps
 from aioflow.kernels.state.resource_handles import LiveSpec, check_component, opened
-from aioflow.replication.live import LiveQuorum, Together
 from aioflow.replication.quorum import Quorum, Ticket
+from aioflow.replication.waitable import Together, WaitableQuorum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, Array, DeviceKind, Spec, TensorShape
 from aioflow.tensors.recursion import shown
@@ -67,9 +67,9 @@ def replica_quorum(total: int, required: int = 0, container: str = "", shared_na
 
 
 @replica_quorum.kernel(CPU)
-def _(ctx: Context, *, node: NodeView) -> LiveQuorum:
+def _(ctx: Context, *, node: NodeView) -> WaitableQuorum:
     required, total = node.attrs["required"] or None, node.attrs["total"]
-    return opened(ctx, node, LiveQuorum, lambda name: LiveQuorum(name, Quorum(required, total), node.attrs))
+    return opened(ctx, node, WaitableQuorum, lambda name: WaitableQuorum(name, Quorum(required, total), node.attrs))
 
 
 @op(stateful=True)
@@ -83,7 +83,7 @@ def replica_open(handle: Spec, step: Steps) -> None:
 
 
 @replica_open.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveQuorum, step: Array) -> None:
+def _(ctx: Context, live: WaitableQuorum, step: Array) -> None:
     ctx.step.check()
     with live.changing():
         live.quorum.open(int(step))
@@ -141,7 +141,7 @@ def replica_admit(handle: Spec, replica: int) -> Spec:
 
 
 @replica_admit.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: LiveQuorum, *, replica: int, node: NodeView) -> Any:
+async def _(ctx: Context, live: WaitableQuorum, *, replica: int, node: NodeView) -> Any:
     return np.int64(await live.admit(replica, node, ctx.step.check))
 
 
@@ -155,7 +155,7 @@ def replica_begin(handle: Spec, examples: Steps, replica: int) -> Spec:
 
 
 @replica_begin.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveQuorum, examples: Array, *, replica: int) -> Any:
+def _(ctx: Context, live: WaitableQuorum, examples: Array, *, replica: int) -> Any:
     ctx.step.check()
     with live.changing():
         ticket = live.quorum.begin(replica, int(examples))
@@ -170,7 +170,7 @@ def replica_announce(handle: Spec, ticket: Spec) -> None:
 
 
 @replica_announce.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveQuorum, ticket: Array) -> None:
+def _(ctx: Context, live: WaitableQuorum, ticket: Array) -> None:
     ctx.step.check()
     with live.changing():
         live.quorum.announce(ticket_of(ticket))
@@ -185,7 +185,7 @@ def replica_settle(handle: Spec, ticket: Spec) -> tuple[Spec, Spec]:
 
 
 @replica_settle.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: LiveQuorum, ticket: Array, *, node: NodeView) -> Any:
+async def _(ctx: Context, live: WaitableQuorum, ticket: Array, *, node: NodeView) -> Any:
     step, accepted = await live.settle(ticket_of(ticket), node, ctx.step.check)
     return np.int64(step), np.bool_(accepted)
 
@@ -199,7 +199,7 @@ def replica_dropped(handle: Spec, since: Steps) -> Spec:
 
 
 @replica_dropped.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveQuorum, since: Array) -> Any:
+def _(ctx: Context, live: WaitableQuorum, since: Array) -> Any:
     with live.changing():
         drops = live.quorum.dropped(int(since))
     rows = [[drop.number, drop.replica, drop.step, drop.examples, drop.reason] for drop in drops]
@@ -221,7 +221,7 @@ def replica_lead(handle: Spec, replica: int) -> tuple[Spec, Spec]:
 
 
 @replica_lead.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: LiveQuorum, *, replica: int, node: NodeView) -> Any:
+async def _(ctx: Context, live: WaitableQuorum, *, replica: int, node: NodeView) -> Any:
     decision = await live.lead(replica, node, ctx.step.check)
     rows = [[ticket.replica, ticket.step, ticket.serial] for ticket in decision.tickets]
     return np.int64(decision.step), np.array(rows, np.int64)
@@ -236,7 +236,7 @@ def replica_confirm(handle: Spec, step: Steps, global_step: Steps) -> None:
 
 
 @replica_confirm.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveQuorum, step: Array, global_step: Array) -> None:
+def _(ctx: Context, live: WaitableQuorum, step: Array, global_step: Array) -> None:
     ctx.step.check()
     with live.changing():
         live.quorum.confirm(int(step), int(global_step))
@@ -250,7 +250,7 @@ def replica_finish(handle: Spec, step: Steps) -> None:
 
 
 @replica_finish.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveQuorum, step: Array) -> None:
+def _(ctx: Context, live: WaitableQuorum, step: Array) -> None:
     ctx.step.check()
     with live.changing():
         live.quorum.finish(int(step))
@@ -265,7 +265,7 @@ def replica_fail(handle: Spec, why: Spec, replica: int) -> None:
 
 
 @replica_fail.kernel(CPU, fresh=True)
-def _(ctx: Context, live: LiveQuorum, why: Array, *, replica: int) -> None:
+def _(ctx: Context, live: WaitableQuorum, why: Array, *, replica: int) -> None:
     ctx.step.check()
     live.fail(replica, why.item().decode())
 
@@ -281,7 +281,7 @@ def replica_hold(handle: Spec, mark: Steps) -> None:
 
 
 @replica_hold.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: LiveQuorum, mark: Array, *, node: NodeView) -> None:
+async def _(ctx: Context, live: WaitableQuorum, mark: Array, *, node: NodeView) -> None:
     await live.hold(int(mark), node)
 
 
@@ -293,7 +293,7 @@ def replica_held(handle: Spec, mark: Steps) -> None:
 
 
 @replica_held.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: LiveQuorum, mark: Array, *, node: NodeView) -> None:
+async def _(ctx: Context, live: WaitableQuorum, mark: Array, *, node: NodeView) -> None:
     await live.held(int(mark), node)
 
 

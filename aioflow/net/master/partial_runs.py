@@ -26,8 +26,8 @@ from aioflow.plan.pipeline import Plan, Signature, make_plan
 from aioflow.program.program import Outputs
 from aioflow.program.programs import Programs
 from aioflow.runtime.partial_run import PartialRun, Streamed
-from aioflow.runtime.session_state import Local
-from aioflow.runtime.step import Joint
+from aioflow.runtime.session_state import SessionState
+from aioflow.runtime.step import StepShare
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.validation import check_all_fit
 
@@ -38,10 +38,15 @@ class _Streamed(Streamed):
     __slots__ = ("_others",)
 
     def __init__(
-        self, local: Local, plan: Plan, programs: Programs, joint: Joint, others: Callable[[], Awaitable[Any]]
+        self,
+        state: SessionState,
+        plan: Plan,
+        programs: Programs,
+        share: StepShare,
+        others: Callable[[], Awaitable[Any]],
     ) -> None:
         self._others: Final = others
-        super().__init__(local, plan, programs, joint)
+        super().__init__(state, plan, programs, share)
 
     async def _run_share(self, programs: Programs, feeds: Outputs) -> list[Array]:
         try:
@@ -103,11 +108,11 @@ class PartialOverTasks:
         step.runner.add_done_callback(functools.partial(self._over, step))
         return step
 
-    def _streamed(self, own: Sequence[Part], local: Local, rendezvous: RemoteRendezvous) -> Streamed:
-        joint = Joint(self._step, self.session.counts, rendezvous)
-        programs = local.plans.assembled(own, "streamed")
+    def _streamed(self, own: Sequence[Part], state: SessionState, rendezvous: RemoteRendezvous) -> Streamed:
+        share = StepShare(self._step, self.session.counts, rendezvous)
+        programs = state.plans.assembled(own, "streamed")
         ask = functools.partial(self.session.ask_all, self._requests)
-        return _Streamed(local, self._shared.plan, programs, joint, ask)
+        return _Streamed(state, self._shared.plan, programs, share, ask)
 
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
         """Nothing of it is left anywhere, but for what it took without a failure: the client may not have it yet."""
@@ -119,7 +124,7 @@ class PartialOverTasks:
         self.session.later(self.session.deregister(self._shared))
 
     def _end(self, failure: errors.OpError | None) -> None:
-        self._worker.meetings.end(self._step, failure)
+        self._worker.step_table.end(self._step, failure)
         self.session.later(self.session.end(self._step, dict.fromkeys(self._tasks), failure))
 
     async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array], token: int) -> StepDone:

@@ -51,7 +51,7 @@ class NobodyListensError(errors.UnavailableError):
     """The host reports that no process listens at the address: the task there has ended."""
 
 
-class Ear(Protocol):
+class FrameReceiver(Protocol):
     """The receiver of a channel's frames.
 
     Attributes:
@@ -93,7 +93,7 @@ class Channel(Protocol):
         What a memoryview shows must stay as it is until the frame has left. ClosedError if the channel is closed.
         """
 
-    def listen(self, ear: Ear | None) -> None:
+    def listen(self, ear: FrameReceiver | None) -> None:
         """Tell `ear` of all that comes and was not told yet, in order, beginning with the next turn of the loop.
 
         As long as nobody listens, what comes waits, and holds up who sends it.

@@ -24,7 +24,16 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from aioflow import errors
-from aioflow.net.transport.channel import DONE, LOST, Accept, Channel, ClosedError, Ear, NobodyListensError, Reason
+from aioflow.net.transport.channel import (
+    DONE,
+    LOST,
+    Accept,
+    Channel,
+    ClosedError,
+    FrameReceiver,
+    NobodyListensError,
+    Reason,
+)
 from aioflow.net.transport.liveness import Offer, Watch, Word
 from aioflow.net.transport.memory_monitor import MemoryMonitors
 from aioflow.net.wire.framing import Frame
@@ -167,7 +176,7 @@ class MemoryChannel:
         self._out: Final = out
         self._in: Final = back
         self._closed: Reason | None = None
-        self._ear: Ear | None = None
+        self._ear: FrameReceiver | None = None
         self._context = contextvars.copy_context()
         """That of the host that listens, which a simulation may stop, whoever sends."""
         self._looking: asyncio.Handle | None = None
@@ -195,7 +204,7 @@ class MemoryChannel:
         if reason is not None:
             raise ClosedError(reason)
 
-    def listen(self, ear: Ear | None) -> None:
+    def listen(self, ear: FrameReceiver | None) -> None:
         """Tell `ear` of what comes."""
         self._ear, self._context = ear, contextvars.copy_context()
         self._look_soon()

@@ -19,7 +19,7 @@ from aioflow.net.transport.channel import (
     SILENT,
     VIOLATION,
     ClosedError,
-    Ear,
+    FrameReceiver,
     Reason,
 )
 from aioflow.net.transport.websocket_arrivals import Arrivals
@@ -51,7 +51,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._arrivals: Final = Arrivals(longest, masked=not dialled)
         self._dialled: Final = dialled
         self._release: Final = release
-        self._ear: Ear | None = None
+        self._ear: FrameReceiver | None = None
         self._direct = False
         """Whether what comes goes straight to where it belongs."""
         self._late: float | None = None
@@ -140,7 +140,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     # Receiving
 
-    def listen(self, ear: Ear | None) -> None:
+    def listen(self, ear: FrameReceiver | None) -> None:
         """From the next turn of the loop on, what comes is told to `ear`."""
         self._ear = ear
         if ear is not None:

@@ -11,7 +11,7 @@ from aioflow.graph.graphdef import unpack
 from aioflow.kernels.control.lossy import savings_of
 from aioflow.plan.placement.report import Placed, Placement
 from aioflow.runtime.explain import Caller, LockHolder, Report, Wait, report_of
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.wait_graph import Cycle, Edge, WaitGraph
 from aioflow.runtime.waiters import Snapshot, key_of
 from aioflow.tensors.codecs import Saving
@@ -82,14 +82,14 @@ class TaskReport:
         return cls(report, memory, {edge: Saving(*row) for edge, row in plain["savings"].items()}, graph)
 
 
-def report_of_task(local: Local) -> TaskReport:
+def report_of_task(state: SessionState) -> TaskReport:
     """What a task is at."""
-    snapshot = Snapshot(local)
-    report = report_of(local, snapshot)
-    waits = tuple([dataclasses.replace(wait, task=local.task) for wait in report.waits])
-    detached = tuple([f"{name} on {local.task}" for name in report.detached])
+    snapshot = Snapshot(state)
+    report = report_of(state, snapshot)
+    waits = tuple([dataclasses.replace(wait, task=state.task) for wait in report.waits])
+    detached = tuple([f"{name} on {state.task}" for name in report.detached])
     report = dataclasses.replace(report, waits=waits, detached=detached)
-    return TaskReport(report, local.memory(), savings_of(local.resources).edges, snapshot.graph)
+    return TaskReport(report, state.memory(), savings_of(state.resources).edges, snapshot.graph)
 
 
 def joined(reports: Iterable[TaskReport], absent: Iterable[str], steps: Mapping[int, int]) -> TaskReport:

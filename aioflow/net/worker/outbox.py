@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.device import AnyDevice
-from aioflow.devices.moving import Parcel, receive
+from aioflow.devices.moving import Transfer, receive
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
 from aioflow.net.wire.worker_verbs import MOST_KEYS, PushTensors
@@ -51,12 +51,12 @@ class Outbox:
         """The connections over which it has sent something."""
         self._working: Final[set[asyncio.Task[None]]] = set()
 
-    def put(self, key: Key, parcel: Parcel) -> None:
+    def put(self, key: Key, transfer: Transfer) -> None:
         """One more value. It leaves when the loop turns."""
-        if parcel.source is None or parcel.value is DEAD:
-            self._add(key, parcel.value)
+        if transfer.source is None or transfer.value is DEAD:
+            self._add(key, transfer.value)
         else:
-            self._begin(functools.partial(self._bring, key, parcel))
+            self._begin(functools.partial(self._bring, key, transfer))
 
     def _add(self, key: Key, value: Array) -> None:
         self._items.append((str(key), value))
@@ -75,9 +75,9 @@ class Outbox:
         except errors.OpError as error:
             self._failed(error)
 
-    async def _bring(self, key: Key, parcel: Parcel) -> None:
+    async def _bring(self, key: Key, transfer: Transfer) -> None:
         """A value in the memory of a GPU."""
-        self._add(key, await receive(parcel, self._device, host=True))
+        self._add(key, await receive(transfer, self._device, host=True))
 
     def _flush(self) -> None:
         peer = self._tasks.there(self._task)

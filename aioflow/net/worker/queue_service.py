@@ -13,7 +13,7 @@ from aioflow.kernels.state.queue_handles import live_queue
 from aioflow.net.peer.serving import Call
 from aioflow.net.wire.graph_updates import extend
 from aioflow.net.wire.worker_verbs import QueueServed, ServeQueue
-from aioflow.net.worker.step_table import Meetings
+from aioflow.net.worker.step_table import StepTable
 from aioflow.queues import Queue
 from aioflow.resources.containers import Resources
 from aioflow.tensors.dtypes import Array
@@ -24,7 +24,7 @@ _KEPT: Final = 1024
 """So many handles are not built anew."""
 
 
-class LiveQueues:
+class QueueService:
     """Serves requests to live queues.
 
     A request to take or put elements counts as a step of its own. Until the master reports the end of the step, the
@@ -32,9 +32,9 @@ class LiveQueues:
     elements of a cancelled put.
     """
 
-    def __init__(self, resources: Resources, meetings: Meetings) -> None:
+    def __init__(self, resources: Resources, step_table: StepTable) -> None:
         self._resources: Final = resources
-        self._meetings: Final = meetings
+        self._step_table: Final = step_table
         self._handles: Final[dict[bytes, Any]] = {}
 
     async def serve(self, call: Call) -> QueueServed:
@@ -64,16 +64,16 @@ class LiveQueues:
 
     async def _step(self, queue: Queue, call: Call) -> QueueServed:
         message: Any = call.message
-        meeting = self._meetings.at(message.step)
-        if meeting.begun:
+        worker_step = self._step_table.at(message.step)
+        if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        self._meetings.begins(meeting)
-        meeting.owner = call.peer
-        meeting.only_puts = message.action != "take"
+        self._step_table.begins(worker_step)
+        worker_step.owner = call.peer
+        worker_step.only_puts = message.action != "take"
         try:
-            return await STEPS[message.action](queue, message, meeting.handover)
+            return await STEPS[message.action](queue, message, worker_step.handover)
         except BaseException:
-            self._meetings.end(message.step, None)
+            self._step_table.end(message.step, None)
             raise
 
     async def _close(self, queue: Queue, message: Message) -> QueueServed:
@@ -119,10 +119,10 @@ def _dtype(component: Any) -> Any:
     return object if isinstance(component, bytes) else None
 
 
-ACTIONS: Final[Mapping[str, Callable[[LiveQueues, Queue, Message], Awaitable[QueueServed]]]] = {
-    "close": LiveQueues._close,
-    "abort": LiveQueues._abort,
-    "facts": LiveQueues._facts,
+ACTIONS: Final[Mapping[str, Callable[[QueueService, Queue, Message], Awaitable[QueueServed]]]] = {
+    "close": QueueService._close,
+    "abort": QueueService._abort,
+    "facts": QueueService._facts,
 }
 """The actions on a live queue, without those that are steps."""
 STEPS: Final[Mapping[str, Callable[[Queue, Message, Handover], Awaitable[QueueServed]]]] = {

@@ -21,7 +21,7 @@ Ask = Callable[[str, Sequence[Key]], Awaitable[Mapping[int, Any]]]
 """Gives values of keys of another task's, by the places of these: of some of them, once there is one."""
 
 
-class Line(Protocol):
+class TaskOutbox(Protocol):
     """What is sent unasked to one task."""
 
     def put(self, key: Key, value: Any) -> None:
@@ -34,7 +34,7 @@ class Line(Protocol):
         """Nothing of it is wanted any more."""
 
 
-Open = Callable[[str], Line]
+Open = Callable[[str], TaskOutbox]
 """Makes the line to a task."""
 
 
@@ -45,19 +45,19 @@ class RemoteRendezvous:
         here: what was sent and received in this task.
     """
 
-    def __init__(self, task: str, ask: Ask, line_to: Open | None = None) -> None:
+    def __init__(self, task: str, ask: Ask, outbox_to: Open | None = None) -> None:
         """A step that is about to run.
 
         Args:
             task: the name of this task.
             ask: how to get values from another.
-            line_to: how to send them unasked; None if the others ask for all.
+            outbox_to: how to send them unasked; None if the others ask for all.
         """
         self.here: Final = LocalRendezvous()
         self._task: Final = task
         self._ask: Final = ask
-        self._line_to: Final = line_to
-        self._lines: Final[dict[str, Line]] = {}
+        self._outbox_to: Final = outbox_to
+        self._outboxes: Final[dict[str, TaskOutbox]] = {}
         self._arrived: Final = LocalRendezvous()
         self._wanted: Final[dict[str, list[Key]]] = {}
         """What is to be asked for when the loop turns, by who is asked."""
@@ -67,23 +67,23 @@ class RemoteRendezvous:
 
     def send(self, key: Key, value: Any) -> None:
         """The value can be received, here or there. Never waits."""
-        if self._line_to is None or not key.pushed or (task := task_of(key.target)) == self._task:
+        if self._outbox_to is None or not key.pushed or (task := task_of(key.target)) == self._task:
             self.here.send(key, value)
             return
         self.here.check()
-        line = self._lines.get(task)
+        line = self._outboxes.get(task)
         if line is None:
-            line = self._lines[task] = self._line_to(task)
+            line = self._outboxes[task] = self._outbox_to(task)
         line.put(key, value)
 
     @property
     def told(self) -> list[str]:
         """The tasks that something was sent to unasked."""
-        return list(self._lines)
+        return list(self._outboxes)
 
     def has_told(self, peer: object) -> bool:
         """Whether something was sent unasked over the connection to that peer."""
-        return any(line.has_used(peer) for line in self._lines.values())
+        return any(line.has_used(peer) for line in self._outboxes.values())
 
     def arrive(self, key: Key, value: Any) -> None:
         """A value has come unasked. If the step has failed, nothing is wanted any more."""
@@ -94,7 +94,7 @@ class RemoteRendezvous:
         """The next value of that key, as soon as it is here."""
         if task_of(key.source) == self._task:
             return await self.here.recv(key)
-        if key.pushed and self._line_to is not None:
+        if key.pushed and self._outbox_to is not None:
             return await self._arrived.recv(key)
         self._arrived.check()
         if self._spare[key] > 0:
@@ -150,7 +150,7 @@ class RemoteRendezvous:
         self._wanted.clear()
         for task in self._asking:
             task.cancel()
-        for line in self._lines.values():
+        for line in self._outboxes.values():
             line.cancel()
 
     def close(self) -> tuple[Key, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.devices.moving import Parcel, receive
+from aioflow.devices.moving import Transfer, receive
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peer_loss import Loss
@@ -31,9 +31,9 @@ from aioflow.net.wire.worker_verbs import (
 )
 from aioflow.net.worker.outbox import Outbox
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
-from aioflow.net.worker.worker_state import Meeting, is_lost, is_same
+from aioflow.net.worker.worker_state import WorkerStep, is_lost, is_same
 from aioflow.rendezvous import Key
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.session_state import SessionState
 
 _REMEMBERED: Final = 10_000
 """Of so many steps that are over it is known that they are."""
@@ -45,18 +45,18 @@ _TOGETHER: Final = 1 << 20
 """Bytes of values that an answer has at most, if it has several."""
 
 
-class Meetings:
+class StepTable:
     """Those of one task.
 
     Attributes:
         open: the steps that are not over.
     """
 
-    def __init__(self, task: str, local: Local, peers: Peers) -> None:
+    def __init__(self, task: str, state: SessionState, peers: Peers) -> None:
         self.task: Final = task
-        self.open: Final[dict[int, Meeting]] = {}
-        self._device: Final = local.devices[0]
-        self._sources: Final = {device.name: device.incarnation for device in local.devices}
+        self.open: Final[dict[int, WorkerStep]] = {}
+        self._device: Final = state.devices[0]
+        self._sources: Final = {device.name: device.incarnation for device in state.devices}
         self._peers: Final = peers
         self._over: Final[OrderedDict[int, bool]] = OrderedDict()
         """The steps that are over, and whether an error has ended them."""
@@ -72,27 +72,27 @@ class Meetings:
         if step in self._over:
             raise errors.AbortedError(f"step {step:x} is over on {self.task}")
 
-    def at(self, step: int) -> Meeting:
+    def at(self, step: int) -> WorkerStep:
         """The step of that number. AbortedError if it is over."""
         self.check(step)
         found = self.open.get(step)
         if found is None:
             rendezvous = RemoteRendezvous(
-                self.task, functools.partial(self._ask, step), functools.partial(self._line_to, step)
+                self.task, functools.partial(self._ask, step), functools.partial(self._outbox_to, step)
             )
-            found = self.open[step] = Meeting(rendezvous)
+            found = self.open[step] = WorkerStep(rendezvous)
         return found
 
-    async def _ask(self, step: int, task: str, keys: Sequence[Key]) -> dict[int, Parcel]:
+    async def _ask(self, step: int, task: str, keys: Sequence[Key]) -> dict[int, Transfer]:
         """Values of some of the keys that another task sends, by their places."""
         peer = await self._peers.of(task)
         answer = await peer.request(RecvTensor(step, tuple(map(str, keys))))
         found = dict(zip(answer.places, answer.values, strict=False))
         if not found or len(answer.places) != len(answer.values) or not found.keys() <= set(range(len(keys))):
             raise errors.InternalError(f"{task} has answered with values that were not asked for")
-        return {place: Parcel(value, foreign=True) for place, value in found.items()}
+        return {place: Transfer(value, foreign=True) for place, value in found.items()}
 
-    def _line_to(self, step: int, task: str) -> Outbox:
+    def _outbox_to(self, step: int, task: str) -> Outbox:
         """How a step sends values to a task unasked."""
         return Outbox(step, task, self._peers, self._device, functools.partial(self.broken, step))
 
@@ -106,20 +106,20 @@ class Meetings:
         self._over[step] = error is not None
         if len(self._over) > _REMEMBERED:
             self._over.popitem(last=False)
-        meeting = self.open.pop(step, None)
-        if meeting is None:
+        worker_step = self.open.pop(step, None)
+        if worker_step is None:
             return
-        self.begins(meeting)
+        self.begins(worker_step)
         if error is None:
-            meeting.rendezvous.close()
+            worker_step.rendezvous.close()
         else:
-            meeting.rendezvous.abort(error)
-            if meeting.rendezvous.told:  # it may never begin there
-                self._begin(self._end_there(step, meeting.rendezvous.told, error))
-            meeting.undo.now()
-            meeting.handover.ended(error)
-        if meeting.step is not None:
-            meeting.step.abort(error or errors.CancelledError("the step is over"))
+            worker_step.rendezvous.abort(error)
+            if worker_step.rendezvous.told:  # it may never begin there
+                self._begin(self._end_there(step, worker_step.rendezvous.told, error))
+            worker_step.undo.now()
+            worker_step.handover.ended(error)
+        if worker_step.step is not None:
+            worker_step.step.abort(error or errors.CancelledError("the step is over"))
 
     def broken(self, step: int, error: errors.OpError) -> None:
         """End a step that cannot continue here with that error, unless it has run and holds takes or puts.
@@ -127,15 +127,20 @@ class Meetings:
         Then the master, which may have the values of the step, decides how it ends. The tasks that it sends to get the
         error.
         """
-        meeting = self.open.get(step)
-        if meeting is None or not meeting.handover:
+        worker_step = self.open.get(step)
+        if worker_step is None or not worker_step.handover:
             self.end(step, error)
-        elif meeting.rendezvous.told:
-            self._begin(self._end_there(step, meeting.rendezvous.told, error))
+        elif worker_step.rendezvous.told:
+            self._begin(self._end_there(step, worker_step.rendezvous.told, error))
 
-    def _sweep(self, step: int, meeting: Meeting) -> None:
+    def _sweep(self, step: int, worker_step: WorkerStep) -> None:
         """Forget a step that never began, when nobody asks for anything of it any more."""
-        if not meeting.begun and not meeting.asking and meeting.owner is None and self.open.get(step) is meeting:
+        if (
+            not worker_step.begun
+            and not worker_step.asking
+            and worker_step.owner is None
+            and self.open.get(step) is worker_step
+        ):
             del self.open[step]
 
     async def _end_there(self, step: int, tasks: Iterable[str], error: errors.OpError) -> None:
@@ -164,13 +169,13 @@ class Meetings:
         keys = [self._own(text, message.step) for text in message.keys]
         if not keys:
             raise errors.InvalidArgumentError("values of no keys are asked for")
-        meeting = self.at(message.step)
-        meeting.asking += 1
+        worker_step = self.at(message.step)
+        worker_step.asking += 1
         try:
-            found = await meeting.rendezvous.here.recv_any(keys, _up_to(_TOGETHER))
+            found = await worker_step.rendezvous.here.recv_any(keys, _up_to(_TOGETHER))
         finally:
-            meeting.asking -= 1
-            self._sweep(message.step, meeting)
+            worker_step.asking -= 1
+            self._sweep(message.step, worker_step)
         return TensorSent(tuple([place for place, _ in found]), tuple([await self._on_host(sent) for _, sent in found]))
 
     def _own(self, text: str, step: int) -> Key:
@@ -182,67 +187,67 @@ class Meetings:
             raise errors.AbortedError(f"{self.task} was started anew: step {step:x} knows the one before")
         return key
 
-    async def _on_host(self, parcel: Parcel) -> Any:
-        return parcel.value if parcel.value is DEAD else await receive(parcel, self._device, host=True)
+    async def _on_host(self, transfer: Transfer) -> Any:
+        return transfer.value if transfer.value is DEAD else await receive(transfer, self._device, host=True)
 
     def arrive(self, call: Call) -> None:
         """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""
         message: Any = call.message
         if message.step in self._over:
             return
-        meeting = self.at(message.step)
-        if meeting.owner is None and not meeting.begun:
-            meeting.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
+        worker_step = self.at(message.step)
+        if worker_step.owner is None and not worker_step.begun:
+            worker_step.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
         assert call.peer is not None  # a task sends nothing to itself
-        meeting.pushers.add(call.peer)
-        if not meeting.begun and not self._has_room(meeting, message.values):
+        worker_step.pushers.add(call.peer)
+        if not worker_step.begun and not self._has_room(worker_step, message.values):
             text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
             self.end(message.step, errors.ResourceExhaustedError(text, task=self.task))
             return
         for text, value in zip(message.keys, message.values, strict=True):
-            meeting.rendezvous.arrive(Key.parse(text), Parcel(value, foreign=True))
+            worker_step.rendezvous.arrive(Key.parse(text), Transfer(value, foreign=True))
 
-    def _has_room(self, meeting: Meeting, values: Iterable[Any]) -> bool:
+    def _has_room(self, worker_step: WorkerStep, values: Iterable[Any]) -> bool:
         """Whether these values can be kept until the step begins; from now on they are."""
         more = sum(_ENTRY + getattr(value, "nbytes", 0) for value in values)
         self._early += more
-        meeting.early += more
+        worker_step.early += more
         return self._early <= _EARLY
 
-    def begins(self, meeting: Meeting) -> None:
+    def begins(self, worker_step: WorkerStep) -> None:
         """The step begins here, or is over: what it gets from now on is its own affair."""
-        self._early -= meeting.early
-        meeting.early = 0
-        meeting.begun = True
+        self._early -= worker_step.early
+        worker_step.early = 0
+        worker_step.begun = True
 
     def cleanup(self, call: Call) -> None:
         """Steps are over, or what they have taken so far belongs to the client, or nobody waits for their values."""
         message: Any = call.message
         for step in message.steps:
-            meeting = self.open.get(step)
+            worker_step = self.open.get(step)
             if not message.received:
-                if meeting is not None:
-                    meeting.held.refuse()
+                if worker_step is not None:
+                    worker_step.held.refuse()
                 self.end(step, errors.CancelledError("nobody waits for the values of the step"))
             elif message.over:
                 self.end(step, None)
-            elif meeting is not None:
-                meeting.held.forget()
+            elif worker_step is not None:
+                worker_step.held.forget()
 
     async def cancel(self, call: Call) -> Reply:
         """End a step, here with the error that ended it elsewhere."""
         message: Any = call.message
-        meeting = self.open.get(message.step)
-        if meeting is None or not meeting.handover or is_same(meeting.owner, call.peer):
+        worker_step = self.open.get(message.step)
+        if worker_step is None or not worker_step.handover or is_same(worker_step.owner, call.peer):
             self.end(message.step, error_of(message.cause))  # else it ends as its master says
         return Reply()
 
     async def commit(self, call: Call) -> Reply:
         """The client may have the values of a step from here on. AbortedError if what it took was given back."""
         message: Any = call.message
-        meeting = self.open.get(message.step)
-        if meeting is not None and (meeting.handover or message.partial):
-            meeting.held.set_committed()
+        worker_step = self.open.get(message.step)
+        if worker_step is not None and (worker_step.handover or message.partial):
+            worker_step.held.set_committed()
         elif not message.partial or self._over.get(message.step, False):
             raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has what it took again")
         return Reply()
@@ -261,7 +266,7 @@ class Meetings:
         try:
             self._check_incarnations(task, await self._devices_of(task))
         except errors.OpError as error:
-            self._end_all(lambda meeting: task in meeting.senders, error)
+            self._end_all(lambda worker_step: task in worker_step.senders, error)
         finally:
             self._dialling.discard(task)
 
@@ -278,8 +283,8 @@ class Meetings:
                 return {device.name: device.incarnation for device in status.devices}
 
     def _check_incarnations(self, task: str, now: Mapping[str, int]) -> None:
-        for number, meeting in list(self.open.items()):
-            expected = meeting.senders.get(task, {})
+        for number, worker_step in list(self.open.items()):
+            expected = worker_step.senders.get(task, {})
             if any(now.get(device) != incarnation for device, incarnation in expected.items()):
                 self.broken(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
 
@@ -290,25 +295,25 @@ class Meetings:
         may have taken its place, and steps that wait for the new process go on: this task dials it to find these steps.
         """
         task, has_ended = peer.it.task, _has_ended(peer)
-        self._end_all(lambda meeting: meeting.rendezvous.has_told(peer), error)
+        self._end_all(lambda worker_step: worker_step.rendezvous.has_told(peer), error)
         if not has_ended:
-            self._end_all(lambda meeting: task in meeting.senders, error)
-        elif any(task in meeting.senders for meeting in self.open.values()):
+            self._end_all(lambda worker_step: task in worker_step.senders, error)
+        elif any(task in worker_step.senders for worker_step in self.open.values()):
             self.listen_to([task])
 
-    def _end_all(self, concerns: Callable[[Meeting], bool], error: errors.OpError) -> None:
+    def _end_all(self, concerns: Callable[[WorkerStep], bool], error: errors.OpError) -> None:
         """End these steps, but for those that have run and taken something: they end as their masters say."""
-        for number, meeting in list(self.open.items()):
-            if not meeting.handover and concerns(meeting):
+        for number, worker_step in list(self.open.items()):
+            if not worker_step.handover and concerns(worker_step):
                 self.end(number, error)
 
     def forget_lost(self) -> None:
         """The steps end of masters that are lost, and of tasks that are lost and may send to them."""
-        for number, meeting in list(self.open.items()):
-            if is_lost(meeting.owner):
+        for number, worker_step in list(self.open.items()):
+            if is_lost(worker_step.owner):
                 error = errors.UnavailableError("the master that began the step is lost")
-                self.end(number, None if meeting.stays else error)
-            elif not meeting.handover and (lost := next(filter(is_lost, meeting.pushers), None)):
+                self.end(number, None if worker_step.stays else error)
+            elif not worker_step.handover and (lost := next(filter(is_lost, worker_step.pushers), None)):
                 task = lost.it.task
                 self.end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))
 
@@ -327,24 +332,24 @@ def _has_ended(peer: object) -> bool:
     return isinstance(peer, Peer) and peer.end is not None and peer.end.loss is Loss.ENDED
 
 
-def _up_to(most: int) -> Callable[[Parcel], bool]:
+def _up_to(most: int) -> Callable[[Transfer], bool]:
     """Says of one value after the other whether they have no more bytes than that in all; of texts and lists, no."""
     taken = 0
 
-    def fits(parcel: Parcel) -> bool:
+    def fits(transfer: Transfer) -> bool:
         nonlocal taken
-        is_known = hasattr(parcel.value, "dtype") and not parcel.value.dtype.hasobject
-        taken += parcel.value.nbytes if is_known else 0 if parcel.value is DEAD else most + 1
+        is_known = hasattr(transfer.value, "dtype") and not transfer.value.dtype.hasobject
+        taken += transfer.value.nbytes if is_known else 0 if transfer.value is DEAD else most + 1
         return taken <= most
 
     return fits
 
 
 HANDLERS: Final[Mapping[type, Any]] = {
-    RecvTensor: Meetings.send,
-    CancelStep: Meetings.cancel,
-    CommitGraph: Meetings.commit,
+    RecvTensor: StepTable.send,
+    CancelStep: StepTable.cancel,
+    CommitGraph: StepTable.commit,
 }
 """What answers each request."""
-NOTES: Final[Mapping[type, Any]] = {PushTensors: Meetings.arrive, CleanupGraph: Meetings.cleanup}
+NOTES: Final[Mapping[type, Any]] = {PushTensors: StepTable.arrive, CleanupGraph: StepTable.cleanup}
 """What hears each note."""

@@ -40,17 +40,17 @@ from aioflow.net.wire.worker_verbs import (
 from aioflow.net.wire.worker_verbs import Trace as TraceVerb
 from aioflow.net.worker.introspection import pack_trace, report_of_task
 from aioflow.net.worker.plan_shares import Senders, parts_of
-from aioflow.net.worker.queue_service import LiveQueues
+from aioflow.net.worker.queue_service import QueueService
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
-from aioflow.net.worker.step_table import Meetings
+from aioflow.net.worker.step_table import StepTable
 from aioflow.net.worker.worker_state import Registered, WorkerSession, is_lost
 from aioflow.plan.passes.flow import Node
 from aioflow.rendezvous import LocalRendezvous
 from aioflow.resources.journal import Journal, Journals
 from aioflow.runtime.partial_run import Streamed
-from aioflow.runtime.plan_cache import DEFAULT, Form
-from aioflow.runtime.session_state import Local
-from aioflow.runtime.step import Joint, Step, light_step, run_light
+from aioflow.runtime.plan_cache import DEFAULT, Variant
+from aioflow.runtime.session_state import SessionState
+from aioflow.runtime.step import Step, StepShare, light_step, run_light
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.validation import check_all_fit, check_options, in_number
 from aioflow.tracing import RunMetadata, Trace
@@ -66,19 +66,19 @@ class Worker:
     """The worker's side of a task.
 
     Attributes:
-        meetings: the steps that run here, as other tasks see them.
+        step_table: the steps that run here, as other tasks see them.
     """
 
-    def __init__(self, task: str, local: Local, peers: Peers) -> None:
+    def __init__(self, task: str, state: SessionState, peers: Peers) -> None:
         self.task: Final = task
-        self._local: Final = local
-        self._devices: Final[dict[str, AnyDevice]] = {device.name: device for device in local.devices}
+        self._state: Final = state
+        self._devices: Final[dict[str, AnyDevice]] = {device.name: device for device in state.devices}
         self._sessions: Final[dict[str, WorkerSession]] = {}
-        self.meetings: Final = Meetings(task, local, peers)
+        self.step_table: Final = StepTable(task, state, peers)
         self._peers: Final = peers
         self._handles: Final = itertools.count(1)
         self._recorders: Final[list[RunMetadata]] = []
-        self._live: Final = LiveQueues(local.resources, self.meetings)
+        self._live: Final = QueueService(state.resources, self.step_table)
         self._journals: Final = Journals()
 
     # What there is
@@ -86,30 +86,30 @@ class Worker:
     @property
     def home(self) -> DeviceAttributes:
         """Its first device."""
-        return attributes_of(self._local.devices[0])
+        return attributes_of(self._state.devices[0])
 
     @property
     def compute(self) -> Threads:
         """Its threads for what belongs to no device."""
-        return self._local.compute
+        return self._state.compute
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """Its devices, as others see them."""
-        found = [attributes_of(device) for device in self._local.devices]
+        found = [attributes_of(device) for device in self._state.devices]
         return tuple([Device(d.name, d.device_type, d.incarnation, d.memory_limit) for d in found])
 
     async def status(self, call: Call) -> Status:
         """How it is."""
         found: dict[str, Sized] = {
-            "sessions": self._sessions, "meetings": self.meetings.open, "steps": self._local.steps,
+            "sessions": self._sessions, "meetings": self.step_table.open, "steps": self._state.steps,
         }  # fmt: skip
         counters = {name: len(things) for name, things in found.items()}
         return Status(self.devices, counters)
 
     async def inspect(self, call: Call) -> Inspected:
         """What its steps wait for, what its memory holds, and which tasks that it dials are busy."""
-        found = report_of_task(self._local)
+        found = report_of_task(self._state)
         absent = tuple([f"{task}: it is {text}" for task, text in self._peers.busy_dialled().items()])
         return Inspected(dataclasses.replace(found, report=dataclasses.replace(found.report, absent=absent)).pack())
 
@@ -139,7 +139,7 @@ class Worker:
     async def drop_containers(self, call: Call) -> Reply:
         """Drop state: who waits for it gets an error, which ends its step. Later steps look for it anew."""
         message: Any = call.message
-        self._local.resources.drop(message.containers)
+        self._state.resources.drop(message.containers)
         return Reply()
 
     async def delete_session(self, call: Call) -> Reply:
@@ -150,14 +150,14 @@ class Worker:
 
     def _forget(self, session: str) -> None:
         self._sessions.pop(session, None)
-        self._local.resources.forget(session)
+        self._state.resources.forget(session)
 
     async def register(self, call: Call) -> GraphRegistered:
         """Make a graph ready. InvalidArgumentError if it cannot be run here."""
         message: Any = call.message
         session = self._session(message.session)
         read = functools.partial(self._read, message)
-        graph = await self._local.compute.run(read, "reading a graph") if len(message.graph) > _LONG else read()
+        graph = await self._state.compute.run(read, "reading a graph") if len(message.graph) > _LONG else read()
         handle = next(self._handles)
         session.graphs[handle] = graph
         return GraphRegistered(handle)
@@ -172,8 +172,8 @@ class Worker:
                 raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-        made = Registered(self._local, parts, counted, message.takes)
-        made.programs(self._local.plans.form(DEFAULT))
+        made = Registered(self._state, parts, counted, message.takes)
+        made.programs(self._state.plans.variant(DEFAULT))
         return made
 
     def _check_registered(self, node: Node) -> None:
@@ -182,7 +182,7 @@ class Worker:
             if inner.definition.name != "py_func":
                 continue
             try:
-                self._local.py_func(str(inner.attrs["func"]))
+                self._state.py_func(str(inner.attrs["func"]))
             except errors.PermissionDeniedError as error:
                 line = describe_line(inner.operation)
                 raise error.at(inner.name, "py_func", line=line, device=None, shapes=()) from None
@@ -214,39 +214,41 @@ class Worker:
         light = self._run_light(message, session, graph, feeds, journal)
         if light is not None:
             return light
-        meeting = self.meetings.at(message.step)
-        if meeting.begun:
+        worker_step = self.step_table.at(message.step)
+        if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        self.meetings.begins(meeting)
-        meeting.owner, meeting.senders = call.peer, graph.senders
-        self.meetings.listen_to(graph.senders)
+        self.step_table.begins(worker_step)
+        worker_step.owner, worker_step.senders = call.peer, graph.senders
+        self.step_table.listen_to(graph.senders)
         told = message.options
         options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
         metadata = RunMetadata()
-        trace = Trace(metadata, self._local.devices[0].name) if options.trace else None
-        joint = Joint(message.step, session.counts, meeting.rendezvous)
-        step = meeting.step = Step(
-            self._local, graph.counted, trace, options.check_numerics, joint=joint, journal=journal
+        trace = Trace(metadata, self._state.devices[0].name) if options.trace else None
+        share = StepShare(message.step, session.counts, worker_step.rendezvous)
+        step = worker_step.step = Step(
+            self._state, graph.counted, trace, options.check_numerics, share=share, journal=journal
         )
         if journal is not None:
             journal.begin(message.step)
         try:
-            fetched = await step.run(await graph.ready(self._form(options)), feeds, None)
+            fetched = await step.run(await graph.ready(self._variant(options)), feeds, None)
         except BaseException as error:
             cancelled = errors.CancelledError("the run was cancelled")
-            self.meetings.end(message.step, errors.from_exception(error) if isinstance(error, Exception) else cancelled)
+            self.step_table.end(
+                message.step, errors.from_exception(error) if isinstance(error, Exception) else cancelled
+            )
             raise
         finally:
-            meeting.step = None
+            worker_step.step = None
             if journal is not None:
                 journal.end(message.step)
-        meeting.undo, meeting.handover = step.common(Undo), step.handover
-        held = bool(meeting.handover)
-        meeting.only_puts = not graph.takes
+        worker_step.undo, worker_step.handover = step.common(Undo), step.handover
+        held = bool(worker_step.handover)
+        worker_step.only_puts = not graph.takes
         if journal is not None and held:
             journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
         if not (graph.sends or held):
-            self.meetings.end(message.step, None)
+            self.step_table.end(message.step, None)
         for recorder in self._recorders:
             recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""
@@ -269,7 +271,7 @@ class Worker:
         journal.close()
         ended = errors.AbortedError("the run is repeated: this attempt was given up", task=self.task)
         for step in list(journal.steps):
-            self.meetings.end(step, ended)
+            self.step_table.end(step, ended)
         await journal.idle()
         return AttemptTakenBack(journal.take_back())
 
@@ -279,43 +281,45 @@ class Worker:
         """What is over at once, and concerns no other task: a share that is one light unit. None if it is none."""
         if message.options or self._recorders or graph.sends:
             return None
-        programs = graph.known(self._local.plans.form(DEFAULT))
+        programs = graph.known(self._state.plans.variant(DEFAULT))
         unit = None if programs is None else programs.single_unit
         if unit is None or unit.waits:
             return None
-        self.meetings.check(message.step)
+        self.step_table.check(message.step)
         if session.light is None:
-            session.light = light_step(self._local, Joint(0, session.counts, LocalRendezvous()))
-        fetched = run_light(self._local, session.light, graph.counted, unit, feeds, journal)
+            session.light = light_step(self._state, StepShare(0, session.counts, LocalRendezvous()))
+        fetched = run_light(self._state, session.light, graph.counted, unit, feeds, journal)
         return None if fetched is None else _ran(fetched)
 
     def _traced(self, told: Mapping[str, Any]) -> bool:
         return told.get("trace") is True or bool(self._recorders)
 
-    def _form(self, options: RunOptions) -> Form:
+    def _variant(self, options: RunOptions) -> Variant:
         """The program of a run: with checks node by node, though of the plan that the master has made."""
-        return "plain" if options.check_numerics else self._local.plans.form(options)
+        return "plain" if options.check_numerics else self._state.plans.variant(options)
 
-    def stream(self, step: int, senders: Senders, make: Callable[[Local, RemoteRendezvous], Streamed]) -> Streamed:
-        """This task's part of a step whose feeds arrive meanwhile. `meetings.end` forgets it.
+    def stream(
+        self, step: int, senders: Senders, make: Callable[[SessionState, RemoteRendezvous], Streamed]
+    ) -> Streamed:
+        """This task's part of a step whose feeds arrive meanwhile. `step_table.end` forgets it.
 
         Args:
             step: its number.
             senders: the tasks that send something unasked.
             make: makes the part.
         """
-        meeting = self.meetings.at(step)
-        self.meetings.begins(meeting)
-        meeting.owner, meeting.senders = None, senders
-        self.meetings.listen_to(senders)
-        streamed = meeting.step = make(self._local, meeting.rendezvous)
+        worker_step = self.step_table.at(step)
+        self.step_table.begins(worker_step)
+        worker_step.owner, worker_step.senders = None, senders
+        self.step_table.listen_to(senders)
+        streamed = worker_step.step = make(self._state, worker_step.rendezvous)
         return streamed
 
     # Those who are gone
 
     def forget_lost(self) -> None:
         """The steps and sessions of masters that are lost end."""
-        self.meetings.forget_lost()
+        self.step_table.forget_lost()
         for name, session in list(self._sessions.items()):
             if is_lost(session.owner):
                 self._forget(name)
@@ -323,9 +327,9 @@ class Worker:
     async def close(self) -> None:
         """End all steps."""
         self._sessions.clear()
-        await self.meetings.close()
+        await self.step_table.close()
         with contextlib.suppress(errors.OpError):
-            await self._local.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
+            await self._state.abort(errors.UnavailableError(f"{self.task} is stopping", task=self.task))
 
 
 def _give_back(journal: Journal, handover: Handover, names: Sequence[str]) -> None:

@@ -11,8 +11,8 @@ from aioflow.net.worker.plan_shares import Senders, handed_over, lasting, sender
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.plan.partition import Part
 from aioflow.program.programs import Programs
-from aioflow.runtime.plan_cache import LONG_PLAN, Form
-from aioflow.runtime.session_state import Local
+from aioflow.runtime.plan_cache import LONG_PLAN, Variant
+from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step
 from aioflow.tensors.dtypes import Spec
 from aioflow.waiting.handover import Handover
@@ -21,12 +21,12 @@ from aioflow.waiting.handover import Handover
 class Registered:
     """A graph that can be run."""
 
-    def __init__(self, local: Local, parts: Sequence[Part], counted: Sequence[str], takes: bool) -> None:
-        self._local: Final = local
+    def __init__(self, state: SessionState, parts: Sequence[Part], counted: Sequence[str], takes: bool) -> None:
+        self._state: Final = state
         self._parts: Final = parts
         self.takes: Final = takes
         """Whether a part of its plan takes elements, here or on another task."""
-        self._programs: Final[dict[Form, tuple[int, Programs]]] = {}
+        self._programs: Final[dict[Variant, tuple[int, Programs]]] = {}
         self.counted: Final = counted
         self.feeds: Final = _specs(parts)
         """What it is fed, with names for errors, in order."""
@@ -45,29 +45,29 @@ class Registered:
         """The names of its operations with takes and puts that a step can give back."""
         return handed_over(self._parts)
 
-    def known(self, form: Form) -> Programs | None:
+    def known(self, variant: Variant) -> Programs | None:
         """Its programs for such runs, if they were made and are still valid.
 
         They hold variables and queues, and are made anew once such were dropped.
         """
-        drops, programs = self._programs.get(form, (-1, None))
-        return programs if drops == self._local.resources.drops else None
+        drops, programs = self._programs.get(variant, (-1, None))
+        return programs if drops == self._state.resources.drops else None
 
-    def programs(self, form: Form) -> Programs:
+    def programs(self, variant: Variant) -> Programs:
         """Its programs for such runs, made here and now if none are known."""
-        return self.known(form) or self._made(form)
+        return self.known(variant) or self._made(variant)
 
-    async def ready(self, form: Form) -> Programs:
+    async def ready(self, variant: Variant) -> Programs:
         """The same; if making them takes long, they are made on a compute thread."""
-        found = self.known(form)
+        found = self.known(variant)
         if found is not None or not self._is_long:
-            return found or self._made(form)
-        return await self._local.compute.run(functools.partial(self._made, form), "planning")
+            return found or self._made(variant)
+        return await self._state.compute.run(functools.partial(self._made, variant), "planning")
 
-    def _made(self, form: Form) -> Programs:
-        drops = self._local.resources.drops
-        made = self._local.plans.assembled(self._parts, form)
-        self._programs[form] = drops, made
+    def _made(self, variant: Variant) -> Programs:
+        drops = self._state.resources.drops
+        made = self._state.plans.assembled(self._parts, variant)
+        self._programs[variant] = drops, made
         return made
 
     @functools.cached_property
@@ -88,7 +88,7 @@ class WorkerSession:
         """The step that all of its light runs are, one after the other."""
 
 
-class Meeting:
+class WorkerStep:
     """A step as others see it: where they get what it sends. It may be there before the step is."""
 
     def __init__(self, rendezvous: RemoteRendezvous) -> None:

@@ -79,7 +79,7 @@ class Transport(asyncio.Transport):
         return data
 
 
-class Ear:
+class FrameReceiver:
     """Notes what it hears. `wants` raw bytes are to follow after the first frame, into memory of its own."""
 
     def __init__(self, wants=0, own_memory=True):
@@ -124,7 +124,7 @@ def on(transport, dialled):
 
 async def heard(data, cuts=(), *, dialled=True, ear=None):
     """What is heard of these bytes, which come in pieces."""
-    ear, transport = ear or Ear(), Transport()
+    ear, transport = ear or FrameReceiver(), Transport()
     channel = on(transport, dialled)
     channel.listen(ear)
     await asyncio.sleep(0)
@@ -167,7 +167,7 @@ async def test_raw_bytes_arrive_in_order_however_they_are_cut(dialled, own_memor
     ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
     pieces = [value[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     data = b"".join([packed(frames.BINARY, one, mask=not dialled) for one in (b"head", *pieces, b"tail")])
-    ear, _, _ = await heard(data, cuts, dialled=dialled, ear=Ear(len(value), own_memory))
+    ear, _, _ = await heard(data, cuts, dialled=dialled, ear=FrameReceiver(len(value), own_memory))
     assert bytes(ear.memory) == value
     assert ear.frames == [b"head", b"tail"]
 
@@ -293,7 +293,7 @@ async def test_a_close_is_told_and_answered_once(payload, reason):
 
 
 async def test_closing_waits_for_the_answer_and_hears_nothing_else():
-    transport, ear = Transport(), Ear()
+    transport, ear = Transport(), FrameReceiver()
     channel = on(transport, dialled=True)
     channel.listen(ear)
     closing = asyncio.create_task(channel.close(Reason(VIOLATION, "enough")))
@@ -323,14 +323,14 @@ async def test_the_connection_is_lost_amid_a_frame():
 async def test_raw_bytes_are_told_of_before_their_frame_is_whole(dialled):
     value = content(3000)
     data = packed(frames.BINARY, b"head", mask=not dialled) + packed(frames.BINARY, value, mask=not dialled)
-    ear, _, _ = await heard(data[:1017], dialled=dialled, ear=Ear(len(value)))
+    ear, _, _ = await heard(data[:1017], dialled=dialled, ear=FrameReceiver(len(value)))
     assert ear.at > 990
     assert ear.memory[: ear.at] == value[: ear.at]
 
 
 async def test_a_raw_frame_that_is_longer_than_announced_is_not_told_of_in_parts():
     data = packed(frames.BINARY, b"head", mask=False) + packed(frames.BINARY, content(3000), mask=False)
-    ear, _, _ = await heard(data[:2000], ear=Ear(2999))
+    ear, _, _ = await heard(data[:2000], ear=FrameReceiver(2999))
     assert ear.at == 0
 
 

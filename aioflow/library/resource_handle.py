@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from aioflow.graph import scopes
-from aioflow.graph.building import get_default_graph, placed, same_graph
+from aioflow.graph.building import add_user_line, get_default_graph, same_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.tensors.dtypes import DType, TensorShape, as_dtype, as_shape
@@ -37,7 +37,7 @@ class Handle:
             with graph.as_default(), graph.transaction(), self._at_home(graph):
                 return build(chosen)
         except (TypeError, ValueError) as error:
-            raise placed(error, chosen) from error
+            raise add_user_line(error, chosen) from error
 
     def _at_home(self, graph: Graph) -> contextlib.AbstractContextManager[None]:
         scope = scopes.scope_of(graph)

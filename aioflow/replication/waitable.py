@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from aioflow import errors
 from aioflow.replication.quorum import Decision, Quorum, Ticket
 from aioflow.replication.turns import Turns
-from aioflow.waiting.lines import Attempt, Line, Outcome, Waitable, wake
+from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
 Check = Callable[[], None]
 """Raises an OpError if the waiting step has ended, or is being ended."""
@@ -29,7 +29,7 @@ def _lives() -> None:
     """Accept a caller without a step, which waits as long as its asyncio task."""
 
 
-class Members(Protocol):
+class Membership(Protocol):
     """A decision that knows who is there."""
 
     def leave(self, replica: int) -> None:
@@ -42,11 +42,11 @@ class Members(Protocol):
 class Together(Waitable):
     """Replicas that wait for a decision. From any loop or thread of the process."""
 
-    def __init__(self, name: str, members: Members, signature: Any) -> None:
+    def __init__(self, name: str, members: Membership, signature: Any) -> None:
         super().__init__(name)
         self.signature: Final = signature
         self._members: Final = members
-        self._named: Final[dict[tuple[str, int], Line]] = {}
+        self._named: Final[dict[tuple[str, int], WaiterLine]] = {}
         self._marks: Final[dict[int, object]] = {}
 
     @contextlib.contextmanager
@@ -109,11 +109,11 @@ class Together(Waitable):
         serve = functools.partial(_asked, check, ask)
         return await self.attempt(self._line(what, replica), Attempt(f"{what} replica {replica} of", serve, who))
 
-    def _line(self, what: str, replica: int) -> Line:
+    def _line(self, what: str, replica: int) -> WaiterLine:
         with self._lock:
             line = self._named.get((what, replica))
             if line is None:
-                line = self._named[what, replica] = Line()
+                line = self._named[what, replica] = WaiterLine()
                 self._lines = tuple([line for _, line in sorted(self._named.items(), key=lambda item: item[0])])
             return line
 
@@ -130,7 +130,7 @@ def _asked(check: Check, ask: Callable[[], Any]) -> Outcome | None:
     return None if found is None else (found, None)
 
 
-class LiveQuorum(Together):
+class WaitableQuorum(Together):
     """Replicas of synchronous training.
 
     Args:
@@ -194,7 +194,7 @@ class LiveQuorum(Together):
         return f"<LiveQuorum {self.name!r} {self.quorum!r}>"
 
 
-class LiveTurns(Together):
+class WaitableTurns(Together):
     """Replicas of asynchronous training.
 
     Args:

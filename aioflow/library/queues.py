@@ -4,14 +4,14 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow.graph.building import reworded, transactional
+from aioflow.graph.building import transactional, with_text
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.math.random import get_seed
 from aioflow.kernels.state import queue_handles as handles
 from aioflow.kernels.state import queues as ops
 from aioflow.kernels.state.queue_handles import QueueSpec
-from aioflow.library.live import Handle, dtypes_of, outside
+from aioflow.library.resource_handle import Handle, dtypes_of, outside
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, TensorShape, as_shape
 
@@ -131,7 +131,7 @@ class QueueBase(Handle):
         try:
             return convert_to_tensor(value, dtype, name=f"component_{place}")
         except (TypeError, ValueError) as error:
-            raise reworded(error, f"component {place} is {dtype.name}: {error}") from error
+            raise with_text(error, f"component {place} is {dtype.name}: {error}") from error
 
     def _in_order(self, vals: Any) -> Sequence[Any]:
         if isinstance(vals, dict):

@@ -188,7 +188,7 @@ async def test_an_error_names_the_operation_and_the_queue(graph, session):
     with pytest.raises(errors.OutOfRangeError, match="queue 'input' is closed and has 0 elements left") as caught:
         await session.run(queue.dequeue(name="next"))
     assert (caught.value.op, caught.value.op_type) == ("next", "queue_dequeue")
-    assert "test_data_flow.py" in caught.value.line
+    assert "test_queues.py" in caught.value.line
     with pytest.raises(errors.CancelledError, match="queue 'input' is closed") as caught:
         await session.run(queue.enqueue(1))
     assert caught.value.op == "input_enqueue"
