@@ -24,6 +24,8 @@ Building a graph wrongly raises ValueError or TypeError instead, before anything
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
+from aioflow.lazy import closed
+
 Fault = Literal["caller", "environment", "aioflow"]
 
 # TensorFlow's numbers for how a run can end, which `OpError.error_code` gives
@@ -247,3 +249,44 @@ def from_exception(error: BaseException) -> OpError:
     made = kind(text if kind is InvalidArgumentError and text else f"{type(error).__name__}: {text}".removesuffix(": "))
     made.__cause__ = error
     return made
+
+
+__all__ = [
+    "ABORTED",
+    "ALREADY_EXISTS",
+    "CANCELLED",
+    "DATA_LOSS",
+    "DEADLINE_EXCEEDED",
+    "FAILED_PRECONDITION",
+    "INTERNAL",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "OK",
+    "OUT_OF_RANGE",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "UNAUTHENTICATED",
+    "UNAVAILABLE",
+    "UNIMPLEMENTED",
+    "UNKNOWN",
+    "AbortedError",
+    "AlreadyExistsError",
+    "CancelledError",
+    "DataLossError",
+    "DeadlineExceededError",
+    "FailedPreconditionError",
+    "InternalError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "OpError",
+    "OutOfRangeError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "UnknownError",
+    "error_code_from_exception_type",
+    "exception_type_from_error_code",
+]  # fmt: skip
+__getattr__, __dir__ = closed(__name__, __all__)

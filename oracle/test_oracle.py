@@ -1,8 +1,6 @@
 """What holds for every line of the table."""
 
 import fnmatch
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +9,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from aioflow import kernels
 from aioflow.graph.op import REGISTRY
+from aioflow.lazy import import_all
 from oracle import both, ops
 from oracle.draw import Call, Draw
 from oracle.table import EXCUSED, LINES, Line
 
-for package in (kernels, ops):
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+REGISTRY.complete()
+import_all(ops.__name__)
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(600)]
 MANY = 500

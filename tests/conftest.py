@@ -8,7 +8,10 @@ import pytest
 from hypothesis import settings
 from pytest_asyncio import is_async_test
 
+from aioflow.graph.op import REGISTRY
 from aioflow.testing import VirtualTimeLoop, no_leaks, no_pending_tasks
+
+REGISTRY.complete()  # tests are collected for every op
 
 settings.register_profile("aioflow", deadline=None, max_examples=50, derandomize="CI" in os.environ)
 settings.load_profile("aioflow")

@@ -111,8 +111,8 @@ def test_only_the_code_generator_compiles():
 
 def test_no_module_is_imported_by_a_name_that_is_computed():
     def offences(file):
-        if place(file) == Path("launch/functions.py"):  # of --py-funcs: who types it may run what he likes
-            return
+        if place(file) in (Path("launch/functions.py"), Path("lazy.py"), Path("instead.py")):
+            return  # --py-funcs, whose user may run any code; the tables of public names
         for call in calls(file):
             if called(call).endswith(("__import__", "import_module")) and not isinstance(call.args[0], ast.Constant):
                 yield ast.unparse(call)

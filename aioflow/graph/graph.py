@@ -15,6 +15,7 @@ from aioflow.graph import scopes
 from aioflow.graph.device_spec import DeviceSpec, check_device
 from aioflow.graph.operation import Attrs, Operation, Tensor, items_of, user_line
 from aioflow.graph.scopes import Controls, DeviceFunction, Scope, scope_of
+from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import Spec
 from aioflow.tensors.recursion import shown
 
@@ -30,7 +31,7 @@ class Definition(Protocol):
     name: str
 
 
-METHODS: Final[dict[str, Callable[..., Any]]] = {}
+METHODS: Final[Registry[Callable[..., Any]]] = Registry("aioflow.graph")
 """What methods of Graph call in modules above this one, which fill it at import: {"as_graph_def": ...}."""
 
 _graph_ids = itertools.count()

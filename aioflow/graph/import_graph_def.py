@@ -81,6 +81,7 @@ _MOST_OUTPUTS: Final = 1 << 18
 
 class _Import:
     def __init__(self, graph: Graph, scope: str, graph_def: GraphDef, mapped: dict[Source, Tensor | Operation]) -> None:
+        REGISTRY.complete()
         self._graph = graph
         self._scope = scope
         self._mapped = mapped

@@ -25,6 +25,7 @@ from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, n
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
+from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource, string
 from aioflow.tensors.object_arrays import by_positions
 from aioflow.tensors.recursion import DEEPEST
@@ -411,7 +412,7 @@ class Op(Generic[R]):
         return self.signature
 
 
-REGISTRY: Final[dict[str, Op[Any]]] = {}
+REGISTRY: Final[Registry[Op[Any]]] = Registry("aioflow.kernels")
 """Every op by name. Closed: a graph that comes from a file or a peer may only name these."""
 
 

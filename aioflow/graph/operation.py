@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aioflow.graph import scopes
 from aioflow.graph.numpy_functions import Symbolic
 from aioflow.graph.scopes import Controls, Scope
+from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import DType, Spec, TensorShape
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ SourceLine = tuple[str, int, str]
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 
-OPERATORS: Final[dict[str, Callable[..., "Tensor"]]] = {}
+OPERATORS: Final[Registry[Callable[..., "Tensor"]]] = Registry(
+    "aioflow.kernels.math", "aioflow.kernels.array", "aioflow.kernels", "aioflow.library"
+)
 """What Tensor's operators build: filled by the kernels' modules at import, as {"add": add, ...}."""
-METHODS: Final[dict[str, Callable[..., None]]] = {}
+METHODS: Final[Registry[Callable[..., None]]] = Registry("aioflow.kernels")
 """What methods of Operation call in modules above this one, which fill it at import: {"update_input": ...}."""
 
 

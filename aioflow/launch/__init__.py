@@ -1,9 +1,12 @@
 """Clusters on engines that exist already: what they have told a process, and tasks started on their workers."""
 
-from aioflow.launch.here import local
-from aioflow.launch.launcher import Cluster, Launch
-from aioflow.launch.on_dask import dask
-from aioflow.launch.on_ray import ray
-from aioflow.launch.resolving import resolve
+from aioflow.lazy import Face
 
-__all__ = ["Cluster", "Launch", "dask", "local", "ray", "resolve"]
+_face = Face(__name__, {
+    "aioflow.launch.here": "local",
+    "aioflow.launch.launcher": "Cluster Launch",
+    "aioflow.launch.on_dask": "dask",
+    "aioflow.launch.on_ray": "ray",
+    "aioflow.launch.resolving": "resolve",
+})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

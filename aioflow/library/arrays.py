@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import gather as kernels
 from aioflow.kernels.array.arrays import reverse
@@ -16,7 +17,7 @@ from aioflow.kernels.array.ranges import linspace, range
 from aioflow.kernels.array.select import select, where
 from aioflow.kernels.array.shapes import broadcast_to, reshape, shape
 from aioflow.kernels.math.argmax import argmax, argmin
-from aioflow.kernels.math.arithmetic import maximum
+from aioflow.kernels.math.arithmetic import maximum, multiply
 from aioflow.kernels.math.casting import cast
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, Spec
@@ -138,3 +139,18 @@ def in_batches(places: Tensor, batch_dims: int) -> Tensor:
         for axis in builtins.range(batch_dims)
     ]
     return concat([*columns, places], -1)
+
+
+@transactional
+def scalar_mul(scalar: TensorLike, x: TensorLike, name: str | None = None) -> Tensor | IndexedSlices:
+    """`x` times a number, in the dtype of x; of IndexedSlices their values times it.
+
+    Raises:
+        ValueError: `scalar` has a rank other than 0.
+    """
+    values = x.values if isinstance(x, IndexedSlices) else convert_to_tensor(x)
+    factor = convert_to_tensor(scalar, values.dtype)
+    if factor.spec.rank not in (None, 0):
+        raise ValueError(f"a scalar is needed, its shape is {factor.shape}")
+    product = multiply(factor, values, name=name or "scalar_mul")
+    return IndexedSlices(product, x.indices, x.dense_shape) if isinstance(x, IndexedSlices) else product

@@ -1,6 +1,9 @@
 """`af.bitwise`: the bits of integers, under the names TensorFlow has for them."""
 
-from aioflow.kernels.math.bits import left_shift, right_shift
-from aioflow.kernels.math.comparison import bitwise_and, bitwise_or, bitwise_xor, invert
+from aioflow.lazy import Face
 
-__all__ = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"]
+_face = Face(__name__, {
+    "aioflow.kernels.math.bits": "left_shift right_shift",
+    "aioflow.kernels.math.comparison": "bitwise_and bitwise_or bitwise_xor invert",
+})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

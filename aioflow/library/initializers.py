@@ -15,6 +15,7 @@ from aioflow.kernels.linalg.decompositions import qr
 from aioflow.kernels.linalg.diagonals import matrix_diag_part
 from aioflow.kernels.math import random
 from aioflow.kernels.math.elementwise import sign
+from aioflow.lazy import closed
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, as_dtype
 from aioflow.tensors.recursion import shown
@@ -316,3 +317,4 @@ __all__ = [
     "truncated_normal_initializer", "uniform_unit_scaling", "uniform_unit_scaling_initializer", "variance_scaling",
     "variance_scaling_initializer", "zeros", "zeros_initializer",
 ]  # fmt: skip
+__getattr__, __dir__ = closed(__name__, __all__)

@@ -1,39 +1,29 @@
 """`af.linalg`: matrices, under the names TensorFlow and NumPy have for them."""
 
-from aioflow.kernels.array.arrays import diag as tensor_diag
-from aioflow.kernels.array.arrays import diag_part as tensor_diag_part
-from aioflow.kernels.array.arrays import matrix_transpose
-from aioflow.kernels.array.fill import eye
-from aioflow.kernels.linalg.decompositions import cholesky, qr
-from aioflow.kernels.linalg.determinants import log_matrix_determinant, logdet, slogdet
-from aioflow.kernels.linalg.determinants import matrix_determinant as det
-from aioflow.kernels.linalg.diagonals import matrix_band_part as band_part
-from aioflow.kernels.linalg.diagonals import matrix_diag as diag
-from aioflow.kernels.linalg.diagonals import matrix_diag_part as diag_part
-from aioflow.kernels.linalg.diagonals import matrix_set_diag as set_diag
-from aioflow.kernels.linalg.eig_svd import self_adjoint_eig as eigh
-from aioflow.kernels.linalg.eig_svd import self_adjoint_eigvals as eigvalsh
-from aioflow.kernels.linalg.eig_svd import svd
-from aioflow.kernels.linalg.einsum import einsum
-from aioflow.kernels.linalg.least_squares import matrix_solve_ls as lstsq
-from aioflow.kernels.linalg.least_squares import pinv
-from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.matrix_exponential import expm
-from aioflow.kernels.linalg.norms import norm, trace
-from aioflow.kernels.linalg.products import adjoint, cross, matvec
-from aioflow.kernels.linalg.solvers import cholesky_solve
-from aioflow.kernels.linalg.solvers import matrix_inverse as inv
-from aioflow.kernels.linalg.solvers import matrix_solve as solve
-from aioflow.kernels.linalg.solvers import matrix_triangular_solve as triangular_solve
-from aioflow.kernels.linalg.tensordot import tensordot
-from aioflow.library.clip import global_norm
-from aioflow.library.nn_functions import l2_normalize
+from aioflow.lazy import Face
 
-transpose = matrix_transpose
-
-__all__ = [
-    "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh",
-    "einsum", "expm", "eye", "global_norm", "inv", "l2_normalize", "log_matrix_determinant", "logdet", "lstsq",
-    "matmul", "matrix_transpose", "matvec", "norm", "pinv", "qr", "set_diag", "slogdet", "solve", "svd", "tensor_diag",
-    "tensor_diag_part", "tensordot", "trace", "transpose", "triangular_solve",
-]  # fmt: skip
+_face = Face(__name__, {
+    "aioflow.kernels.array.arrays": (
+        "matrix_transpose tensor_diag=diag tensor_diag_part=diag_part transpose=matrix_transpose"
+    ),
+    "aioflow.kernels.array.fill": "eye",
+    "aioflow.kernels.linalg.decompositions": "cholesky qr",
+    "aioflow.kernels.linalg.determinants": "det=matrix_determinant log_matrix_determinant logdet slogdet",
+    "aioflow.kernels.linalg.diagonals": (
+        "band_part=matrix_band_part diag=matrix_diag diag_part=matrix_diag_part set_diag=matrix_set_diag"
+    ),
+    "aioflow.kernels.linalg.eig_svd": "eigh=self_adjoint_eig eigvalsh=self_adjoint_eigvals svd",
+    "aioflow.kernels.linalg.einsum": "einsum",
+    "aioflow.kernels.linalg.least_squares": "lstsq=matrix_solve_ls pinv",
+    "aioflow.kernels.linalg.matmul": "matmul",
+    "aioflow.kernels.linalg.matrix_exponential": "expm",
+    "aioflow.kernels.linalg.norms": "norm trace",
+    "aioflow.kernels.linalg.products": "adjoint cross matvec",
+    "aioflow.kernels.linalg.solvers": (
+        "cholesky_solve inv=matrix_inverse solve=matrix_solve triangular_solve=matrix_triangular_solve"
+    ),
+    "aioflow.kernels.linalg.tensordot": "tensordot",
+    "aioflow.library.clip": "global_norm",
+    "aioflow.library.nn_functions": "l2_normalize",
+})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

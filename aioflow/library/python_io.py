@@ -1,5 +1,8 @@
 """`af.python_io`: TFRecords outside of graphs. What is here blocks, so on a loop it belongs on a thread."""
 
-from aioflow.files.tfrecord import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
+from aioflow.lazy import Face
 
-__all__ = ["TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]
+_face = Face(__name__, {
+    "aioflow.files.tfrecord": "tf_record_iterator TFRecordCompressionType TFRecordOptions TFRecordWriter",
+})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

@@ -18,6 +18,7 @@ from aioflow.kernels.math.random import (
     truncated_normal,
 )
 from aioflow.kernels.math.random_distributions import random_bernoulli, random_gamma, random_poisson
+from aioflow.lazy import closed
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, Spec, as_dtype
@@ -58,3 +59,4 @@ __all__ = [
     "bernoulli", "categorical", "gamma", "get_seed", "log_uniform_candidate_sampler", "multinomial", "normal",
     "poisson", "random_crop", "set_random_seed", "shuffle", "truncated_normal", "uniform", "uniform_candidate_sampler",
 ]  # fmt: skip
+__getattr__, __dir__ = closed(__name__, __all__)

@@ -1,11 +1,11 @@
 """`af.nn.rnn_cell`: the cells of recurrent nets, and what wraps them."""
 
-from aioflow.library.rnn_cell_base import RNNCell
-from aioflow.library.rnn_cell_kinds import BasicRNNCell, GRUCell
-from aioflow.library.rnn_cell_lstm import BasicLSTMCell, LSTMCell, LSTMStateTuple
-from aioflow.library.rnn_cell_wrappers import DeviceWrapper, DropoutWrapper, MultiRNNCell, ResidualWrapper
+from aioflow.lazy import Face
 
-__all__ = [
-    "BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "GRUCell", "LSTMCell", "LSTMStateTuple",
-    "MultiRNNCell", "RNNCell", "ResidualWrapper",
-]  # fmt: skip
+_face = Face(__name__, {
+    "aioflow.library.rnn_cell_base": "RNNCell",
+    "aioflow.library.rnn_cell_kinds": "BasicRNNCell GRUCell",
+    "aioflow.library.rnn_cell_lstm": "BasicLSTMCell LSTMCell LSTMStateTuple",
+    "aioflow.library.rnn_cell_wrappers": "DeviceWrapper DropoutWrapper MultiRNNCell ResidualWrapper",
+})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

@@ -1,9 +1,11 @@
 """`af.sets`: the rows of tensors as sets, under the names TensorFlow has for them."""
 
-from aioflow.kernels.sparse.sets import set_difference, set_intersection, set_size, set_union
+from aioflow.lazy import Face
 
-difference, intersection, size, union = set_difference, set_intersection, set_size, set_union
-
-__all__ = [
-    "difference", "intersection", "set_difference", "set_intersection", "set_size", "set_union", "size", "union",
-]  # fmt: skip
+_face = Face(__name__, {
+    "aioflow.kernels.sparse.sets": (
+        "difference=set_difference intersection=set_intersection set_difference set_intersection set_size set_union "
+        "size=set_size union=set_union"
+    ),
+})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

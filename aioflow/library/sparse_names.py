@@ -1,41 +1,23 @@
 """`af.sparse`: sparse tensors, under the short names TensorFlow has for what is done with them."""
 
-from aioflow.graph.sparse_tensor import SparseTensor
-from aioflow.kernels.sparse.sparse_segments import sparse_segment_mean as segment_mean
-from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as segment_sqrt_n
-from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as segment_sum
-from aioflow.library.sparse import from_dense
-from aioflow.library.sparse import sparse_add as add
-from aioflow.library.sparse import sparse_concat as concat
-from aioflow.library.sparse import sparse_fill_empty_rows as fill_empty_rows
-from aioflow.library.sparse import sparse_placeholder as placeholder
-from aioflow.library.sparse import sparse_reduce_sum as reduce_sum
-from aioflow.library.sparse import sparse_reorder as reorder
-from aioflow.library.sparse import sparse_reshape as reshape
-from aioflow.library.sparse import sparse_retain as retain
-from aioflow.library.sparse import sparse_slice as slice
-from aioflow.library.sparse import sparse_softmax as softmax
-from aioflow.library.sparse import sparse_tensor_dense_matmul as matmul
-from aioflow.library.sparse import sparse_tensor_to_dense as to_dense
-from aioflow.library.sparse import sparse_transpose as transpose
-from aioflow.library.sparse_reduction import sparse_expand_dims as expand_dims
-from aioflow.library.sparse_reduction import sparse_eye as eye
-from aioflow.library.sparse_reduction import sparse_mask as mask
-from aioflow.library.sparse_reduction import sparse_maximum as maximum
-from aioflow.library.sparse_reduction import sparse_merge as merge
-from aioflow.library.sparse_reduction import sparse_minimum as minimum
-from aioflow.library.sparse_reduction import sparse_reduce_max as reduce_max
-from aioflow.library.sparse_reduction import sparse_reduce_max_sparse as reduce_max_sparse
-from aioflow.library.sparse_reduction import sparse_reduce_sum_sparse as reduce_sum_sparse
-from aioflow.library.sparse_reduction import sparse_reset_shape as reset_shape
-from aioflow.library.sparse_reduction import sparse_split as split
-from aioflow.library.sparse_reduction import sparse_to_indicator as to_indicator
+from aioflow.lazy import Face
 
-sparse_dense_matmul = matmul
-
-__all__ = [
-    "SparseTensor", "add", "concat", "expand_dims", "eye", "fill_empty_rows", "from_dense", "mask", "matmul",
-    "maximum", "merge", "minimum", "placeholder", "reduce_max", "reduce_max_sparse", "reduce_sum", "reduce_sum_sparse",
-    "reorder", "reset_shape", "reshape", "retain", "segment_mean", "segment_sqrt_n", "segment_sum", "slice", "softmax",
-    "sparse_dense_matmul", "split", "to_dense", "to_indicator", "transpose",
-]  # fmt: skip
+_face = Face(__name__, {
+    "aioflow.graph.sparse_tensor": "SparseTensor",
+    "aioflow.kernels.sparse.sparse_segments": (
+        "segment_mean=sparse_segment_mean segment_sqrt_n=sparse_segment_sqrt_n segment_sum=sparse_segment_sum"
+    ),
+    "aioflow.library.sparse": (
+        "add=sparse_add concat=sparse_concat fill_empty_rows=sparse_fill_empty_rows from_dense "
+        "matmul=sparse_tensor_dense_matmul placeholder=sparse_placeholder reduce_sum=sparse_reduce_sum "
+        "reorder=sparse_reorder reshape=sparse_reshape retain=sparse_retain slice=sparse_slice softmax=sparse_softmax "
+        "sparse_dense_matmul=sparse_tensor_dense_matmul to_dense=sparse_tensor_to_dense transpose=sparse_transpose"
+    ),
+    "aioflow.library.sparse_reduction": (
+        "expand_dims=sparse_expand_dims eye=sparse_eye mask=sparse_mask maximum=sparse_maximum merge=sparse_merge "
+        "minimum=sparse_minimum reduce_max=sparse_reduce_max reduce_max_sparse=sparse_reduce_max_sparse "
+        "reduce_sum_sparse=sparse_reduce_sum_sparse reset_shape=sparse_reset_shape split=sparse_split "
+        "to_indicator=sparse_to_indicator"
+    ),
+})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

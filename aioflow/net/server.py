@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from aioflow import errors
 from aioflow.config import Config, expect
+from aioflow.graph.op import REGISTRY
 from aioflow.net.cluster import ClusterSpec, Member
 from aioflow.net.master import master as masters
 from aioflow.net.master.master import Master
@@ -71,6 +72,7 @@ class Server:
         settings: Settings | None = None,
     ) -> None:
         expect("config", config, Config)
+        REGISTRY.complete()  # now, so that no step waits for the import
         self.member: Final = Member(ClusterSpec(cluster), job_name, task_index)
         if network is None:
             self.member.cluster.check_addresses()

@@ -140,6 +140,7 @@ class _Writer:
 
 def flow_from_plain(data: Any, arrays: Sequence[Any]) -> Flow:
     """The flow that `flow_to_plain` wrote. ValueError for anything else."""
+    REGISTRY.complete()
     try:
         flow = _Reader(data, arrays).flow(data, 0)
     except KeyError as error:

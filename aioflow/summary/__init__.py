@@ -13,23 +13,10 @@
 `Event`, `SessionLog`, `Summary`, `SummaryDescription` and `TaggedRunMetadata` are its messages, loaded when asked for.
 """
 
-from typing import Any, Final
+from aioflow.lazy import Face
 
-from aioflow.summary import events
-from aioflow.summary.functions import audio, histogram, image, merge, merge_all, scalar, tensor_summary, text
-from aioflow.summary.writer import FileWriter, FileWriterCache
-
-_MESSAGES: Final = ("Event", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata")
-
-
-def __getattr__(name: str) -> Any:
-    """A message of TensorBoard's. UnimplementedError if the package is not installed."""
-    if name in _MESSAGES:
-        return events.protocol_buffer(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = [
-    "FileWriter", "FileWriterCache", "audio", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary",
-    "text",
-]  # fmt: skip
+_face = Face(__name__, {
+    "aioflow.summary.functions": "audio histogram image merge merge_all scalar tensor_summary text",
+    "aioflow.summary.writer": "FileWriter FileWriterCache",
+}, unlisted={"aioflow.summary.events": "Event SessionLog Summary SummaryDescription TaggedRunMetadata"})  # fmt: skip
+__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

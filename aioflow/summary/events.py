@@ -51,6 +51,13 @@ def protocol_buffer(name: str) -> Any:
     return getattr(_proto().summary_pb2 if name.startswith("Summary") else _proto().event_pb2, name)
 
 
+def __getattr__(name: str) -> Any:
+    """A message of TensorBoard's. UnimplementedError if the package is not installed."""
+    if name in ("Event", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata"):
+        return protocol_buffer(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def event(wall_time: float, step: int | None) -> Any:
     """An Event with nothing in it yet."""
     made = protocol_buffer("Event")(wall_time=wall_time)

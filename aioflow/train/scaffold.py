@@ -120,7 +120,7 @@ def _summaries() -> Any:
     """All summaries in one; None if there are none."""
     if not get_default_graph().get_collection(GraphKeys.SUMMARIES):
         return None
-    from aioflow.summary import merge_all
+    from aioflow.summary.functions import merge_all
 
     return merge_all()
 

@@ -6,8 +6,8 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session
-from aioflow.train.global_step import get_global_step
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from aioflow.train.step_counter import get_global_step
 
 _READS: Final = "global_step_read_op_cache"
 """The collection that TensorFlow keeps it in."""

@@ -9,7 +9,7 @@ from aioflow.config import RunOptions
 from aioflow.graph.graph import Graph
 from aioflow.kernels.data import summary_wire
 from aioflow.session import Session
-from aioflow.summary import FileWriter
+from aioflow.summary.writer import FileWriter
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues

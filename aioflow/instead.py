@@ -1,0 +1,153 @@
+"""What to use for a name that aioflow lacks: the name of TensorFlow 1.x that it replaces, or the name that is close.
+
+Imported only when an AttributeError or a TypeError is made.
+"""
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Final, NoReturn
+
+_SHOWN: Final = {
+    "aioflow": "af",
+    "aioflow.errors": "af.errors",
+    "aioflow.launch": "af.launch",
+    "aioflow.library.bitwise": "af.bitwise",
+    "aioflow.library.collectives": "af.collectives",
+    "aioflow.library.image": "af.image",
+    "aioflow.library.initializers": "af.initializers",
+    "aioflow.library.io": "af.io",
+    "aioflow.library.linalg": "af.linalg",
+    "aioflow.library.math": "af.math",
+    "aioflow.library.nn": "af.nn",
+    "aioflow.library.python_io": "af.python_io",
+    "aioflow.library.random": "af.random",
+    "aioflow.library.rnn_cell": "af.nn.rnn_cell",
+    "aioflow.library.sets": "af.sets",
+    "aioflow.library.sparse_names": "af.sparse",
+    "aioflow.library.strings": "af.strings",
+    "aioflow.summary": "af.summary",
+    "aioflow.tensors.nest": "af.nest",
+    "aioflow.train": "af.train",
+}
+"""The modules that users name, as they write them."""
+
+_EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
+_LAYERS: Final = "compose af.get_variable, af.matmul and af.nn"
+_DATA: Final = "feed arrays, or use af.train.batch, af.FIFOQueue and af.TFRecordReader"
+_PYTHON_FILES: Final = "use open(), os and pathlib; af.read_file and af.matching_files work in a graph"
+_LOSSES: Final = "compose af.nn.softmax_cross_entropy_with_logits, af.squared_difference and af.reduce_mean"
+_META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
+_TABLES: Final = "look names up in Python, or by af.py_func, and feed the numbers"
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
+    "af.ConditionalAccumulatorV1": "use af.ConditionalAccumulator",
+    "af.ConfigProto": "use af.Config",
+    "af.Defun": "call an ordinary function that builds operations",
+    "af.Event": "use af.summary.Event",
+    "af.GPUOptions": "use af.Config",
+    "af.GradientTape": "use af.gradients(ys, xs)",
+    "af.GraphOptions": "use af.Config",
+    "af.InteractiveSession": "use `async with af.Session()`, inside which `await tensor.eval()` works",
+    "af.MetaGraphDef": _META,
+    "af.NodeDef": "use af.GraphDef",
+    "af.OptimizerOptions": "use af.Config",
+    "af.Print": "fetch the tensor, or use af.py_func",
+    "af.RaggedTensor": "use af.SparseTensor, or pad to one shape",
+    "af.Summary": "use af.summary.Summary",
+    "af.SummaryMetadata": "use af.summary",
+    "af.VERSION": "use af.__version__",
+    "af.app": "use asyncio.run(main())",
+    "af.audio": "decode audio in Python and feed the samples",
+    "af.autograph": "use af.cond, af.while_loop and af.map_fn",
+    "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
+    "af.config": "use af.Config",
+    "af.contrib": "what is kept of it has a place in af, as af.collectives for contrib.nccl",
+    "af.data": _DATA,
+    "af.debugging": "its functions are at the top: af.assert_equal, af.verify_tensor_all_finite",
+    "af.disable_eager_execution": _EAGER,
+    "af.disable_v2_behavior": "nothing needs to be switched off: aioflow has the names of TensorFlow 1.x",
+    "af.distribute": "use af.train.SyncReplicasOptimizer, af.train.replica_device_setter and af.launch",
+    "af.distributions": "use af.random",
+    "af.dtypes": "the dtypes are at the top: af.float32, af.as_dtype, af.cast",
+    "af.enable_eager_execution": _EAGER,
+    "af.enable_v2_behavior": _EAGER,
+    "af.estimator": "use af.train.MonitoredTrainingSession",
+    "af.executing_eagerly": _EAGER,
+    "af.feature_column": "use af.one_hot and af.nn.embedding_lookup",
+    "af.flags": "use argparse",
+    "af.function": _EAGER,
+    "af.gfile": _PYTHON_FILES,
+    "af.global_norm_v2": "use af.global_norm",
+    "af.graph_util": _META,
+    "af.initialize_all_tables": _TABLES,
+    "af.keras": _LAYERS,
+    "af.layers": _LAYERS,
+    "af.load_op_library": "use af.py_func",
+    "af.logging": "use Python's logging; aioflow's loggers begin with `aioflow`",
+    "af.lookup": _TABLES,
+    "af.losses": _LOSSES,
+    "af.manip": "its functions are at the top: af.roll, af.gather_nd, af.reshape, af.tile",
+    "af.metrics": "compute them from fetched values, or compose af.equal, af.cast and af.reduce_mean",
+    "af.print": "fetch the tensor, or use af.py_func",
+    "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
+    "af.quantization": "use af.cast, or af.lossy for what is sent between devices",
+    "af.ragged": "use af.SparseTensor, or pad to one shape",
+    "af.saved_model": _META,
+    "af.signal": "use af.py_func",
+    "af.size_v2": "use af.size",
+    "af.spectral": "use af.py_func",
+    "af.sysconfig": "nothing is compiled against aioflow",
+    "af.tables_initializer": _TABLES,
+    "af.test": "use aioflow.testing",
+    "af.timestamp": "use time.time() and feed it",
+    "af.user_ops": "use af.py_func",
+    "af.variable_creator_scope": "use af.variable_scope(custom_getter=)",
+    "af.nn.ctc_loss": "use af.py_func",
+    "af.nn.sigmoid_cross_entropy": "use af.nn.sigmoid_cross_entropy_with_logits",
+    "af.nn.softmax_cross_entropy": "use af.nn.softmax_cross_entropy_with_logits",
+    "af.train.Checkpoint": "use af.train.Saver",
+    "af.train.ClusterDef": "use af.train.ClusterSpec",
+    "af.train.Example": "use af.io.make_example",
+    "af.train.Feature": "use af.io.make_example",
+    "af.train.Features": "use af.io.make_example",
+    "af.train.NewCheckpointReader": "use af.train.load_checkpoint",
+    "af.train.ServerDef": "use af.train.Server",
+    "af.train.export_meta_graph": _META,
+    "af.train.import_meta_graph": _META,
+    "af.train.init_from_checkpoint": "use af.train.Saver(variables).restore",
+    "af.train.write_graph": "use af.Graph.as_graph_def()",
+}
+"""What takes the place of names of TensorFlow 1.x."""
+
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "feed_dict": "feeds",
+    "feed_list": "feeds",
+    "run_metadata": "metadata",
+    "session": "`with session.as_default():` around the call, or session.run",
+}
+"""What takes the place of parameters of TensorFlow 1.x."""
+
+
+def hint(module: str, name: str, names: Iterable[str]) -> str:
+    """How an AttributeError for `name` goes on: what replaces it, or the closest name, or where else there is one."""
+    shown = _SHOWN.get(module, module)
+    replaced = _INSTEAD.get(f"{shown}.{name}")
+    if replaced is not None:
+        return f": {replaced}"
+    close = _elsewhere(name) or [f"{shown}.{found}" for found in difflib.get_close_matches(name, names, 1, 0.75)]
+    return f"; did you mean {' or '.join(close[:3])}?" if close else ""
+
+
+def _elsewhere(name: str) -> list[str]:
+    return [f"{shown}.{name}" for module, shown in _SHOWN.items() if name in dir(importlib.import_module(module))]
+
+
+def refuse(function: str, given: Iterable[str]) -> NoReturn:
+    """Raise the TypeError for arguments that `function` does not take, with the names that replace them."""
+    for name in given:
+        replaced = _ARGUMENTS.get(name)
+        text = f"{function}() got an unexpected keyword argument {name!r}"
+        raise TypeError(text if replaced is None else f"{text}; use {replaced}")
+    raise AssertionError("a refusal needs an argument")
