@@ -374,7 +374,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     zeros, element = _filler(xp, node.input_specs[0]), ListSpec.check(node.input_specs[0]).element
 
     def gather(flow: TensorList, indices: Array) -> Array:
-        _check_count(flow, indices.size)
+        _check_gaps(flow, indices)
         items = _filled(flow, indices.tolist(), zeros)
         if not items and not element.shape.is_fully_defined():
             raise ValueError(f"nothing is gathered, and the shape of the elements is known only as {element.shape}")
@@ -383,9 +383,17 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return gather
 
 
-def _check_count(flow: TensorList, count: int) -> None:
-    """ResourceExhaustedError for more unwritten slots than it is sensible to fill: each takes over 100 bytes."""
-    if count > _MOST_GAPS and (gaps := count - len(flow.written())) > _MOST_GAPS:
+def _check_gaps(flow: TensorList, indices: Array | None = None) -> None:
+    """ResourceExhaustedError for more unwritten slots than it is sensible to fill: each takes over 100 bytes.
+
+    None stands for all slots.
+    """
+    count = len(flow) if indices is None else indices.size
+    if count <= _MOST_GAPS:
+        return
+    written = flow.written()
+    gaps = count - (len(written) if indices is None else int(np.isin(indices, list(written)).sum()))
+    if gaps > _MOST_GAPS:
         raise errors.ResourceExhaustedError(
             f"{gaps:,} slots are not written; at most {_MOST_GAPS:,} are read at a time"
         )
@@ -450,7 +458,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     zeros, element = _filler(xp, node.input_specs[0]), ListSpec.check(node.input_specs[0]).element
 
     def concat(flow: TensorList) -> tuple[Array, Array]:
-        _check_count(flow, len(flow))
+        _check_gaps(flow)
         items = _filled(flow, range(len(flow)), zeros)
         if not items:
             return _nothing(xp, element), np.zeros(0, np.int64)
