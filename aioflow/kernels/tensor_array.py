@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow import dtypes, errors
+from aioflow import dtypes
 from aioflow.dtypes import Array, DType, ListSpec, Namespace, Spec, TensorShape
-from aioflow.kernels import known
+from aioflow.kernels import known, unwritten
 from aioflow.kernels.families import CPU, GPU, shape_vector
 from aioflow.kernels.tensor_lists import (
     add_lists,
@@ -37,8 +37,6 @@ Check = Callable[[TensorList, Array], None]
 _READ_TWICE: Final = "was cleared by an earlier read: pass clear_after_read=False to read it more than once"
 
 
-_MOST_GAPS: Final = 1 << 22
-"""The most unwritten slots that are read at a time."""
 _MOST: Final = 2**31 - 1
 """The most slots: the number of slots is an int32."""
 
@@ -374,7 +372,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     zeros, element = _filler(xp, node.input_specs[0]), ListSpec.check(node.input_specs[0]).element
 
     def gather(flow: TensorList, indices: Array) -> Array:
-        _check_gaps(flow, indices)
+        unwritten.check_gaps(flow, indices)
         items = _filled(flow, indices.tolist(), zeros)
         if not items and not element.shape.is_fully_defined():
             raise ValueError(f"nothing is gathered, and the shape of the elements is known only as {element.shape}")
@@ -383,20 +381,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return gather
 
 
-def _check_gaps(flow: TensorList, indices: Array | None = None) -> None:
-    """ResourceExhaustedError for more unwritten slots than it is sensible to fill: each takes over 100 bytes.
-
-    None stands for all slots.
-    """
-    count = len(flow) if indices is None else indices.size
-    if count <= _MOST_GAPS:
-        return
-    written = flow.written()
-    gaps = count - (len(written) if indices is None else int(np.isin(indices, list(written)).sum()))
-    if gaps > _MOST_GAPS:
-        raise errors.ResourceExhaustedError(
-            f"{gaps:,} slots are not written; at most {_MOST_GAPS:,} are read at a time"
-        )
+tensor_array_gather.bytes_rule = unwritten.bytes_gathered
 
 
 def _filled(flow: TensorList, indices: Sequence[int], zeros: Callable[[TensorList, int], Array]) -> list[Array]:
@@ -458,7 +443,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     zeros, element = _filler(xp, node.input_specs[0]), ListSpec.check(node.input_specs[0]).element
 
     def concat(flow: TensorList) -> tuple[Array, Array]:
-        _check_gaps(flow)
+        unwritten.check_gaps(flow)
         items = _filled(flow, range(len(flow)), zeros)
         if not items:
             return _nothing(xp, element), np.zeros(0, np.int64)
@@ -474,6 +459,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
         return whole, np.array(sizes, np.int64)
 
     return concat
+
+
+tensor_array_concat.bytes_rule = unwritten.bytes_concatenated
 
 
 def _nothing(xp: Namespace, element: Spec) -> Array:
