@@ -1,17 +1,49 @@
 """What users pass for a tensor, made one."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NewType, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.tensors.dtypes import DType, as_dtype
 from aioflow.tensors.recursion import check_depth
+from aioflow.tensors.shape import Dimension, TensorShape
 
-TensorLike: TypeAlias = Any
+if TYPE_CHECKING:
+    from aioflow.graph.indexed_slices import IndexedSlices
+    from aioflow.library.variables import Variable
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class SupportsArray(Protocol):
+    """An object that NumPy makes an array of."""
+
+    def __array__(self) -> np.ndarray[Any, Any]: ...
+
+
+class Nested(Protocol[T_co]):
+    """A list, a tuple or a range of items; text, which has no `__reversed__`, is none."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> T_co: ...
+    def __reversed__(self) -> Iterator[T_co]: ...
+
+
+# `help` shows the names alone: at run time each alias is a NewType, which prints as its name.
+if TYPE_CHECKING:
+    InGraph: TypeAlias = Tensor | Variable | IndexedSlices
+    Values: TypeAlias = InGraph | SupportsArray | np.generic
+    NumberLike: TypeAlias = Values | complex | Dimension | TensorShape | Nested["NumberLike"]
+    TextLike: TypeAlias = Values | str | bytes | Nested["TextLike"]
+    TensorLike: TypeAlias = Values | complex | Dimension | TensorShape | str | bytes | Nested["TensorLike"]
+else:
+    NumberLike = NewType("NumberLike", object)
+    TextLike = NewType("TextLike", object)
+    TensorLike = NewType("TensorLike", object)
 """What `convert_to_tensor` takes: a tensor, a variable, an array, numbers, text, or nested lists of these."""
-
 
 Converter: TypeAlias = Callable[[Any, DType | None], Tensor]
 """Makes a tensor of a value, of that dtype if one is given."""

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.numpy_functions import Symbolic
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, TensorShape
 
@@ -26,7 +27,7 @@ class IndexedSlices(Symbolic):
 
     __slots__ = ("__weakref__", "dense_shape", "indices", "values")
 
-    def __init__(self, values: TensorLike, indices: TensorLike, dense_shape: TensorLike = None) -> None:
+    def __init__(self, values: TensorLike, indices: TensorLike, dense_shape: TensorLike | None = None) -> None:
         self.values: Final[Tensor] = convert_to_tensor(values)
         self.indices: Final[Tensor] = convert_to_tensor(indices, preferred_dtype=dtypes.int32)
         self.dense_shape: Final[Tensor | None] = (

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from aioflow.graph.default_session import current_session
-from aioflow.graph.numpy_functions import Symbolic
+from aioflow.graph.operators import Operand
 from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import DType, Spec, TensorShape
 
@@ -21,10 +21,6 @@ SourceLine = tuple[str, int, str]
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 
-OPERATORS: Final[Registry[Callable[..., "Tensor"]]] = Registry(
-    "aioflow.kernels.math", "aioflow.kernels.array", "aioflow.kernels", "aioflow.library"
-)
-"""What Tensor's operators build: filled by the kernels' modules at import, as {"add": add, ...}."""
 METHODS: Final[Registry[Callable[..., None]]] = Registry("aioflow.kernels")
 """What methods of Operation call in modules above this one, which fill it at import: {"update_input": ...}."""
 
@@ -54,22 +50,7 @@ def user_line() -> SourceLine | None:
     return found[0]
 
 
-Operator = Callable[["Tensor", Any], "Tensor"]
-
-
-def _operator(name: str) -> tuple[Operator, Operator]:
-    """A method of Tensor that builds an op of this tensor and another value, and the same with the two exchanged."""
-
-    def forward(self: "Tensor", other: Any) -> "Tensor":
-        return OPERATORS[name](self, other)
-
-    def reflected(self: "Tensor", other: Any) -> "Tensor":
-        return OPERATORS[name](other, self)
-
-    return forward, reflected
-
-
-class Tensor(Symbolic):
+class Tensor(Operand):
     """One output of an operation: a value that a run will compute, of known dtype and more or less known shape."""
 
     __slots__ = ("__weakref__", "_consumers", "index", "op", "spec")
@@ -148,34 +129,6 @@ class Tensor(Symbolic):
         raise TypeError(f"{self!r} has no value while the graph is built: use `await session.run(tensor)`")
 
     __int__ = __float__
-
-    def __getitem__(self, key: Any) -> "Tensor":
-        return OPERATORS["getitem"](self, key)
-
-    def __neg__(self) -> "Tensor":
-        return OPERATORS["negative"](self)
-
-    def __abs__(self) -> "Tensor":
-        return OPERATORS["abs"](self)
-
-    def __invert__(self) -> "Tensor":
-        return OPERATORS["invert"](self)
-
-    __add__, __radd__ = _operator("add")
-    __sub__, __rsub__ = _operator("subtract")
-    __mul__, __rmul__ = _operator("multiply")
-    __truediv__, __rtruediv__ = _operator("truediv")
-    __floordiv__, __rfloordiv__ = _operator("floordiv")
-    __mod__, __rmod__ = _operator("mod")
-    __pow__, __rpow__ = _operator("pow")
-    __matmul__, __rmatmul__ = _operator("matmul")
-    __and__, __rand__ = _operator("bitand")
-    __or__, __ror__ = _operator("bitor")
-    __xor__, __rxor__ = _operator("bitxor")
-    __lt__ = _operator("less")[0]
-    __le__ = _operator("less_equal")[0]
-    __gt__ = _operator("greater")[0]
-    __ge__ = _operator("greater_equal")[0]
 
 
 class Operation:

@@ -6,7 +6,8 @@ from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
 from aioflow.graph.default_session import current_session
 from aioflow.graph.numpy_functions import Symbolic
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, TensorShape
 

@@ -150,7 +150,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike = None,
+        grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
         order: int = UNORDERED,

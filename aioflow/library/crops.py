@@ -21,12 +21,12 @@ from aioflow.tensors.dtypes import FLOAT, float32, int32
 def crop_and_resize(
     image: TensorLike,
     boxes: TensorLike,
-    box_ind: TensorLike = None,
-    crop_size: TensorLike = None,
+    box_ind: TensorLike | None = None,
+    crop_size: TensorLike | None = None,
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
     name: str | None = None,
-    box_indices: TensorLike = None,
+    box_indices: TensorLike | None = None,
 ) -> Tensor:
     """The parts of images that boxes show, each resized to `crop_size`: [boxes, height, width, channels].
 

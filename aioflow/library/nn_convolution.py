@@ -97,13 +97,13 @@ def atrous_conv2d_transpose(
 @transactional
 def convolution(
     input: TensorLike,
-    filter: TensorLike = None,
+    filter: TensorLike | None = None,
     padding: Any = None,
     strides: Any = None,
     dilation_rate: Any = None,
     name: str | None = None,
     data_format: str | None = None,
-    filters: TensorLike = None,
+    filters: TensorLike | None = None,
     dilations: Any = None,
 ) -> Tensor:
     """`conv1d`, `conv2d` or `conv3d`, as the rank of `filter` says; strides and dilations are one per spatial axis."""

@@ -29,11 +29,11 @@ Axes = int | Sequence[int] | None
 @transactional
 def dropout(
     x: TensorLike,
-    keep_prob: TensorLike = None,
-    noise_shape: TensorLike = None,
+    keep_prob: TensorLike | None = None,
+    noise_shape: TensorLike | None = None,
     seed: int | None = None,
     name: str | None = None,
-    rate: TensorLike = None,
+    rate: TensorLike | None = None,
 ) -> Tensor:
     """`x` with elements dropped at random, each with probability `rate`; the others are scaled to keep the sum's mean.
 
@@ -158,11 +158,11 @@ def relu_layer(x: TensorLike, weights: TensorLike, biases: TensorLike, name: str
 
 @transactional
 def weighted_cross_entropy_with_logits(
-    labels: TensorLike = None,
-    logits: TensorLike = None,
-    pos_weight: TensorLike = None,
+    labels: TensorLike | None = None,
+    logits: TensorLike | None = None,
+    pos_weight: TensorLike | None = None,
     name: str | None = None,
-    targets: TensorLike = None,
+    targets: TensorLike | None = None,
 ) -> Tensor:
     """`sigmoid_cross_entropy_with_logits` in which what a label of 1 costs counts `pos_weight` times."""
     truth = targets if labels is None else labels

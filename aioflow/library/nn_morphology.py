@@ -23,12 +23,12 @@ from aioflow.tensors.dtypes import FLOAT, INTEGER, Spec
 @transactional
 def dilation2d(
     input: TensorLike,
-    filter: TensorLike = None,
+    filter: TensorLike | None = None,
     strides: Any = None,
     rates: Any = None,
     padding: Any = None,
     name: str | None = None,
-    filters: TensorLike = None,
+    filters: TensorLike | None = None,
     dilations: Any = None,
 ) -> Tensor:
     """For each channel of images the greatest sum of a pixel and the filter's element above it, of all in the window.

@@ -4,7 +4,8 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.shapes import size, squeeze
 from aioflow.kernels.families import NARROW, shaped_like
@@ -20,8 +21,8 @@ from aioflow.tensors.dtypes import float32
 @transactional
 def layer_normalization(
     x: TensorLike,
-    offset: TensorLike = None,
-    scale: TensorLike = None,
+    offset: TensorLike | None = None,
+    scale: TensorLike | None = None,
     axis: Axis = -1,
     variance_epsilon: float = 1e-12,
     name: str | None = None,
@@ -44,17 +45,17 @@ def layer_normalization(
 
 @transactional
 def batch_norm_with_global_normalization(
-    t: TensorLike = None,
-    m: TensorLike = None,
-    v: TensorLike = None,
-    beta: TensorLike = None,
-    gamma: TensorLike = None,
+    t: TensorLike | None = None,
+    m: TensorLike | None = None,
+    v: TensorLike | None = None,
+    beta: TensorLike | None = None,
+    gamma: TensorLike | None = None,
     variance_epsilon: float | None = None,
     scale_after_normalization: bool | None = None,
     name: str | None = None,
-    input: TensorLike = None,
-    mean: TensorLike = None,
-    variance: TensorLike = None,
+    input: TensorLike | None = None,
+    mean: TensorLike | None = None,
+    variance: TensorLike | None = None,
 ) -> Tensor:
     """(t - m) / sqrt(v + variance_epsilon), times `gamma` if `scale_after_normalization`, plus `beta`.
 
@@ -77,7 +78,7 @@ def batch_norm_with_global_normalization(
 def sufficient_statistics(
     x: TensorLike,
     axes: Axis,
-    shift: TensorLike = None,
+    shift: TensorLike | None = None,
     keep_dims: bool | None = None,
     name: str | None = None,
     keepdims: bool | None = None,

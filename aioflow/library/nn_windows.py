@@ -97,7 +97,7 @@ def avg_pool2d(
 
 @transactional
 def required_space_to_batch_paddings(
-    input_shape: TensorLike, block_shape: TensorLike, base_paddings: TensorLike = None, name: str | None = None
+    input_shape: TensorLike, block_shape: TensorLike, base_paddings: TensorLike | None = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Paddings, not less than `base_paddings`, with which sizes are multiples of blocks; and the crops that undo them.
 
@@ -128,7 +128,7 @@ def with_space_to_batch(
     dilation_rate: TensorLike,
     padding: str,
     op: Callable[..., Tensor],
-    filter_shape: TensorLike = None,
+    filter_shape: TensorLike | None = None,
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Tensor:

@@ -30,7 +30,7 @@ Scope = str | VariableScope | None
 def dynamic_rnn(
     cell: Any,
     inputs: Any,
-    sequence_length: TensorLike = None,
+    sequence_length: TensorLike | None = None,
     initial_state: Any = None,
     dtype: Any = None,
     parallel_iterations: int | None = None,
@@ -96,7 +96,7 @@ def static_rnn(
     inputs: Sequence[Any],
     initial_state: Any = None,
     dtype: Any = None,
-    sequence_length: TensorLike = None,
+    sequence_length: TensorLike | None = None,
     scope: Scope = None,
 ) -> tuple[list[Any], Any]:
     """The outputs of a cell for a list of inputs, one step each, and its state after the last.

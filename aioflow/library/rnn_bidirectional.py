@@ -19,7 +19,7 @@ def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,
     inputs: Any,
-    sequence_length: TensorLike = None,
+    sequence_length: TensorLike | None = None,
     initial_state_fw: Any = None,
     initial_state_bw: Any = None,
     dtype: Any = None,
@@ -70,7 +70,7 @@ def static_bidirectional_rnn(
     initial_state_fw: Any = None,
     initial_state_bw: Any = None,
     dtype: Any = None,
-    sequence_length: TensorLike = None,
+    sequence_length: TensorLike | None = None,
     scope: Scope = None,
 ) -> tuple[list[Any], Any, Any]:
     """What `static_rnn` gives for one cell from the first step on, and for another from the last step on.

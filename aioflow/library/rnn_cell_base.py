@@ -100,7 +100,7 @@ class RNNCell:
         with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             return zero_states(self.state_size, batch_size, dtype)
 
-    def get_initial_state(self, inputs: Any = None, batch_size: TensorLike = None, dtype: Any = None) -> Any:
+    def get_initial_state(self, inputs: Any = None, batch_size: TensorLike | None = None, dtype: Any = None) -> Any:
         """A state of zeros for `inputs` [batch, ...], or for that batch size and dtype."""
         if inputs is not None:
             tensor = convert_to_tensor(inputs)

@@ -7,7 +7,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat
@@ -82,7 +83,7 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
 
 @transactional
 def sparse_tensor_to_dense(
-    sp_input: SparseTensor, default_value: TensorLike = None, validate_indices: bool = True, name: str | None = None
+    sp_input: SparseTensor, default_value: TensorLike | None = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
     """The dense tensor, with `default_value`, by default 0 or an empty string, where no value is held.
 
@@ -127,7 +128,7 @@ def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: b
 
 
 @transactional
-def sparse_add(a: Any, b: Any, threshold: TensorLike = None, thresh: TensorLike = None) -> Any:
+def sparse_add(a: Any, b: Any, threshold: TensorLike | None = None, thresh: TensorLike | None = None) -> Any:
     """The sum of two tensors of which at least one is sparse: sparse if both are, else dense.
 
     Of a sparse sum elements below `threshold` in absolute value are left out; without one zeros are kept too.

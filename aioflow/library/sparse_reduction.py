@@ -172,7 +172,7 @@ def _part(value: SparseTensor, place: int, rank: int, begin: Tensor, size: Tenso
 
 
 @transactional
-def sparse_reset_shape(sp_input: SparseTensor, new_shape: TensorLike = None) -> SparseTensor:
+def sparse_reset_shape(sp_input: SparseTensor, new_shape: TensorLike | None = None) -> SparseTensor:
     """The same elements in a tensor of another shape: by default the smallest that holds them all.
 
     Raises:

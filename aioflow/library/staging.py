@@ -240,7 +240,7 @@ class MapStagingArea(BaseStagingArea):
         return self._build("put", name, build)
 
     def get(
-        self, key: TensorLike = None, indices: Sequence[Any] | None = None, name: str | None = None
+        self, key: TensorLike | None = None, indices: Sequence[Any] | None = None, name: str | None = None
     ) -> tuple[Any, Any]:
         """A key and components of its element, which leave as soon as it is whole: in a list, or a dict by name.
 

@@ -54,7 +54,7 @@ class TensorArray:
     def __init__(
         self,
         dtype: Any,
-        size: TensorLike = None,
+        size: TensorLike | None = None,
         dynamic_size: bool | None = None,
         clear_after_read: bool | None = None,
         tensor_array_name: str | None = None,

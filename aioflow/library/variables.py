@@ -16,9 +16,9 @@ from aioflow.graph.default_session import Runner, current_session
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
-from aioflow.graph.numpy_functions import Symbolic
 from aioflow.graph.op import Op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import Operand
 from aioflow.kernels.state import variables as kernels
 from aioflow.tensors.dtypes import DType
 from aioflow.tensors.recursion import shown
@@ -46,22 +46,7 @@ class VariableAggregation(enum.Enum):
     ONLY_FIRST_REPLICA = 3
 
 
-Operator = Callable[["Variable", Any], Tensor]
-
-
-def _operator(name: str) -> tuple[Operator, Operator]:
-    """A method of Variable that builds an op of its value and another, and the same with the two exchanged."""
-
-    def forward(self: "Variable", other: Any) -> Tensor:
-        return OPERATORS[name](self, other)
-
-    def reflected(self: "Variable", other: Any) -> Tensor:
-        return OPERATORS[name](other, self)
-
-    return forward, reflected
-
-
-class Variable(Symbolic):
+class Variable(Operand):
     """A value that outlives the runs of a session: weights, counters, slots.
 
     Its handle is the operation `name`; operations under `name/` make its first value, assign it and read it. It has no
@@ -90,7 +75,7 @@ class Variable(Symbolic):
 
     def __init__(
         self,
-        initial_value: TensorLike | Callable[[], TensorLike] = None,
+        initial_value: TensorLike | Callable[[], TensorLike] | None = None,
         trainable: bool | None = None,
         collections: Iterable[str] | None = None,
         validate_shape: bool = True,
@@ -323,34 +308,6 @@ class Variable(Symbolic):
 
     def _as_graph_element(self) -> Tensor:
         return self._snapshot
-
-    def __getitem__(self, key: Any) -> Tensor:
-        return OPERATORS["getitem"](self, key)
-
-    def __neg__(self) -> Tensor:
-        return OPERATORS["negative"](self)
-
-    def __abs__(self) -> Tensor:
-        return OPERATORS["abs"](self)
-
-    def __invert__(self) -> Tensor:
-        return OPERATORS["invert"](self)
-
-    __add__, __radd__ = _operator("add")
-    __sub__, __rsub__ = _operator("subtract")
-    __mul__, __rmul__ = _operator("multiply")
-    __truediv__, __rtruediv__ = _operator("truediv")
-    __floordiv__, __rfloordiv__ = _operator("floordiv")
-    __mod__, __rmod__ = _operator("mod")
-    __pow__, __rpow__ = _operator("pow")
-    __matmul__, __rmatmul__ = _operator("matmul")
-    __and__, __rand__ = _operator("bitand")
-    __or__, __ror__ = _operator("bitor")
-    __xor__, __rxor__ = _operator("bitxor")
-    __lt__ = _operator("less")[0]
-    __le__ = _operator("less_equal")[0]
-    __gt__ = _operator("greater")[0]
-    __ge__ = _operator("greater_equal")[0]
 
     def __bool__(self) -> bool:
         return bool(self._snapshot)

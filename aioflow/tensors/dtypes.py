@@ -154,6 +154,9 @@ _BY_PYTHON: Final = {
     bool: bool_, int: int32, float: float32, complex: complex128, str: string, bytes: string, object: string,
 }  # fmt: skip
 
+DTypeLike: TypeAlias = DType | np.dtype[Any] | type[Any] | str
+"""What users pass for a dtype: one of aioflow's, a name, a NumPy dtype or scalar type, or a Python type."""
+
 FLOAT: Final = frozenset(d for d in ALL if d.is_floating)
 COMPLEX: Final = frozenset(d for d in ALL if d.is_complex)
 INTEGER: Final = frozenset(d for d in ALL if d.is_integer)

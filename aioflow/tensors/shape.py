@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -255,7 +255,7 @@ class TensorShape:
         return f"TensorShape({None if self.sizes is None else list(self.sizes)})"
 
 
-ShapeLike: TypeAlias = "TensorShape | Iterable[int | Dimension | None] | int | Dimension | None"
+ShapeLike: TypeAlias = "TensorShape | Iterable[SupportsIndex | None] | SupportsIndex | None"
 
 
 def _sizes(dims: ShapeLike) -> Sizes | None:

@@ -71,7 +71,7 @@ class Optimizer:
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
         name: str | None = None,
-        grad_loss: TensorLike = None,
+        grad_loss: TensorLike | None = None,
     ) -> Operation:
         """An operation that takes one step towards a smaller `loss`: `compute_gradients`, then `apply_gradients`.
 
@@ -98,7 +98,7 @@ class Optimizer:
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
-        grad_loss: TensorLike = None,
+        grad_loss: TensorLike | None = None,
     ) -> list[tuple[Gradient | None, Any]]:
         """The gradients of `loss`, as (gradient, variable) pairs; None for a variable it does not depend on.
 

@@ -16,7 +16,8 @@ import aioflow as af
 from aioflow.graph import scopes
 from aioflow.graph.building import transactional
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.graph.operation import OPERATORS, Tensor, describe_line
+from aioflow.graph.operation import Tensor, describe_line
+from aioflow.graph.operators import OPERATORS
 
 
 @pytest.fixture

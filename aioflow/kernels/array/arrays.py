@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.op import Ints, NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.shapes import broadcast_to, free, reshape, shape, size

@@ -7,7 +7,8 @@ from typing import Any
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import CONVERTERS, convert_to_tensor, is_constant
 from aioflow.graph.op import Ints, NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.shapes import free, outputs, shape

@@ -9,7 +9,8 @@ from aioflow import errors
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import CONVERTERS
 from aioflow.graph.op import NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.context import Context
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray, as_array

@@ -8,7 +8,8 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import constant_value, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, Op, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.shapes import broadcast_to, reshape

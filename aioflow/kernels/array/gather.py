@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Indices, Ints, NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.shapes import reshape, shape, shape_of, size

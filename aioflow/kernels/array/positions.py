@@ -3,7 +3,7 @@
 import math
 
 from aioflow.graph.op import Indices, Ints, op
-from aioflow.graph.operation import OPERATORS
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.math.segments import check_constants, check_range

@@ -10,7 +10,8 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import constant_value, convert_to_tensor
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.families import CPU, GPU

@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.op import Indices, NodeView, Op, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.fill import zeros_like
 from aioflow.kernels.array.gather import _flattened as flat_positions
 from aioflow.kernels.array.gather import _nd_shape as picked_shape

@@ -13,7 +13,8 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, elements, stays, sum_to_operand
 from aioflow.tensors.dtypes import ANY, BOOL, NUMERIC, UNKNOWN, Array, DType, Namespace, Spec, int64
 

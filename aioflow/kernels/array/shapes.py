@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.op import Ints, NodeView, Op, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, sum_to_operand
 from aioflow.tensors import dtypes

@@ -10,7 +10,8 @@ from typing import Any
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import constant_value, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array import indexing
 from aioflow.kernels.array.concat import unstack

@@ -188,8 +188,8 @@ def _check_near(
 def assert_near(
     x: TensorLike,
     y: TensorLike,
-    rtol: TensorLike = None,
-    atol: TensorLike = None,
+    rtol: TensorLike | None = None,
+    atol: TensorLike | None = None,
     data: Sequence[TensorLike] | None = None,
     summarize: int | None = None,
     message: str | None = None,

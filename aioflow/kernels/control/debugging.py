@@ -124,10 +124,10 @@ def _(xp: Namespace, tensor: Array, *, message: str) -> Array:
 
 
 def verify_tensor_all_finite(
-    t: TensorLike = None,
+    t: TensorLike | None = None,
     msg: str | None = None,
     name: str | None = None,
-    x: TensorLike = None,
+    x: TensorLike | None = None,
     message: str | None = None,
 ) -> Tensor:
     """`t` unchanged; InvalidArgumentError with `msg` if elements are NaN or infinite. Also called `x` and `message`."""

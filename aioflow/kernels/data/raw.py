@@ -42,11 +42,11 @@ def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> A
 
 
 def decode_raw(
-    input_bytes: TensorLike = None,
+    input_bytes: TensorLike | None = None,
     out_type: Any = None,
     little_endian: bool = True,
     name: str | None = None,
-    bytes: TensorLike = None,
+    bytes: TensorLike | None = None,
 ) -> Tensor:
     """The numbers that the bytes of each string are, along a new last axis.
 

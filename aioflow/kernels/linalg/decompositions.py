@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from aioflow.graph.op import NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.kernels.linalg.diagonals import lower_half
 from aioflow.kernels.linalg.matrices import (

@@ -5,7 +5,8 @@ from typing import Any
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.linalg.matrices import batch_of, cubic, is_zero, square
 from aioflow.kernels.linalg.solvers import matrix_inverse

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 from aioflow import errors
 from aioflow.graph.op import Ints, NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.kernels.linalg.matrices import LINEAR

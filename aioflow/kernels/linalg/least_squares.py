@@ -8,7 +8,8 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.linalg.decompositions import cholesky
 from aioflow.kernels.linalg.diagonals import matrix_diag_part, matrix_set_diag

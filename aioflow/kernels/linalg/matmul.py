@@ -7,7 +7,8 @@ from typing import Any
 from aioflow import errors
 from aioflow.devices import onednn
 from aioflow.graph.op import NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, elements, sum_along
 from aioflow.kernels.linalg import onednn_matmul
 from aioflow.kernels.math.complex import conj

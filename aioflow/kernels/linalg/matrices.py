@@ -8,7 +8,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.graph.convert import constant_value
 from aioflow.graph.op import Op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import elements, sum_along
 from aioflow.tensors.dtypes import (
     Array,

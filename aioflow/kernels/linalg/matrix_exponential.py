@@ -6,7 +6,8 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.op import op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU
 from aioflow.kernels.linalg.matrices import adjoint, check_square, cubic, square
 from aioflow.tensors.dtypes import Array, Namespace, Spec

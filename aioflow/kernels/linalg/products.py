@@ -9,7 +9,8 @@ from aioflow import errors
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import T, op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, broadcast_gradient, elements
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.math.complex import conj

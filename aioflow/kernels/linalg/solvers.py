@@ -9,7 +9,8 @@ from aioflow import errors
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.linalg.matrices import check_square, cubic, flipped, guarded, product, solution, square, unbatched
 from aioflow.tensors.dtypes import Array, Namespace, Spec

@@ -7,7 +7,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.math.reduction import reduce_prod
 from aioflow.tensors.dtypes import normalise_axis

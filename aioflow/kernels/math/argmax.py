@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aioflow.graph.op import NodeView, op
-from aioflow.graph.operation import OPERATORS
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.math.broadcasting import reduced
 from aioflow.tensors.dtypes import BOOL, FLOAT, INTEGER, Array, DType, Namespace, Spec, int32, int64

@@ -10,7 +10,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.graph.convert import constant_value
 from aioflow.graph.op import NodeView, Op, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.select import masked, select
 from aioflow.kernels.families import CPU, GPU, binary, broadcast_gradient, costs, elements, ufunc
 from aioflow.kernels.math.comparison import greater, greater_equal, less_equal, logical_not, not_equal

@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 from aioflow import errors
 from aioflow.graph.op import Ints, NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, NARROW, costs, shape_vector, summed_axes
 from aioflow.tensors.dtypes import NUMERIC, SCALAR, UNKNOWN, Array, Namespace, Spec, TensorShape, normalise_axis

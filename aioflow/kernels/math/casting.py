@@ -6,7 +6,8 @@ from typing import Any
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, fitting
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Known, Namespace, Spec, as_dtype

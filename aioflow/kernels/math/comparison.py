@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import Op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import binary, elementwise
 from aioflow.tensors.dtypes import ANY, BOOL, FLOAT, INTEGER, DType, bool_
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, broadcast_gradient, elementwise
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, Namespace, Spec, complex64, complex128, float32, float64
 

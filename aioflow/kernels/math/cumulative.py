@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from aioflow.graph.op import NodeView, Op, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, costs, elements, shape_vector
 from aioflow.kernels.math.broadcasting import Axis, axes_of
 from aioflow.kernels.math.complex import conj

@@ -9,7 +9,8 @@ from aioflow import errors
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import NodeView
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
 from aioflow.kernels.math.arithmetic import floordiv, truediv
 from aioflow.kernels.math.comparison import greater, not_equal

@@ -1,7 +1,8 @@
 """Functions of one tensor, element by element: signs, powers, exponentials, circular and hyperbolic functions."""
 
 from aioflow.graph.op import T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.select import masked, select
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, broadcast_gradient, costs, elementwise, ufunc
 from aioflow.kernels.math.casting import cast

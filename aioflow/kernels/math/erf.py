@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, elementwise
 from aioflow.kernels.math.elementwise import exp
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace

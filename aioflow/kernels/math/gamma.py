@@ -12,7 +12,8 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import Op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import elementwise
 from aioflow.kernels.math.arithmetic import subtract
 from aioflow.kernels.math.no_nan import scaled

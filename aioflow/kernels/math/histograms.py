@@ -84,9 +84,9 @@ def _(inputs: Sequence[Array], attrs: Any) -> int:
 @transactional
 def bincount(
     arr: TensorLike,
-    weights: TensorLike = None,
-    minlength: TensorLike = None,
-    maxlength: TensorLike = None,
+    weights: TensorLike | None = None,
+    minlength: TensorLike | None = None,
+    maxlength: TensorLike | None = None,
     dtype: Any = int32,
     name: str | None = None,
 ) -> Tensor:
@@ -243,10 +243,10 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 def confusion_matrix(
     labels: TensorLike,
     predictions: TensorLike,
-    num_classes: TensorLike = None,
+    num_classes: TensorLike | None = None,
     dtype: Any = int32,
     name: str | None = None,
-    weights: TensorLike = None,
+    weights: TensorLike | None = None,
 ) -> Tensor:
     """The matrix whose element [i, j] counts how many of those labelled i are predicted to be j.
 

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from aioflow.graph.op import T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import stays, sum_to_operand
 from aioflow.kernels.math.division import xlogy
 from aioflow.kernels.math.elementwise import exp, log1p

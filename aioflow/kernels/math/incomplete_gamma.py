@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.op import T, op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import broadcast_gradient
 from aioflow.kernels.math.division import xlogy
 from aioflow.kernels.math.elementwise import exp, log

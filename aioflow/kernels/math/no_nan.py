@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from aioflow.graph.op import NodeView, Op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, binary
 from aioflow.kernels.math.comparison import logical_or, not_equal
 from aioflow.kernels.math.complex import conj

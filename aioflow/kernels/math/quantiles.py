@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from aioflow.graph.operation import OPERATORS
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import elementwise
 from aioflow.kernels.math.elementwise import exp
 from aioflow.kernels.math.no_nan import multiply_no_nan, scaled

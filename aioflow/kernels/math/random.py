@@ -28,7 +28,8 @@ from aioflow import errors
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, Op, T, op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, SLOW, costs

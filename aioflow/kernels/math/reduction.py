@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.op import NodeView, Op, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, costs, fitting, shape_vector, shaped_like
 from aioflow.kernels.math.broadcasting import Axis, axes_of, counted, reduced, spread
 from aioflow.kernels.math.casting import cast

@@ -3,7 +3,8 @@
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import Op, op
-from aioflow.graph.operation import OPERATORS, Tensor
+from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import binary, elementwise, ufunc
 from aioflow.kernels.math.arithmetic import maximum, minimum
 from aioflow.tensors.dtypes import FLOAT, Spec, bool_, float32, float64

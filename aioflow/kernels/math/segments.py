@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.op import Indices, Ints, NodeView, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.families import CPU, GPU, NARROW, costs

@@ -9,7 +9,8 @@ import numpy as np
 from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.op import Indices, Ints, NodeView, Op, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.gather import gather

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from aioflow.graph.op import T, op
-from aioflow.graph.operation import OPERATORS
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import broadcast_gradient
 from aioflow.kernels.math.gamma import log_gamma, psi
 from aioflow.kernels.math.no_nan import scaled

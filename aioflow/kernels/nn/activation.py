@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.op import NodeView, Op, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, Unary, costs, elements
 from aioflow.kernels.nn import onednn_activation
 from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, TensorShape, float32, float64

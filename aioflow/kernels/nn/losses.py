@@ -9,7 +9,8 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.op import NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.constants import stop_gradient
 from aioflow.kernels.families import CPU, GPU, SLOW, costs

@@ -9,7 +9,8 @@ import functools
 import numpy as np
 
 from aioflow.graph.op import NodeView, T, op
-from aioflow.graph.operation import OPERATORS, Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import SLOW, costs
 from aioflow.kernels.nn import onednn_softmax
 from aioflow.kernels.nn.activation import Function, ones, same_shape, wide
