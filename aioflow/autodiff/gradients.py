@@ -240,7 +240,7 @@ def _seed(index: int, y: Tensor, given: TensorLike | IndexedSlices) -> Gradient:
     label = f"grad_ys[{index}]"
     if not isinstance(given, (Tensor, IndexedSlices)):
         try:
-            given = convert_to_tensor(given, expected and expected.dtype, name=f"grad_ys_{index}")
+            given = convert_to_tensor(given, None if expected is None else expected.dtype, name=f"grad_ys_{index}")
         except (TypeError, ValueError) as error:
             raise type(error)(f"{label}: {error}") from error
     if expected is not None and given.dtype is not expected.dtype:

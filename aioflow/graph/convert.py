@@ -7,7 +7,7 @@ import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
-from aioflow.tensors.dtypes import DType, as_dtype
+from aioflow.tensors.dtypes import DType, DTypeLike, as_dtype
 from aioflow.tensors.recursion import check_depth
 from aioflow.tensors.shape import Dimension, TensorShape
 
@@ -53,7 +53,7 @@ CONVERTERS: Final[dict[type, Converter]] = {}
 
 
 def convert_to_tensor(
-    value: TensorLike, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
+    value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, preferred_dtype: DTypeLike | None = None
 ) -> Tensor:
     """A tensor with that value: itself if it is one, a read of a variable, else a constant in the default graph.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aioflow.graph.default_session import current_session
 from aioflow.graph.operators import Operand
 from aioflow.lazy import Registry
-from aioflow.tensors.dtypes import DType, Spec, TensorShape
+from aioflow.tensors.dtypes import DType, ShapeLike, Spec, TensorShape
 
 if TYPE_CHECKING:
     from aioflow.graph.graph import Graph
@@ -95,7 +95,7 @@ class Tensor(Operand):
         """Its shape, as far as it is known before a run."""
         return self.spec.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Merge in what the caller knows of the shape. ValueError if it contradicts what is known."""
         before, shape = self.spec, self.spec.shape.merge_with(shape)
         if shape is not before.shape:

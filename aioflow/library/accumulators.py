@@ -1,6 +1,6 @@
 """Conditional accumulators as users hold them: gradients of several steps or tasks added up, then taken at once."""
 
-from typing import Any, Final
+from typing import Final
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
@@ -8,7 +8,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import accumulators as ops
 from aioflow.library.resource_handle import Handle, outside
-from aioflow.tensors.dtypes import DType, ShapeLike, TensorShape, as_dtype, as_shape
+from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, TensorShape, as_dtype, as_shape
 from aioflow.waiting.accumulators import UNORDERED
 
 
@@ -21,7 +21,7 @@ class ConditionalAccumulatorBase(Handle):
         accumulator_ref: the handle, a tensor.
     """
 
-    def __init__(self, dtype: Any, shape: ShapeLike, accumulator_ref: Tensor) -> None:
+    def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: Tensor) -> None:
         super().__init__(accumulator_ref)
         self._dtype: Final = as_dtype(dtype)
         self._shape: Final = as_shape(shape)
@@ -72,7 +72,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     @transactional
     def __init__(
         self,
-        dtype: Any,
+        dtype: DTypeLike,
         shape: ShapeLike = None,
         shared_name: str | None = None,
         name: str = "conditional_accumulator",
@@ -128,7 +128,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     @transactional
     def __init__(
         self,
-        dtype: Any,
+        dtype: DTypeLike,
         shape: ShapeLike = None,
         shared_name: str | None = None,
         name: str = "sparse_conditional_accumulator",

@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
@@ -20,7 +20,7 @@ from aioflow.kernels.math.argmax import argmax, argmin
 from aioflow.kernels.math.arithmetic import maximum, multiply
 from aioflow.kernels.math.casting import cast
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import INTEGER, Spec
+from aioflow.tensors.dtypes import INTEGER, DTypeLike, Spec
 
 newaxis: Final = None
 """In an index, an axis of size 1 is put there: `x[:, af.newaxis]`."""
@@ -29,12 +29,16 @@ lin_space = linspace
 reverse_v2 = reverse
 
 
-def arg_max(input: TensorLike, dimension: int, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+def arg_max(
+    input: TensorLike, dimension: int, output_type: DTypeLike = dtypes.int64, name: str | None = None
+) -> Tensor:
     """The index of the greatest element along an axis, the first of several; an older name of `argmax`."""
     return argmax(input, dimension, output_type=output_type, name=name)
 
 
-def arg_min(input: TensorLike, dimension: int, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+def arg_min(
+    input: TensorLike, dimension: int, output_type: DTypeLike = dtypes.int64, name: str | None = None
+) -> Tensor:
     """The index of the smallest element along an axis, the first of several; an older name of `argmin`."""
     return argmin(input, dimension, output_type=output_type, name=name)
 
@@ -104,7 +108,7 @@ def parallel_stack(values: Sequence[TensorLike], name: str = "parallel_stack") -
     return stack(tensors, name=name)
 
 
-def is_numeric_tensor(tensor: Any) -> bool:
+def is_numeric_tensor(tensor: TensorLike) -> bool:
     """Whether it is a tensor of numbers: not of bools or text."""
     return isinstance(tensor, Tensor) and bool(tensor.dtype.is_numeric)
 

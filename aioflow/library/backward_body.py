@@ -110,7 +110,7 @@ def zeros_for(tensor: Tensor) -> Tensor:
     if expected is None or expected is tensor.spec:
         return zeros_like(tensor)
     sizes = expected.shape
-    return zeros(sizes.as_list(), expected.dtype) if sizes.is_fully_defined() else zeros_like(read_variable(tensor))
+    return zeros(sizes, expected.dtype) if sizes.is_fully_defined() else zeros_like(read_variable(tensor))
 
 
 def sizes_of(tensor: Tensor) -> Any:

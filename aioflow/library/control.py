@@ -154,7 +154,7 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, na
 # What stands for a tensor
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: TensorLike) -> bool:
     """Whether it is a tensor, a variable, a SparseTensor or IndexedSlices."""
     return isinstance(x, (Tensor, Variable, SparseTensor, IndexedSlices))
 

@@ -1,21 +1,19 @@
 """What is composed of decoders: `decode_image`."""
 
-from typing import Any
-
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.image.decode_image import decode_any_image
 from aioflow.library.image_basics import convert_image_dtype
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import uint8
+from aioflow.tensors.dtypes import DTypeLike, uint8
 
 
 @transactional
 def decode_image(
     contents: TensorLike,
     channels: int | None = None,
-    dtype: Any = uint8,
+    dtype: DTypeLike = uint8,
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:

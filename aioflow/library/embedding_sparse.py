@@ -27,7 +27,7 @@ _COMBINERS: Final = ("mean", "sqrtn", "sum")
 
 @transactional
 def embedding_lookup_sparse(
-    params: Any,
+    params: TensorLike,
     sp_ids: SparseTensor,
     sp_weights: SparseTensor | None,
     partition_strategy: str = "mod",

@@ -1,7 +1,5 @@
 """What all functions of images need: their ranks, their dtypes, and how bright they are."""
 
-from typing import Any
-
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
@@ -9,7 +7,7 @@ from aioflow.kernels.math.arithmetic import add, multiply
 from aioflow.kernels.math.casting import cast, saturate_cast
 from aioflow.kernels.math.reduction import reduce_mean
 from aioflow.library.control import name_scope
-from aioflow.tensors.dtypes import DType, as_dtype, float32
+from aioflow.tensors.dtypes import DType, DTypeLike, as_dtype, float32
 
 
 def an_image(value: TensorLike) -> Tensor:
@@ -21,7 +19,7 @@ def an_image(value: TensorLike) -> Tensor:
 
 
 @transactional
-def convert_image_dtype(image: TensorLike, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
+def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Tensor:
     """The image in another dtype, scaled: floating pixels lie from 0 to 1, integer ones from 0 to the highest.
 
     With `saturate`, what lies beyond the limits of an integer dtype becomes the nearest limit.

@@ -3,6 +3,7 @@
 An image is [height, width, channels], or a batch of such.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import transactional
@@ -302,7 +303,12 @@ def _fitting(whole: tuple[Size, Size], wanted: tuple[Size, Size]) -> list[Size]:
 
 
 def extract_patches(
-    images: TensorLike, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None
+    images: TensorLike,
+    sizes: int | Sequence[int],
+    strides: int | Sequence[int],
+    rates: int | Sequence[int],
+    padding: str,
+    name: str | None = None,
 ) -> Tensor:
     """The pixels of each patch as the channels of one: `extract_image_patches`."""
     return extract_image_patches(images, sizes, strides, rates, padding, name)

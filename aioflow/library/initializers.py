@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import constants
 from aioflow.kernels.array.arrays import matrix_transpose
@@ -17,11 +18,14 @@ from aioflow.kernels.math import random
 from aioflow.kernels.math.elementwise import sign
 from aioflow.lazy import closed
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import DType, as_dtype
+from aioflow.tensors.dtypes import DType, DTypeLike, TensorShape, as_dtype
 from aioflow.tensors.recursion import shown
 
 Draw = Callable[..., Tensor]
 """(shape, a, b, dtype, seed=) -> random numbers."""
+
+Shape: TypeAlias = Sequence[int] | TensorShape
+"""What a first value is drawn for: every size is known."""
 
 
 class Initializer:
@@ -29,7 +33,7 @@ class Initializer:
 
     dtype: DType = dtypes.float32
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         raise NotImplementedError
 
@@ -40,13 +44,17 @@ class Initializer:
 class Constant(Initializer):
     """One value everywhere, or the values of an array or list, the last of them repeated."""
 
-    def __init__(self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False) -> None:
-        self.value: Final = value
+    def __init__(self, value: TensorLike = 0, dtype: DTypeLike = dtypes.float32, verify_shape: bool = False) -> None:
+        self.value: Final[Any] = value
         self.dtype = as_dtype(dtype)
         self._verify = verify_shape
 
     def __call__(
-        self, shape: Any, dtype: Any = None, partition_info: None = None, verify_shape: bool | None = None
+        self,
+        shape: Shape,
+        dtype: DTypeLike | None = None,
+        partition_info: None = None,
+        verify_shape: bool | None = None,
     ) -> Tensor:
         """A tensor of that shape. ValueError if it is to be verified, and the value has another."""
         wanted = self._dtype(dtype)
@@ -59,10 +67,10 @@ class Constant(Initializer):
 class Zeros(Initializer):
     """Zero everywhere: false for bools, empty for strings."""
 
-    def __init__(self, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         wanted = self._dtype(dtype)
         return fill(shape, constants.constant("" if wanted is dtypes.string else wanted.np.type(0), wanted))
@@ -71,10 +79,10 @@ class Zeros(Initializer):
 class Ones(Initializer):
     """One everywhere: true for bools."""
 
-    def __init__(self, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         wanted = self._dtype(dtype)
         return fill(shape, constants.constant(wanted.np.type(1), wanted))
@@ -83,11 +91,11 @@ class Ones(Initializer):
 class Identity(Initializer):
     """A matrix with `gain` on its diagonal and zeros elsewhere."""
 
-    def __init__(self, gain: float = 1.0, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, gain: float = 1.0, dtype: DTypeLike = dtypes.float32) -> None:
         self.gain: Final = gain
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape. ValueError unless it is of rank 2."""
         if len(shape) != 2:
             raise ValueError(f"an identity matrix has two axes, not shape {list(shape)}")
@@ -100,12 +108,12 @@ class _Drawn(Initializer):
 
     draw: Draw
 
-    def __init__(self, first: Any, second: Any, seed: int | None, dtype: Any) -> None:
+    def __init__(self, first: Any, second: Any, seed: int | None, dtype: DTypeLike) -> None:
         self.parameters: Final = first, second
         self.seed: Final = seed
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         return type(self).draw(shape, *self.parameters, self._dtype(dtype), seed=self.seed)
 
@@ -116,7 +124,11 @@ class RandomUniform(_Drawn):
     draw = staticmethod(random.random_uniform)
 
     def __init__(
-        self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = dtypes.float32
+        self,
+        minval: NumberLike = 0,
+        maxval: NumberLike | None = None,
+        seed: int | None = None,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         super().__init__(minval, maxval, seed, dtype)
 
@@ -127,7 +139,11 @@ class RandomNormal(_Drawn):
     draw = staticmethod(random.random_normal)
 
     def __init__(
-        self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
+        self,
+        mean: NumberLike = 0.0,
+        stddev: NumberLike = 1.0,
+        seed: int | None = None,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
@@ -138,7 +154,11 @@ class TruncatedNormal(_Drawn):
     draw = staticmethod(random.truncated_normal)
 
     def __init__(
-        self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32
+        self,
+        mean: NumberLike = 0.0,
+        stddev: NumberLike = 1.0,
+        seed: int | None = None,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
@@ -172,7 +192,7 @@ class VarianceScaling(Initializer):
         mode: str = "fan_in",
         distribution: str = "truncated_normal",
         seed: int | None = None,
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         if scale <= 0:
             raise ValueError(f"scale must be positive, not {scale}")
@@ -190,7 +210,7 @@ class VarianceScaling(Initializer):
         self.distribution: Final = distribution
         self.seed: Final = seed
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         deviation = math.sqrt(self.scale / max(1.0, _FANS[self.mode](*_fans(shape))))
         wanted = self._dtype(dtype)
@@ -202,7 +222,7 @@ class VarianceScaling(Initializer):
         return random.truncated_normal(shape, 0.0, deviation / _CUT, wanted, seed=self.seed)
 
 
-def _fans(shape: Sequence[int]) -> tuple[float, float]:
+def _fans(shape: Shape) -> tuple[float, float]:
     """How many values a unit takes in and sends out: of a matrix its sizes, of a filter times its extent."""
     if len(shape) < 2:
         size = float(shape[0]) if len(shape) else 1.0
@@ -218,12 +238,12 @@ class Orthogonal(Initializer):
     others.
     """
 
-    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         self.gain: Final = gain
         self.seed: Final = seed
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape. ValueError unless it is of rank 2 or more."""
         sizes = [int(size) for size in shape]
         if len(sizes) < 2:
@@ -240,12 +260,12 @@ class Orthogonal(Initializer):
 class UniformUnitScaling(Initializer):
     """Uniform between ±factor * √(3 / n), where n is how many values a unit takes in [Sussillo and Abbott, 2014]."""
 
-    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         self.factor: Final = factor
         self.seed: Final = seed
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: None = None) -> Tensor:
+    def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """A tensor of that shape, and of that dtype or else the initializer's."""
         limit = self.factor * math.sqrt(3 / max(1, math.prod([int(size) for size in shape][:-1])))
         return random.random_uniform(shape, -limit, limit, self._dtype(dtype), seed=self.seed)
@@ -254,14 +274,14 @@ class UniformUnitScaling(Initializer):
 class GlorotUniform(VarianceScaling):
     """Uniform between ±√(6 / (in + out)) [Glorot and Bengio, 2010]."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
 
 class GlorotNormal(VarianceScaling):
     """Normal with the variance 2 / (in + out) [Glorot and Bengio, 2010]."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
 
 

@@ -26,12 +26,12 @@ from aioflow.library.control import name_scope
 def depthwise_conv2d(
     input: TensorLike,
     filter: TensorLike,
-    strides: Any,
+    strides: int | Sequence[int],
     padding: Any,
-    rate: Any = None,
+    rate: int | Sequence[int] | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Images times filters, each channel by its own: output channel k * multiplier + q is channel k by filter q.
 
@@ -56,12 +56,12 @@ def separable_conv2d(
     input: TensorLike,
     depthwise_filter: TensorLike,
     pointwise_filter: TensorLike,
-    strides: Any,
+    strides: int | Sequence[int],
     padding: Any,
-    rate: Any = None,
+    rate: int | Sequence[int] | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """`depthwise_conv2d`, and then `pointwise_filter`, [1, 1, channels * multiplier, outputs], for each pixel."""
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
@@ -83,7 +83,7 @@ def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: An
 
 
 def atrous_conv2d_transpose(
-    value: TensorLike, filters: TensorLike, output_shape: Any, rate: int, padding: Any, name: str | None = None
+    value: TensorLike, filters: TensorLike, output_shape: TensorLike, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
     """The gradient of `atrous_conv2d` as an op of its own, to images of shape `output_shape`."""
     return conv2d_transpose(
@@ -99,12 +99,12 @@ def convolution(
     input: TensorLike,
     filter: TensorLike | None = None,
     padding: Any = None,
-    strides: Any = None,
-    dilation_rate: Any = None,
+    strides: int | Sequence[int] | None = None,
+    dilation_rate: int | Sequence[int] | None = None,
     name: str | None = None,
     data_format: str | None = None,
     filters: TensorLike | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """`conv1d`, `conv2d` or `conv3d`, as the rank of `filter` says; strides and dilations are one per spatial axis."""
     window = convert_to_tensor(either(filter, filters, "filter, filters"))
@@ -129,14 +129,14 @@ def _numbers(values: Any) -> Any:
 @transactional
 def pool(
     input: TensorLike,
-    window_shape: Any,
+    window_shape: int | Sequence[int],
     pooling_type: str,
     padding: str,
-    dilation_rate: Any = None,
-    strides: Any = None,
+    dilation_rate: int | Sequence[int] | None = None,
+    strides: int | Sequence[int] | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """The highest element ("MAX") or the mean ("AVG") of each window along one, two or three axes.
 
@@ -215,14 +215,24 @@ def _window(rank: int, start: Sequence[tuple[int, int]], reach: dict[int, int]) 
 
 
 def max_pool1d(
-    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NWC",
+    name: str | None = None,
 ) -> Tensor:
     """The highest element of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
     return _pool1d(input, ksize, strides, "MAX", padding, data_format, name or "max_pool1d")
 
 
 def avg_pool1d(
-    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NWC",
+    name: str | None = None,
 ) -> Tensor:
     """The mean of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
     return _pool1d(input, ksize, strides, "AVG", padding, data_format, name or "avg_pool1d")

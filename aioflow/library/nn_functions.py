@@ -29,11 +29,11 @@ Axes = int | Sequence[int] | None
 @transactional
 def dropout(
     x: TensorLike,
-    keep_prob: TensorLike | None = None,
-    noise_shape: TensorLike | None = None,
+    keep_prob: float | Tensor | None = None,
+    noise_shape: TensorLike | Sequence[int | None] | None = None,
     seed: int | None = None,
     name: str | None = None,
-    rate: TensorLike | None = None,
+    rate: float | Tensor | None = None,
 ) -> Tensor:
     """`x` with elements dropped at random, each with probability `rate`; the others are scaled to keep the sum's mean.
 
@@ -66,7 +66,7 @@ def dropout(
         return multiply(scaled, kept, name=scope)
 
 
-def _rate(keep_prob: TensorLike, rate: TensorLike) -> Any:
+def _rate(keep_prob: Any, rate: Any) -> Any:
     """The probability to be dropped: a float, or a tensor."""
     if (keep_prob is None) == (rate is None):
         raise ValueError("give either rate or keep_prob")
@@ -78,7 +78,7 @@ def _rate(keep_prob: TensorLike, rate: TensorLike) -> Any:
     return float(drop)
 
 
-def _noise_shape(x: Tensor, noise_shape: TensorLike) -> Any:
+def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
     if noise_shape is None:
         return shape_of(x)
     if isinstance(noise_shape, Tensor) or x.shape.sizes is None:
@@ -171,7 +171,7 @@ def weighted_cross_entropy_with_logits(
     with name_scope(name, "logistic_loss", [logits, truth]) as scope:
         x = convert_to_tensor(logits)
         z = convert_to_tensor(truth, x.dtype)
-        return add((1 - z) * x, (1 + (pos_weight - 1) * z) * softplus(-x), name=scope)
+        return add((1 - z) * x, (1 + (convert_to_tensor(pos_weight, x.dtype) - 1) * z) * softplus(-x), name=scope)
 
 
 @transactional

@@ -1,5 +1,6 @@
 """Images made wider or thinner by a structure: dilation and erosion."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
@@ -24,12 +25,12 @@ from aioflow.tensors.dtypes import FLOAT, INTEGER, Spec
 def dilation2d(
     input: TensorLike,
     filter: TensorLike | None = None,
-    strides: Any = None,
-    rates: Any = None,
+    strides: int | Sequence[int] | None = None,
+    rates: int | Sequence[int] | None = None,
     padding: Any = None,
     name: str | None = None,
     filters: TensorLike | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """For each channel of images the greatest sum of a pixel and the filter's element above it, of all in the window.
 
@@ -83,8 +84,14 @@ def _seen(images: Tensor, window: Tensor, strides: Any, rates: Any) -> Tensor:
     assert width is not None
     patches = extract_image_patches(images, [1, height, width, 1], strides, rates, "VALID")
     places, channels = shape(patches)[:3], images.shape.as_list()[3]
-    sizes = [places[0], places[1], places[2], height * width, shape(images)[3] if channels is None else channels]
-    known = [*patches.shape.as_list()[:3], None, None]
+    sizes: list[Any] = [
+        places[0],
+        places[1],
+        places[2],
+        height * width,
+        shape(images)[3] if channels is None else channels,
+    ]
+    known: list[Any] = [*patches.shape.as_list()[:3], None, None]
     return reshape(patches, stack([at if size is None else size for at, size in zip(sizes, known, strict=True)]))
 
 
@@ -107,7 +114,12 @@ def _widened(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tu
 
 @transactional
 def erosion2d(
-    value: TensorLike, kernel: TensorLike, strides: Any, rates: Any, padding: Any, name: str | None = None
+    value: TensorLike,
+    kernel: TensorLike,
+    strides: int | Sequence[int],
+    rates: int | Sequence[int],
+    padding: Any,
+    name: str | None = None,
 ) -> Tensor:
     """For each channel of images the least difference of a pixel and the kernel's element below it, in each window.
 

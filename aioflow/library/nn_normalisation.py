@@ -63,13 +63,15 @@ def batch_norm_with_global_normalization(
     """
     value, middle, spread = (second if first is None else first for first, second in
                              ((t, input), (m, mean), (v, variance)))  # fmt: skip
-    if variance_epsilon is None or any(each is None for each in (value, middle, spread, beta)):
+    if variance_epsilon is None or value is None or middle is None or spread is None or beta is None:
         raise ValueError("batch_norm_with_global_normalization needs t, m, v, beta and variance_epsilon")
     with name_scope(name, "batchnorm", [value, middle, spread, beta, gamma]) as scope:
         x = convert_to_tensor(value)
         factor = rsqrt(convert_to_tensor(spread, x.dtype) + variance_epsilon)
         if scale_after_normalization:
-            factor = factor * gamma
+            if gamma is None:
+                raise ValueError("batch_norm_with_global_normalization needs gamma to scale")
+            factor = factor * convert_to_tensor(gamma, x.dtype)
         shift = convert_to_tensor(beta, x.dtype) - convert_to_tensor(middle, x.dtype) * factor
         return add(x * factor, shift, name=scope)
 

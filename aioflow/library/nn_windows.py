@@ -24,11 +24,11 @@ from aioflow.tensors.dtypes import int32
 def conv_transpose(
     input: TensorLike,
     filters: TensorLike,
-    output_shape: Any,
-    strides: Any,
+    output_shape: TensorLike,
+    strides: int | Sequence[int],
     padding: Any = "SAME",
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """`conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, as the rank of `filters` says."""
@@ -53,7 +53,12 @@ _POOLS: dict[str, dict[int, tuple[Callable[..., Tensor], str]]] = {
 
 @transactional
 def max_pool_v2(
-    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str | None = None, name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """The highest element of each window of sequences, images or volumes, as the rank of `input` says."""
     return _pool("max", input, ksize, strides, padding, data_format, name or "max_pool")
@@ -61,7 +66,12 @@ def max_pool_v2(
 
 @transactional
 def avg_pool_v2(
-    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str | None = None, name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """The mean of each window of sequences, images or volumes, as the rank of `input` says."""
     return _pool("avg", input, ksize, strides, padding, data_format, name or "avg_pool")
@@ -79,14 +89,24 @@ def _pool(
 
 
 def max_pool2d(
-    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+    name: str | None = None,
 ) -> Tensor:
     """The highest element of each window of images: `max_pool`."""
     return max_pool(input, ksize, strides, padding, data_format, name or "max_pool2d")
 
 
 def avg_pool2d(
-    input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+    name: str | None = None,
 ) -> Tensor:
     """The mean of each window of images, without padding: `avg_pool`."""
     return avg_pool(input, ksize, strides, padding, data_format, name or "avg_pool2d")
@@ -155,10 +175,12 @@ def with_space_to_batch(
     known = constant_value(rates)
     if known is not None and (known == 1).all():
         return op(x, count, padding)
-    if padding == "SAME" and filter_shape is None:
+    if padding == "VALID":
+        filter_shape = None
+    elif filter_shape is None:
         raise ValueError("filter_shape is needed for padding 'SAME'")
     with name_scope(None, "with_space_to_batch", [x]):
-        base = None if padding == "VALID" else _same(convert_to_tensor(filter_shape, rates.dtype), rates)
+        base = None if filter_shape is None else _same(convert_to_tensor(filter_shape, rates.dtype), rates)
         sizes = shape(x, out_type=rates.dtype)
         along = stack([sizes[axis] for axis in axes])
         paddings, crops = required_space_to_batch_paddings(along, rates, base)

@@ -1,7 +1,5 @@
 """Random numbers under the names of TensorFlow's `random`, and parts of a tensor at a random place."""
 
-from typing import Any
-
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
@@ -21,14 +19,18 @@ from aioflow.kernels.math.random_distributions import random_bernoulli, random_g
 from aioflow.lazy import closed
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import INTEGER, Spec, as_dtype
+from aioflow.tensors.dtypes import INTEGER, DTypeLike, Spec, as_dtype
 
 normal, uniform, shuffle = random_normal, random_uniform, random_shuffle
 bernoulli, gamma, poisson = random_bernoulli, random_gamma, random_poisson
 
 
 def categorical(
-    logits: TensorLike, num_samples: TensorLike, dtype: Any = None, seed: int | None = None, name: str | None = None
+    logits: TensorLike,
+    num_samples: TensorLike,
+    dtype: DTypeLike | None = None,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """As `multinomial`: for each row of `logits`, classes drawn with the probability softmax(logits), int64."""
     return multinomial(logits, num_samples, seed, name, dtypes.int64 if dtype is None else as_dtype(dtype))

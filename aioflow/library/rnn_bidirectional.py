@@ -98,7 +98,7 @@ def static_bidirectional_rnn(
         return outputs, state, other
 
 
-def _all_reversed(steps: list[Any], lengths: TensorLike) -> list[Any]:
+def _all_reversed(steps: list[Any], lengths: TensorLike | None) -> list[Any]:
     """The steps of each sequence from its end."""
     if lengths is None:
         return steps[::-1]

@@ -53,7 +53,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
         values = placeholder(as_dtype(dtype), [None], name="values")
         indices = placeholder(int64, [None, whole.ndims], name="indices")
         if whole.is_fully_defined():
-            return SparseTensor(indices, values, convert_to_tensor(whole.as_list(), int64, name="shape"))
+            return SparseTensor(indices, values, convert_to_tensor(whole, int64, name="shape"))
         return SparseTensor(indices, values, placeholder(int64, [whole.ndims], name="shape"))
 
 
@@ -83,7 +83,10 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
 
 @transactional
 def sparse_tensor_to_dense(
-    sp_input: SparseTensor, default_value: TensorLike | None = None, validate_indices: bool = True, name: str | None = None
+    sp_input: SparseTensor,
+    default_value: TensorLike | None = None,
+    validate_indices: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """The dense tensor, with `default_value`, by default 0 or an empty string, where no value is held.
 
@@ -147,7 +150,7 @@ def sparse_add(a: Any, b: Any, threshold: TensorLike | None = None, thresh: Tens
     return tensor_scatter_add(dense, sparse.indices, sparse.values)
 
 
-def _sparse_sum(a: SparseTensor, b: SparseTensor, threshold: TensorLike) -> SparseTensor:
+def _sparse_sum(a: SparseTensor, b: SparseTensor, threshold: TensorLike | None) -> SparseTensor:
     with name_scope("sparse_add"):
         indices, places = kernels.sparse_union(a.indices, a.dense_shape, b.indices, b.dense_shape)
         values = unsorted_segment_sum(concat([a.values, b.values], 0), places, shape(indices)[0])

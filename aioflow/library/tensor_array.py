@@ -11,7 +11,7 @@ from aioflow.kernels.array.constants import identity, no_op
 from aioflow.kernels.array.ranges import range
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.control import tensor_array as ops
-from aioflow.tensors.dtypes import DType, ListSpec, ShapeLike, TensorShape, as_dtype, int32
+from aioflow.tensors.dtypes import DType, DTypeLike, ListSpec, ShapeLike, TensorShape, as_dtype, int32
 
 if TYPE_CHECKING:
     from aioflow.graph.graph import Graph
@@ -53,7 +53,7 @@ class TensorArray:
 
     def __init__(
         self,
-        dtype: Any,
+        dtype: DTypeLike,
         size: TensorLike | None = None,
         dynamic_size: bool | None = None,
         clear_after_read: bool | None = None,

@@ -14,7 +14,7 @@ from aioflow.graph.operation import describe_line
 from aioflow.library import initializers
 from aioflow.library.variables import Constraint, Variable, VariableAggregation, VariableSynchronization
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import DType, ShapeLike, as_dtype, as_shape
+from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, as_dtype, as_shape
 from aioflow.tensors.recursion import shown
 
 AUTO_REUSE: Final = "AUTO_REUSE"
@@ -53,7 +53,7 @@ class VariableScope:
         """From here on it is the default regularizer."""
         self.regularizer = regularizer
 
-    def set_dtype(self, dtype: Any) -> None:
+    def set_dtype(self, dtype: DTypeLike) -> None:
         """From here on it is the default dtype."""
         self.dtype = as_dtype(dtype)
 
@@ -129,7 +129,7 @@ def variable_scope(
     partitioner: None = None,
     custom_getter: Callable[..., Any] | None = None,
     reuse: Reuse = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     use_resource: bool | None = None,
     constraint: Constraint | None = None,
     auxiliary_name_scope: bool = True,
@@ -199,7 +199,7 @@ def _nested(inner: Callable[..., Any] | None, outer: Callable[..., Any] | None) 
 def get_variable(
     name: str,
     shape: ShapeLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     initializer: Any = None,
     regularizer: Regularizer | None = None,
     trainable: bool | None = None,
@@ -332,7 +332,7 @@ def _regularize(graph: Graph, variable: Variable, regularizer: Regularizer | Non
 def get_local_variable(
     name: str,
     shape: ShapeLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     initializer: Any = None,
     regularizer: Regularizer | None = None,
     trainable: bool | None = False,

@@ -20,7 +20,7 @@ from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import Operand
 from aioflow.kernels.state import variables as kernels
-from aioflow.tensors.dtypes import DType
+from aioflow.tensors.dtypes import DType, DTypeLike
 from aioflow.tensors.recursion import shown
 from aioflow.tensors.shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
@@ -82,7 +82,7 @@ class Variable(Operand):
         caching_device: Any = None,
         name: str | None = None,
         variable_def: dict[str, Any] | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         expected_shape: ShapeLike = None,
         import_scope: str | None = None,
         constraint: Constraint | None = None,
@@ -254,7 +254,7 @@ class Variable(Operand):
         with self._building():
             return op(self.handle, indices, convert_to_tensor(updates, self.dtype), name=name)
 
-    async def load(self, value: Any, session: Runner | None = None) -> None:
+    async def load(self, value: TensorLike, session: Runner | None = None) -> None:
         """It holds the array `value` in that session, the default one by default. Adds nothing to the graph."""
         session = session or current_session()
         await session.run(self.initializer, {self.initializer.inputs[1]: value})

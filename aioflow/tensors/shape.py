@@ -68,7 +68,7 @@ class Dimension:
         return f"Dimension({self.value})"
 
 
-def _size(value: "int | Dimension | None") -> int | None:
+def _size(value: "SupportsIndex | None") -> int | None:
     if value is None or isinstance(value, Dimension):
         return None if value is None else value.value
     size = operator.index(value)
@@ -239,7 +239,7 @@ class TensorShape:
 
     def __eq__(self, other: object) -> bool:
         try:
-            return self.sizes == _sizes(other)  # type: ignore[arg-type]
+            return self.sizes == _sizes(other)
         except (TypeError, ValueError):
             return NotImplemented
 
@@ -258,7 +258,7 @@ class TensorShape:
 ShapeLike: TypeAlias = "TensorShape | Iterable[SupportsIndex | None] | SupportsIndex | None"
 
 
-def _sizes(dims: ShapeLike) -> Sizes | None:
+def _sizes(dims: Any) -> Sizes | None:
     if dims is None or isinstance(dims, TensorShape):
         return None if dims is None else dims.sizes
     if isinstance(dims, (int, np.integer, Dimension)):

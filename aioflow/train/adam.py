@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import graph_to_build_in
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.nn import optimizers
@@ -24,10 +25,10 @@ class AdamOptimizer(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
+        learning_rate: NumberLike = 0.001,
+        beta1: NumberLike = 0.9,
+        beta2: NumberLike = 0.999,
+        epsilon: NumberLike = 1e-8,
         use_locking: bool = False,
         name: str = "Adam",
     ) -> None:

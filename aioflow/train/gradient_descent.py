@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.nn import optimizers
@@ -12,7 +13,7 @@ from aioflow.train.optimizer import Optimizer
 class GradientDescentOptimizer(Optimizer):
     """Steps down the slope: var -= learning_rate * gradient."""
 
-    def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
+    def __init__(self, learning_rate: NumberLike, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
         self._numbers = {"learning_rate": learning_rate}
 
@@ -33,8 +34,8 @@ class MomentumOptimizer(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        momentum: Any,
+        learning_rate: NumberLike,
+        momentum: NumberLike,
         use_locking: bool = False,
         name: str = "Momentum",
         use_nesterov: bool = False,

@@ -1,9 +1,9 @@
 """Moving averages of variables, whose values often judge a model better than the last ones."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from aioflow.graph.building import get_default_graph, graph_to_build_in
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
@@ -31,7 +31,11 @@ class ExponentialMovingAverage:
     """
 
     def __init__(
-        self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
+        self,
+        decay: NumberLike,
+        num_updates: NumberLike | None = None,
+        zero_debias: bool = False,
+        name: str = "ExponentialMovingAverage",
     ) -> None:
         self._decay = decay
         self._num_updates = num_updates

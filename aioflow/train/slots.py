@@ -1,5 +1,6 @@
 """Slots: variables that an optimizer keeps beside a variable, of its shape, on its device and in its container."""
 
+from collections.abc import Callable
 from typing import Any
 
 from aioflow.graph import scopes
@@ -10,7 +11,9 @@ from aioflow.kernels.array.fill import fill, zeros_like
 from aioflow.library.variables import Variable
 
 
-def create_slot(primary: Variable, val: TensorLike, name: str, colocate_with_primary: bool = True) -> Variable:
+def create_slot(
+    primary: Variable, val: TensorLike | Callable[[], TensorLike], name: str, colocate_with_primary: bool = True
+) -> Variable:
     """A variable named `primary/name` that begins as `val`, a value or a function that gives one."""
     graph = primary.graph
     home = (primary.op.name,) if colocate_with_primary else ()

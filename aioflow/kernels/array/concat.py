@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import CONVERTERS, convert_to_tensor, is_constant
+from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor, is_constant
 from aioflow.graph.op import Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -66,7 +66,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return functools.partial(xp.concatenate, axis=node.attrs["axis"])
 
 
-def concat(values: Any, axis: int, name: str | None = None) -> Tensor:
+def concat(values: TensorLike, axis: int, name: str | None = None) -> Tensor:
     """The values one after the other along an axis; along all others they have the same sizes.
 
     What is no list or tuple is a single value.
@@ -107,7 +107,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return lambda values: xp.concatenate([value[index] for value in values], place)
 
 
-def stack(values: Any, axis: int = 0, name: str | None = None) -> Tensor:
+def stack(values: TensorLike, axis: int = 0, name: str | None = None) -> Tensor:
     """The values, all of one shape, side by side along a new axis, which becomes `axis`.
 
     Along the first axis a list without tensors is a constant: its numbers take one dtype.
@@ -158,7 +158,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return outputs(node, pieces)
 
 
-def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Tensor]:
+def unstack(value: TensorLike, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Tensor]:
     """The slices of `value` along an axis, which they lack. `num`, their number, is needed where the size is open."""
     return list(_unstack(value, num, axis, name=name))
 
@@ -256,7 +256,7 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
 
 @transactional
 def split(
-    value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
+    value: TensorLike, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
 ) -> list[Tensor]:
     """Pieces of `value` along an axis: so many of equal size, or one for each size in a list.
 

@@ -7,14 +7,25 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import CONVERTERS
+from aioflow.graph.convert import CONVERTERS, TensorLike
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.context import Context
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray, as_array
-from aioflow.tensors.dtypes import Array, DeviceKind, DType, Namespace, Spec, TensorShape, as_dtype, as_shape
+from aioflow.tensors.dtypes import (
+    Array,
+    DeviceKind,
+    DType,
+    DTypeLike,
+    Namespace,
+    ShapeLike,
+    Spec,
+    TensorShape,
+    as_dtype,
+    as_shape,
+)
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 
@@ -44,7 +55,11 @@ def _known(value: AnyArray) -> dtypes.Known:
 
 @transactional
 def constant(
-    value: Any, dtype: Any = None, shape: Any = None, name: str | None = None, verify_shape: bool = False
+    value: TensorLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike = None,
+    name: str | None = None,
+    verify_shape: bool = False,
 ) -> Tensor:
     """A tensor whose value is part of the graph.
 
@@ -109,7 +124,7 @@ def missing_feed(node: NodeView) -> errors.InvalidArgumentError:
     )
 
 
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+def placeholder(dtype: DTypeLike, shape: ShapeLike = None, name: str | None = None) -> Tensor:
     """A tensor that every run which needs it must be fed; its shape may be open in part or whole."""
     return _placeholder(dtype, shape, name=name)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import constant_value, convert_to_tensor
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -15,7 +15,7 @@ from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.shapes import broadcast_to, reshape
 from aioflow.kernels.families import CPU, GPU
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, TensorShape, as_dtype, float32, int32
+from aioflow.tensors.dtypes import Array, DType, DTypeLike, Namespace, Spec, TensorShape, as_dtype, float32, int32
 from aioflow.tensors.object_arrays import filled
 
 Function = Callable[..., Any]
@@ -83,7 +83,9 @@ _zeros_like, _ones_like = _alike("zeros_like", 0), _alike("ones_like", 1)
 
 
 @transactional
-def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def zeros_like(
+    tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True
+) -> Tensor:
     """Zeros in the shape of `tensor`; False for bool, the empty text for strings.
 
     With `optimize`, a constant if the shape is known and not large.
@@ -92,7 +94,9 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
 
 
 @transactional
-def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def ones_like(
+    tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True
+) -> Tensor:
     """Ones in the shape of `tensor`; True for bool. With `optimize`, a constant if the shape is known and not large."""
     return _like(_ones_like, 1, convert_to_tensor(tensor), dtype, name, optimize)
 
@@ -105,13 +109,13 @@ def _like(made: Op[Tensor], number: int, tensor: Tensor, dtype: Any, name: str |
 
 
 @transactional
-def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
+def zeros(shape: TensorLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """Zeros of that shape; False for bool, the empty text for strings."""
     return _full(shape, 0, as_dtype(dtype), name)
 
 
 @transactional
-def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
+def ones(shape: TensorLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """Ones of that shape; True for bool. TypeError for strings."""
     return _full(shape, 1, as_dtype(dtype), name)
 
@@ -165,7 +169,11 @@ def _(xp: Namespace, num_rows: Array, num_columns: Array, *, dtype: DType) -> Ar
 
 @transactional
 def eye(
-    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None
+    num_rows: TensorLike,
+    num_columns: TensorLike | None = None,
+    batch_shape: TensorLike | None = None,
+    dtype: DTypeLike = float32,
+    name: str | None = None,
 ) -> Tensor:
     """A matrix with ones on its diagonal and zeros elsewhere, by default square; `batch_shape` puts axes in front."""
     rows = convert_to_tensor(num_rows, preferred_dtype=int32)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Indices, Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
@@ -169,8 +170,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def gather(
-    params: Any,
-    indices: Any,
+    params: TensorLike,
+    indices: TensorLike,
     validate_indices: Any = None,
     name: str | None = None,
     axis: int | None = None,

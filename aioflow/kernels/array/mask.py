@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import Indices, Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, costs
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, TensorShape
+from aioflow.tensors.dtypes import Array, DType, DTypeLike, Namespace, Spec, TensorShape
 
 Function = Callable[..., Any]
 
@@ -75,7 +76,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @transactional
-def boolean_mask(tensor: Any, mask: Any, name: str | None = None, axis: int | None = None) -> Tensor:
+def boolean_mask(tensor: TensorLike, mask: TensorLike, name: str | None = None, axis: int | None = None) -> Tensor:
     """The elements of `tensor` where `mask`, which covers the axes from `axis` on (by default 0), holds, in order."""
     return _boolean_mask(tensor, mask, axis or 0, name=name)
 
@@ -112,7 +113,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @transactional
-def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None) -> Tensor:
+def sequence_mask(
+    lengths: TensorLike, maxlen: TensorLike | None = None, dtype: DTypeLike = dtypes.bool_, name: str | None = None
+) -> Tensor:
     """Whether each of the places 0 to `maxlen` - 1 lies within each length: shape `[*lengths.shape, maxlen]`.
 
     `maxlen` is by default the greatest length.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -147,7 +147,11 @@ def _folded(xp: Namespace, dy: Array, axis: int, before: int, after: int, skip: 
 
 @transactional
 def pad(
-    tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0
+    tensor: TensorLike,
+    paddings: NumberLike,
+    mode: str = "CONSTANT",
+    name: str | None = None,
+    constant_values: TensorLike = 0,
 ) -> Tensor:
     """`tensor` with `paddings[i][0]` elements before and `paddings[i][1]` after the others along axis i.
 

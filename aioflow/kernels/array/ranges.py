@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import constant_value, convert_to_tensor
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -17,7 +17,7 @@ from aioflow.kernels.array.constants import constant
 from aioflow.kernels.families import CPU, GPU
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
-from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, TensorShape, as_dtype, float32
+from aioflow.tensors.dtypes import Array, DType, DTypeLike, Namespace, Spec, TensorShape, as_dtype, float32
 from aioflow.tensors.object_arrays import array_of, taken
 
 Function = Callable[..., Any]
@@ -78,7 +78,13 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 @transactional
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
+def range(
+    start: TensorLike,
+    limit: TensorLike | None = None,
+    delta: TensorLike = 1,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+) -> Tensor:
     """`start`, `start + delta` and so on, up to but without `limit`; `range(n)` counts from 0.
 
     The dtype is the highest of the arguments' (int32, int64, float32, float64) unless one is given.
@@ -209,12 +215,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @transactional
 def one_hot(
-    indices: Any,
-    depth: Any,
-    on_value: Any = None,
-    off_value: Any = None,
+    indices: TensorLike,
+    depth: TensorLike,
+    on_value: TensorLike | None = None,
+    off_value: TensorLike | None = None,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """`on_value` (by default 1) where the place along a new axis of size `depth` is the index, else `off_value` (0).

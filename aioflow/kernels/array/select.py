@@ -125,7 +125,7 @@ def where(
     return select(_by_row(condition, x, y), x, y, name=name)
 
 
-def _pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
+def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors, a literal with the dtype of the other."""
     x_dtype, y_dtype = (v.dtype if isinstance(getattr(v, "dtype", None), DType) else None for v in (x, y))
     x = convert_to_tensor(x, None if x_dtype is not None else y_dtype)

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
@@ -24,6 +25,7 @@ from aioflow.tensors.dtypes import (
     INTEGER,
     Array,
     DType,
+    DTypeLike,
     Namespace,
     Spec,
     TensorShape,
@@ -97,8 +99,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @transactional
 def reverse_sequence(
-    input: Any,
-    seq_lengths: Any,
+    input: TensorLike,
+    seq_lengths: TensorLike,
     seq_axis: int | None = None,
     batch_axis: int | None = None,
     name: str | None = None,
@@ -266,7 +268,7 @@ def _(xp: Namespace, x: Array, y: Array, *, index_dtype: DType) -> tuple[Array, 
     return x[places], places
 
 
-def setdiff1d(x: Any, y: Any, index_dtype: Any = int32, name: str | None = None) -> ListDiff:
+def setdiff1d(x: TensorLike, y: TensorLike, index_dtype: DTypeLike = int32, name: str | None = None) -> ListDiff:
     """The elements of the vector x that are not in y, in x's order and as often as there, and their places in x."""
     return ListDiff(*_setdiff1d(x, y, index_dtype, name=name))
 
@@ -283,7 +285,7 @@ class UniqueWithCounts(NamedTuple):
 
 
 @transactional
-def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
+def unique_with_counts(x: TensorLike, out_idx: DTypeLike = int32, name: str | None = None) -> UniqueWithCounts:
     """The distinct elements of a vector in the order of their first occurrence, the place of each there, their numbers.
 
     `y[idx[i]] == x[i]`, and `y[j]` occurs `count[j]` times in x.
@@ -331,7 +333,11 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = int32, name: str | None = None
+    sorted_sequence: TensorLike,
+    values: TensorLike,
+    side: str = "left",
+    out_type: DTypeLike = int32,
+    name: str | None = None,
 ) -> Tensor:
     """For each of `values` the place in the rising last axis of `sorted_sequence` where it could be put in."""
     return _searchsorted(sorted_sequence, values, side, out_type, name=name)

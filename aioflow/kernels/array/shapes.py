@@ -12,7 +12,7 @@ from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, sum_to_operand
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import Array, DType, Known, Namespace, Sizes, Spec, TensorShape, int32, int64
+from aioflow.tensors.dtypes import Array, DType, DTypeLike, Known, Namespace, Sizes, Spec, TensorShape, int32, int64
 from aioflow.tensors.object_arrays import raveled
 
 Function = Callable[..., Any]
@@ -95,7 +95,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 rank.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda x: np.array(x.ndim, np.int32))
 
 
-def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
+def shape_n(input: Sequence[Any], out_type: DTypeLike = int32, name: str | None = None) -> list[Tensor]:
     """The shapes of all inputs, one vector each."""
     return list(_shape_n(input, out_type, name=name))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -243,7 +243,9 @@ def _flat(pairs: Any) -> Any:
 
 
 @transactional
-def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
+def space_to_batch_nd(
+    input: TensorLike, block_shape: TensorLike, paddings: NumberLike, name: str | None = None
+) -> Tensor:
     """The pixels at the same place of each block, of `input` padded with zeros, as an image of their own.
 
     Args:
@@ -256,24 +258,32 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
 
 
 @transactional
-def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+def batch_to_space_nd(input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None) -> Tensor:
     """What `space_to_batch_nd` made undone, and `crops`, pairs of sizes, taken off before and after each axis."""
     return _batch_to_space_nd(input, block_shape, _flat(crops), name=name)
 
 
 @transactional
 def space_to_batch(
-    input: Any, paddings: Any, block_size: int | None = None, name: str | None = None, block_shape: Any = None
+    input: TensorLike,
+    paddings: NumberLike,
+    block_size: int | None = None,
+    name: str | None = None,
+    block_shape: TensorLike | None = None,
 ) -> Tensor:
     """As `space_to_batch_nd`, for square blocks of images [batch, height, width, channels]."""
-    block = (block_size, block_size) if block_shape is None else block_shape
+    block: Any = (block_size, block_size) if block_shape is None else block_shape
     return space_to_batch_nd(input, block, paddings, name)
 
 
 @transactional
 def batch_to_space(
-    input: Any, crops: Any, block_size: int | None = None, name: str | None = None, block_shape: Any = None
+    input: TensorLike,
+    crops: TensorLike,
+    block_size: int | None = None,
+    name: str | None = None,
+    block_shape: TensorLike | None = None,
 ) -> Tensor:
     """As `batch_to_space_nd`, for square blocks of images [batch, height, width, channels]."""
-    block = (block_size, block_size) if block_shape is None else block_shape
+    block: Any = (block_size, block_size) if block_shape is None else block_shape
     return batch_to_space_nd(input, block, crops, name)

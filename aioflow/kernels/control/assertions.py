@@ -22,6 +22,7 @@ from aioflow.tensors.dtypes import (
     Array,
     DeviceKind,
     DType,
+    DTypeLike,
     Namespace,
     Spec,
     as_dtype,
@@ -313,7 +314,9 @@ def assert_scalar(tensor: TensorLike, name: str | None = None, message: str | No
 
 
 @transactional
-def assert_type(tensor: TensorLike, tf_type: Any, message: str | None = None, name: str | None = None) -> Operation:
+def assert_type(
+    tensor: TensorLike, tf_type: DTypeLike, message: str | None = None, name: str | None = None
+) -> Operation:
     """An operation that does nothing. TypeError, when it is built, unless the tensor has that dtype."""
     made, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
     if made.dtype is not wanted:
@@ -330,7 +333,7 @@ def assert_integer(x: TensorLike, message: str | None = None, name: str | None =
     return no_op(name=name or "assert_integer")
 
 
-def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = None) -> DType:
+def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DTypeLike | None = None) -> DType:
     """The floating dtype that all of the tensors have, `dtype` if it is given; float32 if nothing is.
 
     Raises:

@@ -1,14 +1,12 @@
 """Numbers read from the bytes of strings."""
 
-from typing import Any
-
 import numpy as np
 
 from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU, costs
-from aioflow.tensors.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype
+from aioflow.tensors.dtypes import STRING, Array, DType, DTypeLike, Namespace, Spec, TensorShape, as_dtype
 from aioflow.tensors.object_arrays import joined, listed
 
 
@@ -43,7 +41,7 @@ def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> A
 
 def decode_raw(
     input_bytes: TensorLike | None = None,
-    out_type: Any = None,
+    out_type: DTypeLike | None = None,
     little_endian: bool = True,
     name: str | None = None,
     bytes: TensorLike | None = None,

@@ -62,7 +62,7 @@ def einsum(equation: str, *inputs: TensorLike, name: str | None = None) -> Tenso
         return _contracted([_without_repeats(term) for term in terms], wanted)
 
 
-def _tensors(inputs: Sequence[TensorLike]) -> list[Tensor]:
+def _tensors(inputs: Sequence[Any]) -> list[Tensor]:
     found = (value.dtype for value in inputs if isinstance(getattr(value, "dtype", None), DType))
     dtype = next(found, None)
     tensors: list[Tensor] = []

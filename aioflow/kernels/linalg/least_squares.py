@@ -1,12 +1,11 @@
 """Pseudo-inverses, and equations solved as well as can be, one matrix or a batch of them in the last two axes."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -62,7 +61,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 @transactional
 def matrix_solve_ls(
-    matrix: TensorLike, rhs: TensorLike, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None
+    matrix: TensorLike, rhs: TensorLike, l2_regularizer: NumberLike = 0.0, fast: bool = True, name: str | None = None
 ) -> Tensor:
     """The X that makes |matrix X - rhs|^2 + l2_regularizer |X|^2 least, in Frobenius norms.
 

@@ -1,7 +1,7 @@
 """Products of matrices, traces and norms."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
@@ -72,7 +72,7 @@ def _(xp: Namespace, x: Array, shape: Array) -> Array:
 def norm(
     tensor: TensorLike,
     ord: Any = "euclidean",
-    axis: Any = None,
+    axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     name: str | None = None,
     keep_dims: bool | None = None,

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
@@ -17,12 +16,15 @@ from aioflow.kernels.math.cumulative import _shift as shifted
 from aioflow.kernels.math.cumulative import recurrence
 from aioflow.kernels.math.elementwise import exp
 from aioflow.kernels.math.rounding import is_finite
-from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Spec, as_dtype, as_shape
+from aioflow.tensors.dtypes import FLOAT, Array, DTypeLike, Namespace, ShapeLike, Spec, as_dtype, as_shape
 
 
 @transactional
 def accumulate_n(
-    inputs: Sequence[TensorLike], shape: Any = None, tensor_dtype: Any = None, name: str | None = None
+    inputs: Sequence[TensorLike],
+    shape: ShapeLike = None,
+    tensor_dtype: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """The sum of all inputs, which have one shape; the result has it as far as it, or `shape`, is known.
 

@@ -1,7 +1,6 @@
 """One dtype to another."""
 
 from collections.abc import Callable
-from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
@@ -10,7 +9,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, fitting
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Known, Namespace, Spec, as_dtype
+from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, DTypeLike, Known, Namespace, Spec, as_dtype
 
 _CASTABLE = NUMERIC | dtypes.BOOL
 
@@ -45,7 +44,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 @transactional
-def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
+def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`x` with that dtype, itself if it has it already.
 
     Floats become integers by cutting off the fraction; outside the range of the dtype the result is undefined. Complex
@@ -152,7 +151,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 @transactional
-def saturate_cast(value: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
+def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`value` with that dtype; what lies beyond its limits becomes the nearest limit instead of wrapping around."""
     tensor, wanted = convert_to_tensor(value), as_dtype(dtype)
     for each in (tensor.dtype, wanted):

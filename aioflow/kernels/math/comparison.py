@@ -1,8 +1,8 @@
 """Comparisons, logic of truth values, and bits of integers. Tensor's == compares identity; `equal` compares values."""
 
 from collections.abc import Callable
+from typing import Any
 
-from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -33,7 +33,7 @@ invert = elementwise("invert", _WHOLE, "x with every bit flipped: -x - 1 where i
 def _for_both(logical: Op[Tensor], bitwise: Op[Tensor]) -> Callable[..., Tensor]:
     """What Tensor's operator builds: `logical` of truth values, `bitwise` of integers."""
 
-    def build(*values: TensorLike) -> Tensor:
+    def build(*values: Any) -> Tensor:
         dtype = next((v.dtype for v in values if isinstance(getattr(v, "dtype", None), DType)), None)
         return (logical if dtype is bool_ else bitwise)(*values)
 

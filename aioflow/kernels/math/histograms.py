@@ -17,7 +17,19 @@ from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.segments import add_rows, check_constants, check_range, gather_segments
-from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, TensorShape, as_dtype, int32
+from aioflow.tensors.dtypes import (
+    FLOAT,
+    INTEGER,
+    NUMERIC,
+    Array,
+    DType,
+    DTypeLike,
+    Namespace,
+    Spec,
+    TensorShape,
+    as_dtype,
+    int32,
+)
 
 _USUAL_BINS: Any = 100
 
@@ -87,7 +99,7 @@ def bincount(
     weights: TensorLike | None = None,
     minlength: TensorLike | None = None,
     maxlength: TensorLike | None = None,
-    dtype: Any = int32,
+    dtype: DTypeLike = int32,
     name: str | None = None,
 ) -> Tensor:
     """How often each value from 0 on occurs in `arr`, up to the highest; or the sum of its weights.
@@ -244,7 +256,7 @@ def confusion_matrix(
     labels: TensorLike,
     predictions: TensorLike,
     num_classes: TensorLike | None = None,
-    dtype: Any = int32,
+    dtype: DTypeLike = int32,
     name: str | None = None,
     weights: TensorLike | None = None,
 ) -> Tensor:

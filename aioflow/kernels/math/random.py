@@ -26,14 +26,26 @@ import numpy.typing as npt
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, Op, T, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, SLOW, costs
-from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Spec, TensorShape, as_dtype, float32, float64, int64
+from aioflow.tensors.dtypes import (
+    FLOAT,
+    INTEGER,
+    Array,
+    DType,
+    DTypeLike,
+    Spec,
+    TensorShape,
+    as_dtype,
+    float32,
+    float64,
+    int64,
+)
 from aioflow.tensors.object_arrays import by_positions
 
 Words = npt.NDArray[np.uint64]
@@ -371,10 +383,10 @@ def _is_number(value: Any, number: int) -> bool:
 
 @transactional
 def random_uniform(
-    shape: Any,
-    minval: Any = 0,
-    maxval: Any = None,
-    dtype: Any = float32,
+    shape: TensorLike,
+    minval: NumberLike = 0,
+    maxval: NumberLike | None = None,
+    dtype: DTypeLike = float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -387,8 +399,9 @@ def random_uniform(
     kind = as_dtype(dtype)
     if not kind.is_integer:
         top = 1 if maxval is None else maxval
-        both = isinstance(top, (int, float)) and isinstance(minval, (int, float))
-        low = minval if both else convert_to_tensor(minval, kind)
+        if isinstance(top, (int, float)) and isinstance(minval, (int, float)):
+            return _stretched(_uniform, shape, top - minval, minval, kind, seed, name)
+        low = convert_to_tensor(minval, kind)
         return _stretched(_uniform, shape, top - low, low, kind, seed, name)
     if maxval is None:
         raise ValueError(f"maxval must be given for the integer dtype {kind.name}")
@@ -399,10 +412,10 @@ def random_uniform(
 
 @transactional
 def random_normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
+    shape: TensorLike,
+    mean: NumberLike = 0.0,
+    stddev: NumberLike = 1.0,
+    dtype: DTypeLike = float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -412,10 +425,10 @@ def random_normal(
 
 @transactional
 def truncated_normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = float32,
+    shape: TensorLike,
+    mean: NumberLike = 0.0,
+    stddev: NumberLike = 1.0,
+    dtype: DTypeLike = float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -423,13 +436,17 @@ def truncated_normal(
     return _stretched(_truncated, shape, stddev, mean, dtype, seed, name)
 
 
-def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """The parts of `value` along its first axis in an order of which each is as likely as any other."""
     return _shuffle(value, *get_seed(seed), name=name)
 
 
 def multinomial(
-    logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = int64
+    logits: NumberLike,
+    num_samples: NumberLike,
+    seed: int | None = None,
+    name: str | None = None,
+    output_dtype: DTypeLike = int64,
 ) -> Tensor:
     """For each row of `logits`, `num_samples` classes, each drawn with the probability softmax(logits).
 

@@ -7,7 +7,7 @@ element depends on its place alone, however often others were rejected. All is c
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
@@ -34,6 +34,7 @@ from aioflow.tensors.dtypes import (
     INTEGER,
     Array,
     DType,
+    DTypeLike,
     Spec,
     TensorShape,
     as_dtype,
@@ -185,7 +186,7 @@ def random_gamma(
     shape: TensorLike,
     alpha: TensorLike,
     beta: TensorLike | None = None,
-    dtype: Any = float32,
+    dtype: DTypeLike = float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -207,7 +208,7 @@ def random_gamma(
 
 
 def random_poisson(
-    lam: TensorLike, shape: TensorLike, dtype: Any = float32, seed: int | None = None, name: str | None = None
+    lam: TensorLike, shape: TensorLike, dtype: DTypeLike = float32, seed: int | None = None, name: str | None = None
 ) -> Tensor:
     """Numbers of the Poisson distributions of mean `lam`: [*shape, *its shape], `shape` numbers of each.
 
@@ -223,7 +224,7 @@ def random_poisson(
 def random_bernoulli(
     shape: TensorLike,
     probs: TensorLike = 0.5,
-    dtype: Any = int32,
+    dtype: DTypeLike = int32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:

@@ -1,7 +1,6 @@
 """How far numbers spread, and how long they are as a vector, along axes."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
@@ -55,7 +54,7 @@ costs(reduce_euclidean_norm, 2.0)
 
 @transactional
 def reduce_variance(
-    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
     """The mean squared distance from the mean along the axes, all if None; a real number. TypeError for integers."""
     x = convert_to_tensor(input_tensor)
@@ -67,7 +66,9 @@ def reduce_variance(
 
 
 @transactional
-def reduce_std(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+def reduce_std(
+    input_tensor: TensorLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The standard deviation along the axes, all if None: the square root of `reduce_variance`."""
     x = convert_to_tensor(input_tensor)
     with same_graph(x).name_scope(name or "reduce_std") as scope:

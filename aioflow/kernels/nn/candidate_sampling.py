@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.op import Ints, NodeView, Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels import known
@@ -151,7 +152,7 @@ def _(xp: Any, true_classes: Array, sampled: Array, *, num_true: int) -> tuple[A
 
 
 def uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: NumberLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -177,7 +178,7 @@ def uniform_candidate_sampler(
 
 
 def log_uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: NumberLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -194,7 +195,11 @@ def log_uniform_candidate_sampler(
 
 
 def compute_accidental_hits(
-    true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
+    true_classes: NumberLike,
+    sampled_candidates: NumberLike,
+    num_true: int,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Where a drawn class is a right one of a row: the row, its place among the drawn, and the lowest float32.
 

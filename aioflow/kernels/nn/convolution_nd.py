@@ -1,8 +1,10 @@
 """Convolution along one axis and along three."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import get_default_graph, transactional
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.shapes import expand_dims, squeeze
@@ -16,14 +18,14 @@ _conv3d, _conv3d_backprop_input, _conv3d_backprop_filter = convolution("conv3d",
 
 
 def conv3d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
     padding: Any = None,
     data_format: str = "NDHWC",
-    dilations: Any = (1, 1, 1, 1, 1),
+    dilations: int | Sequence[int] = (1, 1, 1, 1, 1),
     name: str | None = None,
-    filters: Any = None,
+    filters: TensorLike | None = None,
 ) -> Tensor:
     """Volumes times filters: at each place the sum over the block there, times the filter, for each of its outputs.
 
@@ -57,13 +59,13 @@ def conv3d_backprop_input(
 
 
 def conv3d_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
-    strides: Any,
+    input: TensorLike,
+    filter_sizes: TensorLike,
+    out_backprop: TensorLike,
+    strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NDHWC",
-    dilations: Any = (1, 1, 1, 1, 1),
+    dilations: int | Sequence[int] = (1, 1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
     """The gradient of `conv3d` for filters of shape `filter_sizes`, from that of its result; arguments as there."""
@@ -72,16 +74,16 @@ def conv3d_backprop_filter(
 
 
 def conv3d_transpose(
-    value: Any = None,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
+    value: TensorLike | None = None,
+    filter: TensorLike | None = None,
+    output_shape: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
     padding: Any = "SAME",
     data_format: str = "NDHWC",
     name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
+    input: TensorLike | None = None,
+    filters: TensorLike | None = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """The gradient of `conv3d` as an op of its own, from small volumes `value` to large ones of shape `output_shape`.
 
@@ -119,15 +121,15 @@ def plane_step(values: Any, what: str, data_format: str | None) -> list[int]:
 
 @transactional
 def conv1d(
-    value: Any = None,
-    filters: Any = None,
-    stride: Any = None,
+    value: TensorLike | None = None,
+    filters: TensorLike | None = None,
+    stride: int | Sequence[int] | None = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool | None = None,
     data_format: str | None = None,
     name: str | None = None,
-    input: Any = None,
-    dilations: Any = None,
+    input: TensorLike | None = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Sequences times filters: at each place the sum over the stretch there, times the filter, for each output.
 
@@ -155,13 +157,13 @@ def conv1d(
 
 @transactional
 def conv1d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: TensorLike,
+    strides: int | Sequence[int],
     padding: Any = "SAME",
     data_format: str | None = "NWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """The gradient of `conv1d` as an op of its own, from short sequences to long ones of shape `output_shape`.

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -223,12 +224,12 @@ def _column_sums(xp: Namespace, x: Array) -> Array:
 
 
 def depthwise_conv2d_native(
-    input: Any,
-    filter: Any,
-    strides: Any,
+    input: TensorLike,
+    filter: TensorLike,
+    strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
     """Images times filters, each channel by its own: see `depthwise_conv2d`; `dilations` are given as `strides` are."""
@@ -236,13 +237,13 @@ def depthwise_conv2d_native(
 
 
 def depthwise_conv2d_native_backprop_input(
-    input_sizes: Any,
-    filter: Any,
-    out_backprop: Any,
-    strides: Any,
+    input_sizes: TensorLike,
+    filter: TensorLike,
+    out_backprop: TensorLike,
+    strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
     """The gradient of `depthwise_conv2d_native` for images of shape `input_sizes`, from that of its result."""
@@ -251,13 +252,13 @@ def depthwise_conv2d_native_backprop_input(
 
 
 def depthwise_conv2d_native_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
-    strides: Any,
+    input: TensorLike,
+    filter_sizes: TensorLike,
+    out_backprop: TensorLike,
+    strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
     """The gradient of `depthwise_conv2d_native` for filters of shape `filter_sizes`, from that of its result."""

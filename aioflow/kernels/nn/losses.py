@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -224,7 +224,7 @@ def _check_named(function: str, sentinel: Any, labels: Any, logits: Any) -> None
 
 
 def sparse_softmax_cross_entropy_with_logits(
-    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+    _sentinel: Any = None, labels: NumberLike | None = None, logits: NumberLike | None = None, name: str | None = None
 ) -> Tensor:
     """The cross entropy between the class of each row and the softmax of its logits.
 
@@ -243,7 +243,7 @@ def sparse_softmax_cross_entropy_with_logits(
 
 @transactional
 def softmax_cross_entropy_with_logits_v2(
-    labels: Any, logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+    labels: NumberLike, logits: NumberLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
     """The cross entropy between a distribution over classes and the softmax of logits.
 
@@ -263,8 +263,8 @@ def softmax_cross_entropy_with_logits_v2(
 @transactional
 def softmax_cross_entropy_with_logits(
     _sentinel: Any = None,
-    labels: Any = None,
-    logits: Any = None,
+    labels: NumberLike | None = None,
+    logits: NumberLike | None = None,
     dim: int = -1,
     name: str | None = None,
     axis: int | None = None,
@@ -289,7 +289,7 @@ def _along(labels: Any, logits: Any, axis: int, stop: bool, name: str | None) ->
 
 
 def sigmoid_cross_entropy_with_logits(
-    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+    _sentinel: Any = None, labels: NumberLike | None = None, logits: NumberLike | None = None, name: str | None = None
 ) -> Tensor:
     """The cross entropy between independent probabilities and the sigmoids of logits, element by element.
 

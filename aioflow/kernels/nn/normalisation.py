@@ -7,12 +7,12 @@ long rows: where channels are last and few, one row is made of many pixels.
 import functools
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.params import Like
@@ -365,11 +365,11 @@ def _(op: Operation, gx: Tensor, gscale: Tensor, goffset: Tensor) -> tuple[Tenso
 
 @transactional
 def fused_batch_norm(
-    x: Any,
-    scale: Any,
-    offset: Any,
-    mean: Any = None,
-    variance: Any = None,
+    x: TensorLike,
+    scale: NumberLike,
+    offset: NumberLike,
+    mean: NumberLike | None = None,
+    variance: NumberLike | None = None,
     epsilon: float = 0.001,
     data_format: str = "NHWC",
     is_training: bool = True,

@@ -1,8 +1,10 @@
 """The patches of images as the channels of new ones."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -85,13 +87,13 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def extract_image_patches(
-    images: Any,
-    ksizes: Any = None,
-    strides: Any = None,
-    rates: Any = None,
+    images: NumberLike,
+    ksizes: int | Sequence[int] | None = None,
+    strides: int | Sequence[int] | None = None,
+    rates: int | Sequence[int] | None = None,
     padding: Any = None,
     name: str | None = None,
-    sizes: Any = None,
+    sizes: int | Sequence[int] | None = None,
 ) -> Tensor:
     """The pixels of each patch as the channels of one: [batch, places, places, height * width * channels].
 

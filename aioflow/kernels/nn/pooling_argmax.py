@@ -1,10 +1,12 @@
 """The highest element of each window of an image together with where it is, and the gradients that go there."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU
@@ -12,7 +14,7 @@ from aioflow.kernels.math.segments import add_rows, check_range
 from aioflow.kernels.nn.activation import Function, same_shape
 from aioflow.kernels.nn.pooling import Pool, hits
 from aioflow.kernels.nn.windows import per_axis
-from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, as_dtype, int32, int64
+from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, DTypeLike, Namespace, Spec, as_dtype, int32, int64
 from aioflow.tensors.recursion import shown
 
 
@@ -133,14 +135,14 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def max_pool_with_argmax(
-    input: Any,
-    ksize: Any,
-    strides: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
-    Targmax: Any = None,
+    Targmax: DTypeLike | None = None,
     name: str | None = None,
-    output_dtype: Any = None,
+    output_dtype: DTypeLike | None = None,
     include_batch_in_index: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The highest element of each window of images, and its index in the flattened image.

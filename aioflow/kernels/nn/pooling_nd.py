@@ -1,7 +1,9 @@
 """Pooling along three axes."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.nn.pooling import max_pooling, mean_pooling
 from aioflow.kernels.nn.windows import per_axis
@@ -11,7 +13,12 @@ _avg_pool3d, avg_pool3d_grad = mean_pooling("avg_pool3d", 3)
 
 
 def max_pool3d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: Any,
+    data_format: str = "NDHWC",
+    name: str | None = None,
 ) -> Tensor:
     """The highest element of each window of volumes.
 
@@ -28,7 +35,12 @@ def max_pool3d(
 
 
 def avg_pool3d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: Any,
+    data_format: str = "NDHWC",
+    name: str | None = None,
 ) -> Tensor:
     """The mean of each window of volumes, without padding; arguments as of `max_pool3d`."""
     window, steps = per_axis(ksize, data_format, 3), per_axis(strides, data_format, 3)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
+from aioflow.graph.convert import TensorLike
 from aioflow.graph.op import NodeView, Op, op
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.families import CPU, TEXT, costs
@@ -96,7 +97,7 @@ def _check_result(result_type: str) -> None:
 
 @transactional
 def string_split(
-    source: Any,
+    source: TensorLike,
     sep: str | None = None,
     skip_empty: bool = True,
     delimiter: str | None = None,
@@ -114,11 +115,11 @@ def string_split(
 
 @transactional
 def split(
-    input: Any = None,
+    input: TensorLike | None = None,
     sep: str | None = None,
     maxsplit: int = -1,
     result_type: str = _SPARSE,
-    source: Any = None,
+    source: TensorLike | None = None,
     name: str | None = None,
 ) -> SparseTensor:
     """The parts of each string of a vector, one row for each, as Python's `str.split(sep, maxsplit)` gives them."""

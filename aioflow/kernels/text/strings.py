@@ -322,7 +322,7 @@ def _joined_along(x: Array, axis: int, separator: bytes) -> Array:
 @transactional
 def reduce_join(
     inputs: Any,
-    axis: Any = None,
+    axis: int | Sequence[int] | None = None,
     keep_dims: bool | None = None,
     separator: str = "",
     name: str | None = None,
