@@ -224,4 +224,3 @@ _face = Face(__name__, {
     "aioflow.tracing": "NodeStats RunMetadata",
     "aioflow.version": "__version__",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

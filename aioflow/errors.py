@@ -24,7 +24,7 @@ Building a graph wrongly raises ValueError or TypeError instead, before anything
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
-from aioflow.lazy import closed
+from aioflow.lazy import Face
 
 Fault = Literal["caller", "environment", "aioflow"]
 
@@ -289,4 +289,4 @@ __all__ = [
     "error_code_from_exception_type",
     "exception_type_from_error_code",
 ]  # fmt: skip
-__getattr__, __dir__ = closed(__name__, __all__)
+Face(__name__, {__name__: " ".join(__all__)})

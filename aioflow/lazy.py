@@ -7,21 +7,20 @@ one by one; `dir` shows them all, and the stub file beside the face gives them t
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 V = TypeVar("V")
 
 
 class Face:
-    """The public names of one module, and where each is defined.
+    """The public names of one module, which gets an `__all__`, a `__getattr__` and a `__dir__` that know no others.
 
         _face = Face(__name__, {"aioflow.graph.graph": "Graph", "aioflow.tensors.dtypes": "DType bool=bool_"})
-        __all__, __getattr__, __dir__ = _face.names, _face.find, _face.list
 
     Attributes:
-        homes: the module that defines each name, and its name there.
         names: the names that are listed, sorted.
+        homes: the module that defines each name, and its name there.
 
     Args:
         module: the name of the face.
@@ -33,11 +32,12 @@ class Face:
         self._module: Final = module
         self.names: Final = sorted(_by_name(homes))
         self.homes: Final = _by_name(homes) | _by_name(unlisted or {})
+        vars(sys.modules[module]).update(__all__=self.names, __getattr__=self._find, __dir__=lambda: [*self.names])
 
-    def find(self, name: str) -> Any:
+    def _find(self, name: str) -> Any:
         """The object of that name, imported now. AttributeError, with the right name if one is close."""
         if name not in self.homes:
-            raise unknown(self._module, name, self.names)
+            raise _unknown(self._module, name, self.names)
         home, defined = self.homes[name]
         if home == ".":
             return importlib.import_module(f"{self._module}.{defined}")
@@ -45,22 +45,8 @@ class Face:
         setattr(sys.modules[self._module], name, found)
         return found
 
-    def list(self) -> list[str]:
-        """What `dir` shows."""
-        return list(self.names)
 
-
-def closed(module: str, names: Iterable[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a module that defines its public names itself."""
-    listed = sorted(names)
-
-    def find(name: str) -> Any:
-        raise unknown(module, name, listed)
-
-    return find, lambda: listed
-
-
-def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
+def _unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """The error for a name that a module lacks: what replaces it, or the names that are close."""
     text = f"module {module!r} has no attribute {name!r}"
     if not name.startswith("_"):

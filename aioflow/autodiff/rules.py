@@ -50,7 +50,8 @@ def no_gradient(op_type: str) -> None:
     _register(op_type, None)
 
 
-NoGradient = NotDifferentiable = no_gradient
+NoGradient: Final = no_gradient
+NotDifferentiable: Final = no_gradient
 
 
 def _register(name: str, rule: Rule | None) -> None:

@@ -27,10 +27,10 @@ class Job(Generic[R]):
     __slots__ = ("_ticket", "abandoned", "done", "function", "label")
 
     def __init__(self, function: Callable[[], R], label: str) -> None:
-        self.function = function
-        self.label = label
-        self.done = False
-        self.abandoned = False
+        self.function: Callable[[], R] = function
+        self.label: str = label
+        self.done: bool = False
+        self.abandoned: bool = False
         self._ticket = [True]
 
     def claim(self) -> bool:

@@ -29,7 +29,7 @@ _LINE: Final = 64
 KEPT: Final = 64 << 20
 """Bytes that a thread keeps from one call to the next, at most."""
 
-Dims = ctypes.c_int64 * MOST_AXES
+Dims: Final = ctypes.c_int64 * MOST_AXES
 Handle = ctypes.c_void_p
 
 

@@ -38,9 +38,9 @@ class Format(Protocol):
 class Identity:
     """The work item itself, as key and as value."""
 
-    single: ClassVar = True
-    is_file: ClassVar = False
-    skip_corrupt: ClassVar = False
+    single: ClassVar[bool] = True
+    is_file: ClassVar[bool] = False
+    skip_corrupt: ClassVar[bool] = False
 
     def records(self, files: Files, work: bytes) -> Found:
         """One record."""
@@ -53,8 +53,8 @@ class WholeFile:
     """The name of the file, and its contents."""
 
     skip_corrupt: bool = False
-    single: ClassVar = True
-    is_file: ClassVar = True
+    single: ClassVar[bool] = True
+    is_file: ClassVar[bool] = True
 
     def records(self, files: Files, work: bytes) -> Found:
         """One record."""
@@ -68,8 +68,8 @@ class TextLines:
 
     skip_header_lines: int = 0
     skip_corrupt: bool = False
-    single: ClassVar = False
-    is_file: ClassVar = True
+    single: ClassVar[bool] = False
+    is_file: ClassVar[bool] = True
 
     def records(self, files: Files, work: bytes) -> Found:
         """Line after line, the empty ones too."""
@@ -93,8 +93,8 @@ class FixedLength:
     footer_bytes: int = 0
     hop_bytes: int = 0
     skip_corrupt: bool = False
-    single: ClassVar = False
-    is_file: ClassVar = True
+    single: ClassVar[bool] = False
+    is_file: ClassVar[bool] = True
 
     def records(self, files: Files, work: bytes) -> Found:
         """Record after record."""
@@ -129,8 +129,8 @@ class TFRecords:
     skip_corrupt: bool = False
     max_record_bytes: int = 1 << 30
     max_expansion: float = 250.0
-    single: ClassVar = False
-    is_file: ClassVar = True
+    single: ClassVar[bool] = False
+    is_file: ClassVar[bool] = True
 
     def records(self, files: Files, work: bytes) -> Found:
         """Record after record."""

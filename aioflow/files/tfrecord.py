@@ -234,7 +234,7 @@ class Records:
         self._likely: list[int] = []  # offsets at which a record may begin, before `_scanned`
         self._scanned = 0
         self._first = ""
-        self.skipped = 0
+        self.skipped: int = 0
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         try:

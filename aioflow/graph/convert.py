@@ -1,6 +1,6 @@
 """What users pass for a tensor, made one."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NewType, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -25,11 +25,11 @@ class SupportsArray(Protocol):
 
 
 class Nested(Protocol[T_co]):
-    """A list, a tuple or a range of items; text, which has no `__reversed__`, is none."""
+    """A list, a tuple or a range of items; text is none, for it contains nothing but text."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> T_co: ...
-    def __reversed__(self) -> Iterator[T_co]: ...
+    def __contains__(self, item: object, /) -> bool: ...
 
 
 # `help` shows the names alone: at run time each alias is a NewType, which prints as its name.

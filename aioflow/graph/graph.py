@@ -45,16 +45,16 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self.key = next(_graph_ids)
+        self.key: Final[int] = next(_graph_ids)
         self.seed: int | None = None
         self._operations: list[Operation] = []
-        self.planning_work = 0
+        self.planning_work: int = 0
         self._by_name: dict[str, Operation] = {}
         self._used: dict[str, int] = {}
         self._collections: dict[str, list[Any]] = {}
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
-        self.marks = 0
+        self.marks: int = 0
         self._lock = threading.RLock()
         self._journals: list[list[Callable[[], object]]] = []
         self._finalized = False

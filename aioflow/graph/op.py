@@ -15,13 +15,13 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
 
 from aioflow.graph.building import add_user_line, get_default_graph, graph_to_build_in, with_text
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
-from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of
+from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of, signature_of
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
@@ -283,14 +283,13 @@ class Op(Generic[R]):
         return values, name
 
     def _reject(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> typing.NoReturn:
-        shown = ", ".join(
-            p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in self.signature.parameters.values()
-        )
+        parameters = [p for p in self.__signature__.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        shown = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
         try:
-            self.signature.bind(*args, **kwargs)
+            self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{error}; it is called as {self.name}({shown}, name=None)") from None
-        raise TypeError(f"it is called as {self.name}({shown}, name=None), and was given {args} {kwargs}")
+            raise TypeError(f"{error}; it is called as {self.name}({shown})") from None
+        raise TypeError(f"it is called as {self.name}({shown}), and was given {args} {kwargs}")
 
     def _converted(self, graph: Graph, values: list[Any]) -> list[Any]:
         hints: dict[str, DType] = {}
@@ -399,17 +398,16 @@ class Op(Generic[R]):
         return lambda *flat, **out: function(*flat[:skip], *self.regroup(flat[skip:]), **out)
 
     def __repr__(self) -> str:
-        return f"<af.Op {self.name}{self.signature}>"
-
-    @property
-    def signature(self) -> inspect.Signature:
-        """How the op is called. Made when asked for: most ops of a process are not."""
-        return inspect.signature(self.rule)
+        return f"<af.Op {self.name}{self.__signature__}>"
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `help` and `inspect` show."""
-        return self.signature
+        """How the op is called. Made when asked for: most ops of a process are not."""
+        return signature_of(self.name, self.rule)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """Itself. `inspect` takes what has this for a function, so that `help` shows it as one."""
+        return self
 
 
 REGISTRY: Final[Registry[Op[Any]]] = Registry("aioflow.kernels")

@@ -56,9 +56,9 @@ class Tensor(Operand):
     __slots__ = ("__weakref__", "_consumers", "index", "op", "spec")
 
     def __init__(self, op: "Operation", index: int, spec: Spec) -> None:
-        self.op = op
-        self.index = index
-        self.spec = spec
+        self.op: Operation = op
+        self.index: int = index
+        self.spec: Spec = spec
         self._consumers: list[Operation] = []
 
     @property
@@ -153,20 +153,20 @@ class Operation:
         origin: "Operation | None",
         gradient_override: str | None,
     ) -> None:
-        self.graph = graph
-        self.definition = definition
-        self.name = name
-        self.inputs = inputs
-        self.attrs = attrs
-        self.outputs = tuple([Tensor(self, index, spec) for index, spec in enumerate(specs)])
-        self.control_inputs = control_inputs
-        self.device = ""
-        self.container = container
-        self.colocation = colocation
-        self.origin = origin
+        self.graph: Graph = graph
+        self.definition: Any = definition
+        self.name: str = name
+        self.inputs: tuple[Tensor, ...] = inputs
+        self.attrs: Attrs = attrs
+        self.outputs: tuple[Tensor, ...] = tuple([Tensor(self, index, spec) for index, spec in enumerate(specs)])
+        self.control_inputs: tuple[Operation, ...] = control_inputs
+        self.device: str = ""
+        self.container: str = container
+        self.colocation: tuple[str, ...] = colocation
+        self.origin: Operation | None = origin
         self.gradient_override: str | Callable[..., Any] | None = gradient_override
-        self.line = user_line()
-        self.id = -1
+        self.line: SourceLine | None = user_line()
+        self.id: int = -1
 
     @property
     def planning_work(self) -> int:

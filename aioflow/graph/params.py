@@ -3,16 +3,17 @@
 import dataclasses
 import functools
 import inspect
+import types
 import typing
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import numpy as np
 
-from aioflow.graph.convert import constant_value
-from aioflow.graph.operation import Tensor
+from aioflow.graph.convert import TensorLike, constant_value
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import DType, Spec, TensorShape, as_dtype, as_shape
+from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, Spec, TensorShape, as_dtype, as_shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +69,43 @@ OLD_NAMES: Final = {
     "dim": "axis",
 }
 """Parameters that TensorFlow 1.15 still takes by a name it had given up."""
+
+
+_SHOWN_OLD_NAMES: Final = {
+    "dimension": ("argmax", "argmin"),
+    "squeeze_dims": ("squeeze",),
+    "dim": ("softmax", "log_softmax"),
+}
+"""The ops that show an old name, where it is not for every reduction."""
+
+
+def signature_of(op: str, rule: Callable[..., Any]) -> inspect.Signature:
+    """How users call the op of that name and rule: what `inspect` and `help` show, and stub files are made from."""
+    own = inspect.signature(rule)
+    found = {name: p.replace(annotation=_public(p.annotation)) for name, p in own.parameters.items()}
+    name = inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=str | None)
+    old = [
+        found[new].replace(name=given, kind=inspect.Parameter.KEYWORD_ONLY)
+        for given, new in OLD_NAMES.items()
+        if new in found and ("keepdims" in found if given not in _SHOWN_OLD_NAMES else op in _SHOWN_OLD_NAMES[given])
+    ]
+    parameters = [*found.values(), *([] if "name" in found else [name]), *old]
+    return inspect.Signature(parameters, return_annotation=_returned(own.return_annotation))
+
+
+def _public(hint: Any) -> Any:
+    """What users pass where the rule has `hint`."""
+    param = _param("", hint)
+    if param.role == "attr":
+        return {DType: DTypeLike, TensorShape: ShapeLike}.get(hint, hint)
+    return TensorLike if param.role == "tensor" else Sequence[TensorLike]
+
+
+def _returned(hint: Any) -> Any:
+    """What users get where the rule gives `hint`."""
+    if hint is None or hint is Spec:
+        return Tensor if hint is Spec else Operation
+    return types.GenericAlias(tuple, tuple([Tensor if each is Spec else each for each in typing.get_args(hint)]))
 
 
 def _param(name: str, hint: Any) -> Param:

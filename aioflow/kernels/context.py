@@ -53,7 +53,7 @@ class Stop:
     __slots__ = ("asked",)
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked: bool = False
 
     def check(self) -> None:
         """Raise CancelledError if the computation has to stop."""
@@ -140,7 +140,7 @@ class Context:
     def __init__(
         self, xp: Namespace, resources: Resources, step: StepView, due: float = 0.0, device: DeviceView | None = None
     ) -> None:
-        self.due = due
+        self.due: float = due
         self.stop = _NEVER
         self.iteration: tuple[int, ...] = ()
         self.xp: Final = xp

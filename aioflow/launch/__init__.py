@@ -9,4 +9,3 @@ _face = Face(__name__, {
     "aioflow.launch.on_ray": "ray",
     "aioflow.launch.resolving": "resolve",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

@@ -64,7 +64,7 @@ class Cluster:
     """
 
     def __init__(self, spec: ClusterSpec, target: "Address") -> None:
-        self.spec = spec
+        self.spec: ClusterSpec = spec
         self.target: Final = target
         self._lost: Final[dict[str, str]] = {}
         self._statuses: Final[dict[str, int | None]] = {}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import gather as kernels
@@ -43,12 +43,12 @@ def arg_min(
     return argmin(input, dimension, output_type=output_type, name=name)
 
 
-def to_complex64(x: TensorLike, name: str | None = "ToComplex64") -> Tensor:
+def to_complex64(x: NumberLike, name: str | None = "ToComplex64") -> Tensor:
     """`x` as complex64."""
     return cast(x, dtypes.complex64, name)
 
 
-def to_complex128(x: TensorLike, name: str | None = "ToComplex128") -> Tensor:
+def to_complex128(x: NumberLike, name: str | None = "ToComplex128") -> Tensor:
     """`x` as complex128."""
     return cast(x, dtypes.complex128, name)
 

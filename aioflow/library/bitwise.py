@@ -6,4 +6,3 @@ _face = Face(__name__, {
     "aioflow.kernels.math.bits": "left_shift right_shift",
     "aioflow.kernels.math.comparison": "bitwise_and bitwise_or bitwise_xor invert",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant, identity
@@ -22,7 +22,7 @@ Gradient: TypeAlias = Tensor | IndexedSlices
 
 @transactional
 def clip_by_norm(
-    t: TensorLike | IndexedSlices, clip_norm: TensorLike, axes: Any = None, name: str | None = None
+    t: NumberLike | IndexedSlices, clip_norm: NumberLike, axes: Any = None, name: str | None = None
 ) -> Gradient:
     """`t` scaled down to an L2 norm of `clip_norm` if its norm is larger: t * clip_norm / max(norm(t), clip_norm).
 
@@ -39,7 +39,7 @@ def clip_by_norm(
 
 
 @transactional
-def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str | None = None) -> Tensor:
+def global_norm(t_list: Sequence[NumberLike | IndexedSlices | None], name: str | None = None) -> Tensor:
     """The L2 norm of all tensors together: the square root of the sum of their squared norms. None counts nothing.
 
     Raises:
@@ -57,8 +57,8 @@ def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str |
 
 @transactional
 def clip_by_global_norm(
-    t_list: Sequence[TensorLike | IndexedSlices | None],
-    clip_norm: TensorLike,
+    t_list: Sequence[NumberLike | IndexedSlices | None],
+    clip_norm: NumberLike,
     use_norm: Tensor | None = None,
     name: str | None = None,
 ) -> tuple[list[Gradient | None], Tensor]:
@@ -76,7 +76,7 @@ def clip_by_global_norm(
 
 
 @transactional
-def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None = None) -> Tensor:
+def clip_by_average_norm(t: NumberLike, clip_norm: NumberLike, name: str | None = None) -> Tensor:
     """`t` scaled down so that its L2 norm divided by its number of elements is at most `clip_norm`."""
     with name_scope(name, "clip_by_average_norm"):
         values = convert_to_tensor(t)
@@ -86,16 +86,16 @@ def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None 
         return clipped
 
 
-def _values(t: TensorLike | IndexedSlices) -> Tensor:
+def _values(t: NumberLike | IndexedSlices) -> Tensor:
     return t.values if isinstance(t, IndexedSlices) else convert_to_tensor(t)
 
 
-def _scaled(t: TensorLike | IndexedSlices, scale: Tensor) -> Gradient:
+def _scaled(t: NumberLike | IndexedSlices, scale: Tensor) -> Gradient:
     values = _values(t)
     return _shaped(t, values, identity(values * scale))
 
 
-def _shaped(t: TensorLike | IndexedSlices, values: Tensor, clipped: Tensor) -> Gradient:
+def _shaped(t: NumberLike | IndexedSlices, values: Tensor, clipped: Tensor) -> Gradient:
     """`clipped` in the form of `t`; scaling left its shape as it was."""
     clipped.spec = Spec(clipped.dtype, values.shape)
     return IndexedSlices(clipped, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else clipped

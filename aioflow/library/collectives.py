@@ -20,7 +20,7 @@ from aioflow.kernels.control.assertions import assert_equal
 from aioflow.kernels.families import NARROW
 from aioflow.kernels.math.arithmetic import add_n, maximum, minimum
 from aioflow.kernels.math.casting import cast
-from aioflow.lazy import closed
+from aioflow.lazy import Face
 from aioflow.library.control import control_dependencies, name_scope
 from aioflow.library.rings import Reduction, Ring
 from aioflow.tensors import dtypes
@@ -288,4 +288,4 @@ def _gathered(tensors: Sequence[Tensor], axis: int, codec: str | None) -> list[T
 
 
 __all__ = ["all_gather", "all_max", "all_min", "all_prod", "all_reduce", "all_sum", "broadcast"]
-__getattr__, __dir__ = closed(__name__, __all__)
+Face(__name__, {__name__: " ".join(__all__)})

@@ -1,7 +1,7 @@
 """Parts of images, resized to one size: made of ops that differentiate to any order, for images and boxes alike."""
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import stop_gradient
@@ -19,14 +19,14 @@ from aioflow.tensors.dtypes import FLOAT, float32, int32
 
 @transactional
 def crop_and_resize(
-    image: TensorLike,
-    boxes: TensorLike,
-    box_ind: TensorLike | None = None,
-    crop_size: TensorLike | None = None,
+    image: NumberLike,
+    boxes: NumberLike,
+    box_ind: NumberLike | None = None,
+    crop_size: NumberLike | None = None,
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
     name: str | None = None,
-    box_indices: TensorLike | None = None,
+    box_indices: NumberLike | None = None,
 ) -> Tensor:
     """The parts of images that boxes show, each resized to `crop_size`: [boxes, height, width, channels].
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.fill import ones_like
@@ -24,8 +24,8 @@ from aioflow.library.variables import Variable
 
 @transactional
 def embedding_lookup(
-    params: Variable | TensorLike | Sequence[Any],
-    ids: TensorLike,
+    params: Variable | NumberLike | Sequence[Any],
+    ids: NumberLike,
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,

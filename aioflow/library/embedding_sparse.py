@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.concat import concat
@@ -27,7 +27,7 @@ _COMBINERS: Final = ("mean", "sqrtn", "sum")
 
 @transactional
 def embedding_lookup_sparse(
-    params: TensorLike,
+    params: NumberLike,
     sp_ids: SparseTensor,
     sp_weights: SparseTensor | None,
     partition_strategy: str = "mod",
@@ -83,7 +83,7 @@ def safe_embedding_lookup_sparse(
     sparse_ids: SparseTensor,
     sparse_weights: SparseTensor | None = None,
     combiner: str | None = "mean",
-    default_id: TensorLike | None = None,
+    default_id: NumberLike | None = None,
     name: str | None = None,
     partition_strategy: str = "div",
     max_norm: float | None = None,

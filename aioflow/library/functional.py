@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from aioflow.graph.building import get_default_graph, transactional, with_subject, with_text
 from aioflow.graph.convert import convert_to_tensor
@@ -184,8 +184,8 @@ def _folding(reverse: bool, label: str, order: str) -> Callable[..., Any]:
     return describing(fold)
 
 
-foldl = _folding(False, "foldl", "first")
-foldr = _folding(True, "foldr", "last")
+foldl: Final = _folding(False, "foldl", "first")
+foldr: Final = _folding(True, "foldr", "last")
 
 
 def _check_function(fn: Any) -> None:

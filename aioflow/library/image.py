@@ -29,4 +29,3 @@ _face = Face(__name__, {
     ),
     "aioflow.library.random": "random_crop",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

@@ -1,7 +1,7 @@
 """What all functions of images need: their ranks, their dtypes, and how bright they are."""
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.arithmetic import add, multiply
 from aioflow.kernels.math.casting import cast, saturate_cast
@@ -10,7 +10,7 @@ from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import DType, DTypeLike, as_dtype, float32
 
 
-def an_image(value: TensorLike) -> Tensor:
+def an_image(value: NumberLike) -> Tensor:
     """An image or a batch of images. ValueError for another rank."""
     tensor = convert_to_tensor(value)
     if tensor.shape.ndims not in (None, 3, 4):
@@ -19,7 +19,7 @@ def an_image(value: TensorLike) -> Tensor:
 
 
 @transactional
-def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Tensor:
+def convert_image_dtype(image: NumberLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Tensor:
     """The image in another dtype, scaled: floating pixels lie from 0 to 1, integer ones from 0 to the highest.
 
     With `saturate`, what lies beyond the limits of an integer dtype becomes the nearest limit.
@@ -54,7 +54,7 @@ def as_floats(image: Tensor) -> Tensor:
 
 
 @transactional
-def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
+def adjust_brightness(image: NumberLike, delta: NumberLike) -> Tensor:
     """`delta` added to all pixels, as a part of the range from 0 to 1; integers do not wrap around."""
     with name_scope(None, "adjust_brightness", [image, delta]):
         tensor = convert_to_tensor(image)
@@ -64,7 +64,7 @@ def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
 
 
 @transactional
-def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
+def adjust_contrast(images: NumberLike, contrast_factor: NumberLike) -> Tensor:
     """The distance of each pixel from the mean of its channel times `contrast_factor`; integers do not wrap around."""
     with name_scope(None, "adjust_contrast", [images, contrast_factor]):
         tensor = an_image(images)

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack, unstack
 from aioflow.kernels.array.fill import zeros_like
@@ -32,7 +32,7 @@ _RGB_TO_YUV: Final = (
 _YUV_TO_RGB: Final = ((1, 1, 1), (0, -0.394642334, 2.03206185), (1.13988303, -0.58062185, 0))
 
 
-def _colors(images: TensorLike) -> Tensor:
+def _colors(images: NumberLike) -> Tensor:
     """Floating images whose last axis is that of three channels. ValueError or TypeError if they are not."""
     tensor = convert_to_tensor(images)
     Spec(tensor.dtype).only(FLOAT)
@@ -40,37 +40,37 @@ def _colors(images: TensorLike) -> Tensor:
     return tensor
 
 
-def _changed(images: TensorLike, matrix: Any) -> Tensor:
+def _changed(images: NumberLike, matrix: Any) -> Tensor:
     tensor = _colors(images)
     return tensordot(tensor, convert_to_tensor(np.array(matrix), tensor.dtype), [[-1], [0]])
 
 
 @transactional
-def rgb_to_yiq(images: TensorLike) -> Tensor:
+def rgb_to_yiq(images: NumberLike) -> Tensor:
     """Floating images in the colours of NTSC: brightness, orange to blue, and purple to green."""
     return _changed(images, _RGB_TO_YIQ)
 
 
 @transactional
-def yiq_to_rgb(images: TensorLike) -> Tensor:
+def yiq_to_rgb(images: NumberLike) -> Tensor:
     """What `rgb_to_yiq` undoes: red, green and blue."""
     return _changed(images, _YIQ_TO_RGB)
 
 
 @transactional
-def rgb_to_yuv(images: TensorLike) -> Tensor:
+def rgb_to_yuv(images: NumberLike) -> Tensor:
     """Floating images in the colours of PAL: brightness, and how much more blue and red there is."""
     return _changed(images, _RGB_TO_YUV)
 
 
 @transactional
-def yuv_to_rgb(images: TensorLike) -> Tensor:
+def yuv_to_rgb(images: NumberLike) -> Tensor:
     """What `rgb_to_yuv` undoes: red, green and blue."""
     return _changed(images, _YUV_TO_RGB)
 
 
 @transactional
-def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
+def rgb_to_hsv(images: NumberLike, name: str | None = None) -> Tensor:
     """Floating images as hue, saturation and value, all from 0 to 1 where red, green and blue are."""
     with name_scope(name, "rgb_to_hsv", [images]) as scope:
         tensor = _colors(images)
@@ -88,7 +88,7 @@ def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
 
 
 @transactional
-def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
+def hsv_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
     """What `rgb_to_hsv` undoes: red, green and blue."""
     with name_scope(name, "hsv_to_rgb", [images]) as scope:
         hue, saturation, value = unstack(_colors(images), 3, -1)
@@ -102,7 +102,7 @@ def _unit(x: Tensor) -> Tensor:
 
 
 @transactional
-def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Tensor:
+def adjust_hue(image: NumberLike, delta: NumberLike, name: str | None = None) -> Tensor:
     """RGB images, their hues turned by `delta`, of which 1 is once around."""
     with name_scope(name, "adjust_hue", [image]):
         tensor = an_image(image)
@@ -112,7 +112,7 @@ def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) ->
 
 
 @transactional
-def adjust_saturation(image: TensorLike, saturation_factor: TensorLike, name: str | None = None) -> Tensor:
+def adjust_saturation(image: NumberLike, saturation_factor: NumberLike, name: str | None = None) -> Tensor:
     """RGB images, their saturation times `saturation_factor`, but at most 1."""
     with name_scope(name, "adjust_saturation", [image]):
         tensor = an_image(image)
@@ -122,7 +122,7 @@ def adjust_saturation(image: TensorLike, saturation_factor: TensorLike, name: st
 
 
 @transactional
-def adjust_gamma(image: TensorLike, gamma: TensorLike = 1, gain: TensorLike = 1) -> Tensor:
+def adjust_gamma(image: NumberLike, gamma: NumberLike = 1, gain: NumberLike = 1) -> Tensor:
     """Gain * image^gamma, pixels being taken as numbers from 0 to 1. ValueError for a negative gamma."""
     if isinstance(gamma, (int, float)) and gamma < 0:
         raise ValueError(f"gamma cannot be negative: {gamma}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.arrays import transpose as permuted
@@ -65,7 +65,7 @@ def _plane(image: Tensor) -> tuple[Size, Size]:
 
 @transactional
 def resize_images(
-    images: TensorLike,
+    images: NumberLike,
     size: Any,
     method: int = ResizeMethod.BILINEAR,
     align_corners: bool = False,
@@ -111,7 +111,7 @@ def _kept_ratio(images: Tensor, size: Any) -> list[int]:
 
 @transactional
 def crop_to_bounding_box(
-    image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
+    image: NumberLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
     """The part of that height and width whose upper left pixel is at the offset.
 
@@ -146,7 +146,7 @@ def _check_part(offset: Size, part: Size, whole: Size) -> None:
 
 @transactional
 def pad_to_bounding_box(
-    image: TensorLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
+    image: NumberLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
     """An image of that size with this one at the offset, and zeros elsewhere. ValueError if it sticks out."""
     tensor = an_image(image)
@@ -162,7 +162,7 @@ def pad_to_bounding_box(
 
 
 @transactional
-def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
+def central_crop(image: NumberLike, central_fraction: float) -> Tensor:
     """The middle of the image, that fraction of its height and of its width."""
     if not 0 < central_fraction <= 1:
         raise ValueError(f"central_fraction must be above 0 and at most 1, not {central_fraction}")
@@ -181,7 +181,7 @@ def _start(size: Size, fraction: float) -> Size:
 
 
 @transactional
-def resize_image_with_crop_or_pad(image: TensorLike, target_height: Size, target_width: Size) -> Tensor:
+def resize_image_with_crop_or_pad(image: NumberLike, target_height: Size, target_width: Size) -> Tensor:
     """The image cropped or padded with zeros, evenly on both sides, to that height and width."""
     tensor = an_image(image)
     targets, sizes = (target_height, target_width), _plane(tensor)
@@ -208,18 +208,18 @@ def _least(a: Size, b: Size) -> Size:
 # Orientation
 
 
-def flip_left_right(image: TensorLike) -> Tensor:
+def flip_left_right(image: NumberLike) -> Tensor:
     """Each row of pixels in the opposite order."""
     return reverse(an_image(image), -2)
 
 
-def flip_up_down(image: TensorLike) -> Tensor:
+def flip_up_down(image: NumberLike) -> Tensor:
     """The rows of pixels in the opposite order."""
     return reverse(an_image(image), -3)
 
 
 @transactional
-def transpose_image(image: TensorLike) -> Tensor:
+def transpose_image(image: NumberLike) -> Tensor:
     """Rows as columns, and columns as rows."""
     tensor = an_image(image)
     if tensor.shape.ndims is None:
@@ -228,7 +228,7 @@ def transpose_image(image: TensorLike) -> Tensor:
 
 
 @transactional
-def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
+def rot90(image: NumberLike, k: int = 1, name: str | None = None) -> Tensor:
     """The image turned by `k` right angles to the left; `k` is known when the graph is built."""
     with name_scope(name, "rot90", [image]) as scope:
         tensor, turns = an_image(image), k
@@ -249,7 +249,7 @@ def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
 
 
 @transactional
-def per_image_standardization(image: TensorLike) -> Tensor:
+def per_image_standardization(image: NumberLike) -> Tensor:
     """Each image with mean 0 and standard deviation 1; of an even one, what differs is divided by 1 / sqrt(pixels)."""
     with name_scope(None, "per_image_standardization", [image]) as scope:
         tensor = an_image(image)
@@ -261,7 +261,7 @@ def per_image_standardization(image: TensorLike) -> Tensor:
 
 
 @transactional
-def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
+def rgb_to_grayscale(images: NumberLike, name: str | None = None) -> Tensor:
     """The brightness of each pixel: 0.2989 red, 0.5870 green and 0.1140 blue, as one channel."""
     with name_scope(name, "rgb_to_grayscale", [images]):
         tensor = an_image(images)
@@ -270,14 +270,14 @@ def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
         return convert_image_dtype(reduce_sum(floats * weights, -1, keepdims=True), tensor.dtype)
 
 
-def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
+def grayscale_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
     """The one channel of the images three times."""
     return concat([convert_to_tensor(images)] * 3, -1, name=name or "grayscale_to_rgb")
 
 
 @transactional
 def resize_image_with_pad(
-    image: TensorLike,
+    image: NumberLike,
     target_height: Size,
     target_width: Size,
     method: int = ResizeMethod.BILINEAR,
@@ -303,7 +303,7 @@ def _fitting(whole: tuple[Size, Size], wanted: tuple[Size, Size]) -> list[Size]:
 
 
 def extract_patches(
-    images: TensorLike,
+    images: NumberLike,
     sizes: int | Sequence[int],
     strides: int | Sequence[int],
     rates: int | Sequence[int],

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.fill import zeros_like
@@ -24,7 +24,7 @@ _ACROSS = [[-1, -2, -1], [0, 0, 0], [1, 2, 1]]
 
 
 @transactional
-def total_variation(images: TensorLike, name: str | None = None) -> Tensor:
+def total_variation(images: NumberLike, name: str | None = None) -> Tensor:
     """For each image the sum of the absolute differences between pixels side by side: a measure of its noise."""
     with name_scope(name, "total_variation", [images]) as scope:
         tensor = an_image(images)
@@ -34,7 +34,7 @@ def total_variation(images: TensorLike, name: str | None = None) -> Tensor:
 
 
 @transactional
-def image_gradients(image: TensorLike) -> tuple[Tensor, Tensor]:
+def image_gradients(image: NumberLike) -> tuple[Tensor, Tensor]:
     """(dy, dx): by how much the next row or column of pixels is brighter; 0 for the last. ValueError unless rank 4."""
     tensor = convert_to_tensor(image)
     tensor.shape.with_rank(4)
@@ -44,7 +44,7 @@ def image_gradients(image: TensorLike) -> tuple[Tensor, Tensor]:
 
 
 @transactional
-def sobel_edges(image: TensorLike) -> Tensor:
+def sobel_edges(image: NumberLike) -> Tensor:
     """Sobel's gradients of floating images [batch, height, width, channels]: (dy, dx) along a new last axis."""
     tensor = convert_to_tensor(image)
     channels = tensor.shape.with_rank(4).as_list()[3]
@@ -58,7 +58,7 @@ def sobel_edges(image: TensorLike) -> Tensor:
 
 
 @transactional
-def psnr(a: TensorLike, b: TensorLike, max_val: TensorLike, name: str | None = None) -> Tensor:
+def psnr(a: NumberLike, b: NumberLike, max_val: NumberLike, name: str | None = None) -> Tensor:
     """The ratio of the greatest brightness, `max_val`, to the mean distance of two images, in decibels."""
     with name_scope(name, "psnr", [a, b]) as scope:
         first, second = convert_to_tensor(a), convert_to_tensor(b)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import stack
@@ -17,7 +17,7 @@ from aioflow.library.image_color import adjust_hue, adjust_saturation
 from aioflow.tensors.dtypes import float32
 
 
-def _flipped(image: TensorLike, axis: int, seed: int | None, name: str) -> Tensor:
+def _flipped(image: NumberLike, axis: int, seed: int | None, name: str) -> Tensor:
     """Each image turned round along an axis, counted from the end, or not, with equal probability."""
     with name_scope(None, name, [image]) as scope:
         tensor = an_image(image)
@@ -30,19 +30,19 @@ def _flipped(image: TensorLike, axis: int, seed: int | None, name: str) -> Tenso
 
 
 @transactional
-def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Tensor:
+def random_flip_left_right(image: NumberLike, seed: int | None = None) -> Tensor:
     """Each image of a batch, or the one, with its rows of pixels in the opposite order, or not: as likely as not."""
     return _flipped(image, -2, seed, "random_flip_left_right")
 
 
 @transactional
-def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
+def random_flip_up_down(image: NumberLike, seed: int | None = None) -> Tensor:
     """Each image of a batch, or the one, upside down, or not: as likely as not."""
     return _flipped(image, -3, seed, "random_flip_up_down")
 
 
 @transactional
-def random_brightness(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
+def random_brightness(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
     """`adjust_brightness` by a number between -max_delta and max_delta."""
     if max_delta < 0:
         raise ValueError(f"max_delta cannot be negative: {max_delta}")
@@ -50,13 +50,13 @@ def random_brightness(image: TensorLike, max_delta: float, seed: int | None = No
 
 
 @transactional
-def random_contrast(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_contrast(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
     """`adjust_contrast` by a factor between `lower` and `upper`."""
     return adjust_contrast(image, _factor(lower, upper, seed))
 
 
 @transactional
-def random_saturation(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_saturation(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
     """`adjust_saturation` by a factor between `lower` and `upper`."""
     return adjust_saturation(image, _factor(lower, upper, seed))
 
@@ -68,7 +68,7 @@ def _factor(lower: float, upper: float, seed: int | None) -> Tensor:
 
 
 @transactional
-def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
+def random_hue(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
     """`adjust_hue` by a number between -max_delta and max_delta, which is at most 0.5."""
     if not 0 <= max_delta <= 0.5:
         raise ValueError(f"max_delta must be from 0 to 0.5, not {max_delta}")

@@ -16,7 +16,7 @@ from aioflow.kernels.linalg.decompositions import qr
 from aioflow.kernels.linalg.diagonals import matrix_diag_part
 from aioflow.kernels.math import random
 from aioflow.kernels.math.elementwise import sign
-from aioflow.lazy import closed
+from aioflow.lazy import Face
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, DTypeLike, TensorShape, as_dtype
 from aioflow.tensors.recursion import shown
@@ -314,18 +314,32 @@ def default_for(dtype: DType) -> Callable[..., Tensor]:
     raise ValueError(f"a variable of dtype {dtype.name} needs an initializer")
 
 
-zeros_initializer, ones_initializer, constant_initializer = Zeros, Ones, Constant
-random_uniform_initializer, random_normal_initializer = RandomUniform, RandomNormal
-truncated_normal_initializer, variance_scaling_initializer = TruncatedNormal, VarianceScaling
-glorot_uniform_initializer, glorot_normal_initializer = GlorotUniform, GlorotNormal
-identity_initializer, orthogonal_initializer = Identity, Orthogonal
-uniform_unit_scaling_initializer = UniformUnitScaling
+zeros_initializer: Final = Zeros
+ones_initializer: Final = Ones
+constant_initializer: Final = Constant
+random_uniform_initializer: Final = RandomUniform
+random_normal_initializer: Final = RandomNormal
+truncated_normal_initializer: Final = TruncatedNormal
+variance_scaling_initializer: Final = VarianceScaling
+glorot_uniform_initializer: Final = GlorotUniform
+glorot_normal_initializer: Final = GlorotNormal
+identity_initializer: Final = Identity
+orthogonal_initializer: Final = Orthogonal
+uniform_unit_scaling_initializer: Final = UniformUnitScaling
 
 # The names in TensorFlow's `initializers`
-zeros, ones, constant, identity, orthogonal = Zeros, Ones, Constant, Identity, Orthogonal
-random_uniform, random_normal, truncated_normal = RandomUniform, RandomNormal, TruncatedNormal
-variance_scaling, uniform_unit_scaling = VarianceScaling, UniformUnitScaling
-glorot_uniform, glorot_normal = GlorotUniform, GlorotNormal
+zeros: Final = Zeros
+ones: Final = Ones
+constant: Final = Constant
+identity: Final = Identity
+orthogonal: Final = Orthogonal
+random_uniform: Final = RandomUniform
+random_normal: Final = RandomNormal
+truncated_normal: Final = TruncatedNormal
+variance_scaling: Final = VarianceScaling
+uniform_unit_scaling: Final = UniformUnitScaling
+glorot_uniform: Final = GlorotUniform
+glorot_normal: Final = GlorotNormal
 
 __all__ = [
     "Constant", "GlorotNormal", "GlorotUniform", "Identity", "Initializer", "Ones", "Orthogonal", "RandomNormal",
@@ -337,4 +351,4 @@ __all__ = [
     "truncated_normal_initializer", "uniform_unit_scaling", "uniform_unit_scaling_initializer", "variance_scaling",
     "variance_scaling_initializer", "zeros", "zeros_initializer",
 ]  # fmt: skip
-__getattr__, __dir__ = closed(__name__, __all__)
+Face(__name__, {__name__: " ".join(__all__)})

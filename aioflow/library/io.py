@@ -22,4 +22,3 @@ _face = Face(__name__, {
     ),
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

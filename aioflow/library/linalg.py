@@ -26,4 +26,3 @@ _face = Face(__name__, {
     "aioflow.library.clip": "global_norm",
     "aioflow.library.nn_functions": "l2_normalize",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

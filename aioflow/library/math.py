@@ -46,4 +46,3 @@ _face = Face(__name__, {
     "aioflow.library.arrays": "scalar_mul",
     "aioflow.library.nn_functions": "l2_normalize zero_fraction",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

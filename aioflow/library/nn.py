@@ -54,4 +54,3 @@ _face = Face(__name__, {
     "aioflow.library.rnn_bidirectional": "bidirectional_dynamic_rnn static_bidirectional_rnn",
     "aioflow.library.rnn_raw": "raw_rnn",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

@@ -3,7 +3,7 @@
 import math
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.math.arithmetic import multiply
@@ -15,7 +15,7 @@ from aioflow.library.control import name_scope
 
 
 @transactional
-def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
+def gelu(features: NumberLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """`features` times the probability that a normal number is lower [Hendrycks 2016].
 
     With `approximate`, 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))), which is near.
@@ -28,7 +28,7 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
 
 
 @transactional
-def swish(features: TensorLike, name: str | None = None) -> Tensor:
+def swish(features: NumberLike, name: str | None = None) -> Tensor:
     """`features` times their sigmoid [Ramachandran 2017]."""
     with name_scope(name, "swish", [features]) as scope:
         x = convert_to_tensor(features)
@@ -36,7 +36,7 @@ def swish(features: TensorLike, name: str | None = None) -> Tensor:
 
 
 @transactional
-def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:
+def crelu(features: NumberLike, name: str | None = None, axis: int = -1) -> Tensor:
     """The positive parts of `features` and of their negatives, one after the other along `axis`, which doubles."""
     with name_scope(name, "CRelu", [features]) as scope:
         x = convert_to_tensor(features)
@@ -44,7 +44,7 @@ def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tens
 
 
 @transactional
-def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
+def hard_sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
     """0.2 * x + 0.5, held between 0 and 1: a sigmoid made of three straight lines."""
     with name_scope(name, "hard_sigmoid", [x]) as scope:
         return clip_by_value(convert_to_tensor(x) * 0.2 + 0.5, 0.0, 1.0, name=scope)

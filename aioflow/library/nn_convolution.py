@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import identity
 from aioflow.kernels.array.fill import ones_like
@@ -24,8 +24,8 @@ from aioflow.library.control import name_scope
 
 
 def depthwise_conv2d(
-    input: TensorLike,
-    filter: TensorLike,
+    input: NumberLike,
+    filter: NumberLike,
     strides: int | Sequence[int],
     padding: Any,
     rate: int | Sequence[int] | None = None,
@@ -53,9 +53,9 @@ def depthwise_conv2d(
 
 @transactional
 def separable_conv2d(
-    input: TensorLike,
-    depthwise_filter: TensorLike,
-    pointwise_filter: TensorLike,
+    input: NumberLike,
+    depthwise_filter: NumberLike,
+    pointwise_filter: NumberLike,
     strides: int | Sequence[int],
     padding: Any,
     rate: int | Sequence[int] | None = None,
@@ -77,13 +77,13 @@ def separable_conv2d(
 # With holes
 
 
-def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: Any, name: str | None = None) -> Tensor:
+def atrous_conv2d(value: NumberLike, filters: NumberLike, rate: int, padding: Any, name: str | None = None) -> Tensor:
     """`conv2d` of filters with `rate` - 1 holes between their elements; strides are 1."""
     return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
 
 
 def atrous_conv2d_transpose(
-    value: TensorLike, filters: TensorLike, output_shape: TensorLike, rate: int, padding: Any, name: str | None = None
+    value: NumberLike, filters: NumberLike, output_shape: NumberLike, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
     """The gradient of `atrous_conv2d` as an op of its own, to images of shape `output_shape`."""
     return conv2d_transpose(
@@ -96,14 +96,14 @@ def atrous_conv2d_transpose(
 
 @transactional
 def convolution(
-    input: TensorLike,
-    filter: TensorLike | None = None,
+    input: NumberLike,
+    filter: NumberLike | None = None,
     padding: Any = None,
     strides: int | Sequence[int] | None = None,
     dilation_rate: int | Sequence[int] | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    filters: TensorLike | None = None,
+    filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """`conv1d`, `conv2d` or `conv3d`, as the rank of `filter` says; strides and dilations are one per spatial axis."""
@@ -128,7 +128,7 @@ def _numbers(values: Any) -> Any:
 
 @transactional
 def pool(
-    input: TensorLike,
+    input: NumberLike,
     window_shape: int | Sequence[int],
     pooling_type: str,
     padding: str,
@@ -215,7 +215,7 @@ def _window(rank: int, start: Sequence[tuple[int, int]], reach: dict[int, int]) 
 
 
 def max_pool1d(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: str,
@@ -227,7 +227,7 @@ def max_pool1d(
 
 
 def avg_pool1d(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: str,
@@ -239,7 +239,7 @@ def avg_pool1d(
 
 
 @transactional
-def _pool1d(input: TensorLike, ksize: Any, strides: Any, kind: str, padding: str, layout: str, name: str) -> Tensor:
+def _pool1d(input: NumberLike, ksize: Any, strides: Any, kind: str, padding: str, layout: str, name: str) -> Tensor:
     window, steps = plane_step(ksize, "ksize", layout)[1:], plane_step(strides, "strides", layout)[1:]
     with name_scope(name, None, [input]) as scope:
         return _pooled(convert_to_tensor(input), window, kind, steps, padding, layout, scope)

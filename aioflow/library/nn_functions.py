@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.fill import zeros_like
 from aioflow.kernels.array.select import where
@@ -28,9 +28,9 @@ Axes = int | Sequence[int] | None
 
 @transactional
 def dropout(
-    x: TensorLike,
+    x: NumberLike,
     keep_prob: float | Tensor | None = None,
-    noise_shape: TensorLike | Sequence[int | None] | None = None,
+    noise_shape: NumberLike | Sequence[int | None] | None = None,
     seed: int | None = None,
     name: str | None = None,
     rate: float | Tensor | None = None,
@@ -92,7 +92,7 @@ def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
 
 @transactional
 def moments(
-    x: TensorLike,
+    x: NumberLike,
     axes: Axes,
     shift: None = None,
     name: str | None = None,
@@ -112,11 +112,11 @@ def moments(
 
 @transactional
 def batch_normalization(
-    x: TensorLike,
-    mean: TensorLike,
-    variance: TensorLike,
-    offset: TensorLike,
-    scale: TensorLike,
+    x: NumberLike,
+    mean: NumberLike,
+    variance: NumberLike,
+    offset: NumberLike,
+    scale: NumberLike,
     variance_epsilon: float,
     name: str | None = None,
 ) -> Tensor:
@@ -132,7 +132,7 @@ def batch_normalization(
 
 @transactional
 def l2_normalize(
-    x: TensorLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None
+    x: NumberLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None
 ) -> Tensor:
     """`x` divided by its Euclidean norm along `axis`, but by sqrt(epsilon) at least."""
     with name_scope(name, "l2_normalize", [x]) as scope:
@@ -143,14 +143,14 @@ def l2_normalize(
 
 
 @transactional
-def xw_plus_b(x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None) -> Tensor:
+def xw_plus_b(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
     """The layer x @ weights + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add(matmul(x, weights), biases, name=scope)
 
 
 @transactional
-def relu_layer(x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None) -> Tensor:
+def relu_layer(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
     """The layer relu(x @ weights + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return relu(bias_add(matmul(x, weights), biases), name=scope)
@@ -158,11 +158,11 @@ def relu_layer(x: TensorLike, weights: TensorLike, biases: TensorLike, name: str
 
 @transactional
 def weighted_cross_entropy_with_logits(
-    labels: TensorLike | None = None,
-    logits: TensorLike | None = None,
-    pos_weight: TensorLike | None = None,
+    labels: NumberLike | None = None,
+    logits: NumberLike | None = None,
+    pos_weight: NumberLike | None = None,
     name: str | None = None,
-    targets: TensorLike | None = None,
+    targets: NumberLike | None = None,
 ) -> Tensor:
     """`sigmoid_cross_entropy_with_logits` in which what a label of 1 costs counts `pos_weight` times."""
     truth = targets if labels is None else labels
@@ -176,7 +176,7 @@ def weighted_cross_entropy_with_logits(
 
 @transactional
 def log_poisson_loss(
-    targets: TensorLike, log_input: TensorLike, compute_full_loss: bool = False, name: str | None = None
+    targets: NumberLike, log_input: NumberLike, compute_full_loss: bool = False, name: str | None = None
 ) -> Tensor:
     """exp(log_input) - targets * log_input: what it costs to expect exp(log_input) events where `targets` came.
 
@@ -195,7 +195,7 @@ def log_poisson_loss(
 
 
 @transactional
-def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
+def zero_fraction(value: NumberLike, name: str | None = None) -> Tensor:
     """The share of elements of `value` that are 0, as a float32."""
     with name_scope(name, "zero_fraction", [value]) as scope:
         x = convert_to_tensor(value)

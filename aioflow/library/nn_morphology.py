@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import stack
@@ -23,13 +23,13 @@ from aioflow.tensors.dtypes import FLOAT, INTEGER, Spec
 
 @transactional
 def dilation2d(
-    input: TensorLike,
-    filter: TensorLike | None = None,
+    input: NumberLike,
+    filter: NumberLike | None = None,
     strides: int | Sequence[int] | None = None,
     rates: int | Sequence[int] | None = None,
     padding: Any = None,
     name: str | None = None,
-    filters: TensorLike | None = None,
+    filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """For each channel of images the greatest sum of a pixel and the filter's element above it, of all in the window.
@@ -114,8 +114,8 @@ def _widened(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tu
 
 @transactional
 def erosion2d(
-    value: TensorLike,
-    kernel: TensorLike,
+    value: NumberLike,
+    kernel: NumberLike,
     strides: int | Sequence[int],
     rates: int | Sequence[int],
     padding: Any,

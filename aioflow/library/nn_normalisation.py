@@ -3,7 +3,7 @@
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.constants import constant
@@ -20,9 +20,9 @@ from aioflow.tensors.dtypes import float32
 
 @transactional
 def layer_normalization(
-    x: TensorLike,
-    offset: TensorLike | None = None,
-    scale: TensorLike | None = None,
+    x: NumberLike,
+    offset: NumberLike | None = None,
+    scale: NumberLike | None = None,
     axis: Axis = -1,
     variance_epsilon: float = 1e-12,
     name: str | None = None,
@@ -45,17 +45,17 @@ def layer_normalization(
 
 @transactional
 def batch_norm_with_global_normalization(
-    t: TensorLike | None = None,
-    m: TensorLike | None = None,
-    v: TensorLike | None = None,
-    beta: TensorLike | None = None,
-    gamma: TensorLike | None = None,
+    t: NumberLike | None = None,
+    m: NumberLike | None = None,
+    v: NumberLike | None = None,
+    beta: NumberLike | None = None,
+    gamma: NumberLike | None = None,
     variance_epsilon: float | None = None,
     scale_after_normalization: bool | None = None,
     name: str | None = None,
-    input: TensorLike | None = None,
-    mean: TensorLike | None = None,
-    variance: TensorLike | None = None,
+    input: NumberLike | None = None,
+    mean: NumberLike | None = None,
+    variance: NumberLike | None = None,
 ) -> Tensor:
     """(t - m) / sqrt(v + variance_epsilon), times `gamma` if `scale_after_normalization`, plus `beta`.
 
@@ -78,9 +78,9 @@ def batch_norm_with_global_normalization(
 
 @transactional
 def sufficient_statistics(
-    x: TensorLike,
+    x: NumberLike,
     axes: Axis,
-    shift: TensorLike | None = None,
+    shift: NumberLike | None = None,
     keep_dims: bool | None = None,
     name: str | None = None,
     keepdims: bool | None = None,
@@ -115,7 +115,7 @@ def _count(x: Tensor, axes: Axis, reduced: Tensor) -> Tensor:
 
 @transactional
 def normalize_moments(
-    counts: TensorLike, mean_ss: TensorLike, variance_ss: TensorLike, shift: TensorLike, name: str | None = None
+    counts: NumberLike, mean_ss: NumberLike, variance_ss: NumberLike, shift: NumberLike, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """The mean and the variance that follow from what `sufficient_statistics` gave."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
@@ -127,9 +127,9 @@ def normalize_moments(
 
 @transactional
 def weighted_moments(
-    x: TensorLike,
+    x: NumberLike,
     axes: Axis,
-    frequency_weights: TensorLike,
+    frequency_weights: NumberLike,
     name: str | None = None,
     keep_dims: bool | None = None,
     keepdims: bool | None = None,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat, stack
 from aioflow.kernels.array.constants import stop_gradient
@@ -26,19 +26,19 @@ from aioflow.library.control import name_scope
 from aioflow.library.embedding import embedding_lookup
 from aioflow.tensors.dtypes import int64
 
-Table = TensorLike | Sequence[Any]
+Table = NumberLike | Sequence[Any]
 
 
 @transactional
 def nce_loss(
     weights: Table,
     biases: Table,
-    labels: TensorLike,
-    inputs: TensorLike,
+    labels: NumberLike,
+    inputs: NumberLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Sequence[TensorLike] | None = None,
+    sampled_values: Sequence[NumberLike] | None = None,
     remove_accidental_hits: bool = False,
     partition_strategy: str = "mod",
     name: str | None = "nce_loss",
@@ -70,12 +70,12 @@ def nce_loss(
 def sampled_softmax_loss(
     weights: Table,
     biases: Table,
-    labels: TensorLike,
-    inputs: TensorLike,
+    labels: NumberLike,
+    inputs: NumberLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Sequence[TensorLike] | None = None,
+    sampled_values: Sequence[NumberLike] | None = None,
     remove_accidental_hits: bool = True,
     partition_strategy: str = "mod",
     name: str | None = "sampled_softmax_loss",
@@ -97,12 +97,12 @@ def sampled_softmax_loss(
 def _sampled_logits(
     weights: Table,
     biases: Table,
-    labels: TensorLike,
-    inputs: TensorLike,
+    labels: NumberLike,
+    inputs: NumberLike,
     num_sampled: int,
     num_classes: int,
     num_true: int,
-    sampled_values: Sequence[TensorLike] | None,
+    sampled_values: Sequence[NumberLike] | None,
     remove_hits: bool,
     partition_strategy: str,
     seed: int | None,

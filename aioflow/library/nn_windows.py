@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.fill import zeros_like
@@ -22,9 +22,9 @@ from aioflow.tensors.dtypes import int32
 
 @transactional
 def conv_transpose(
-    input: TensorLike,
-    filters: TensorLike,
-    output_shape: TensorLike,
+    input: NumberLike,
+    filters: NumberLike,
+    output_shape: NumberLike,
     strides: int | Sequence[int],
     padding: Any = "SAME",
     data_format: str | None = None,
@@ -53,7 +53,7 @@ _POOLS: dict[str, dict[int, tuple[Callable[..., Tensor], str]]] = {
 
 @transactional
 def max_pool_v2(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: str,
@@ -66,7 +66,7 @@ def max_pool_v2(
 
 @transactional
 def avg_pool_v2(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: str,
@@ -78,7 +78,7 @@ def avg_pool_v2(
 
 
 def _pool(
-    kind: str, input: TensorLike, ksize: Any, strides: Any, padding: str, data_format: str | None, name: str
+    kind: str, input: NumberLike, ksize: Any, strides: Any, padding: str, data_format: str | None, name: str
 ) -> Tensor:
     x = convert_to_tensor(input)
     rank = x.shape.ndims or len(data_format or "")
@@ -89,7 +89,7 @@ def _pool(
 
 
 def max_pool2d(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: str,
@@ -101,7 +101,7 @@ def max_pool2d(
 
 
 def avg_pool2d(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: str,
@@ -117,7 +117,7 @@ def avg_pool2d(
 
 @transactional
 def required_space_to_batch_paddings(
-    input_shape: TensorLike, block_shape: TensorLike, base_paddings: TensorLike | None = None, name: str | None = None
+    input_shape: NumberLike, block_shape: NumberLike, base_paddings: NumberLike | None = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Paddings, not less than `base_paddings`, with which sizes are multiples of blocks; and the crops that undo them.
 
@@ -144,11 +144,11 @@ def required_space_to_batch_paddings(
 
 @transactional
 def with_space_to_batch(
-    input: TensorLike,
-    dilation_rate: TensorLike,
+    input: NumberLike,
+    dilation_rate: NumberLike,
     padding: str,
     op: Callable[..., Tensor],
-    filter_shape: TensorLike | None = None,
+    filter_shape: NumberLike | None = None,
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Tensor:

@@ -5,4 +5,3 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     "aioflow.files.tfrecord": "tf_record_iterator TFRecordCompressionType TFRecordOptions TFRecordWriter",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

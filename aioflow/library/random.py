@@ -1,7 +1,9 @@
 """Random numbers under the names of TensorFlow's `random`, and parts of a tensor at a random place."""
 
+from typing import Final
+
 from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.array.slicing import slice
@@ -16,18 +18,22 @@ from aioflow.kernels.math.random import (
     truncated_normal,
 )
 from aioflow.kernels.math.random_distributions import random_bernoulli, random_gamma, random_poisson
-from aioflow.lazy import closed
+from aioflow.lazy import Face
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler, uniform_candidate_sampler
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, DTypeLike, Spec, as_dtype
 
-normal, uniform, shuffle = random_normal, random_uniform, random_shuffle
-bernoulli, gamma, poisson = random_bernoulli, random_gamma, random_poisson
+normal: Final = random_normal
+uniform: Final = random_uniform
+shuffle: Final = random_shuffle
+bernoulli: Final = random_bernoulli
+gamma: Final = random_gamma
+poisson: Final = random_poisson
 
 
 def categorical(
-    logits: TensorLike,
-    num_samples: TensorLike,
+    logits: NumberLike,
+    num_samples: NumberLike,
     dtype: DTypeLike | None = None,
     seed: int | None = None,
     name: str | None = None,
@@ -37,7 +43,7 @@ def categorical(
 
 
 @transactional
-def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_crop(value: NumberLike, size: NumberLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """A part of `value` that has the sizes `size`, at a place of which each is as likely as any other.
 
     `size` has a number for each axis; an axis of which nothing is to be cut off is given its own size.
@@ -61,4 +67,4 @@ __all__ = [
     "bernoulli", "categorical", "gamma", "get_seed", "log_uniform_candidate_sampler", "multinomial", "normal",
     "poisson", "random_crop", "set_random_seed", "shuffle", "truncated_normal", "uniform", "uniform_candidate_sampler",
 ]  # fmt: skip
-__getattr__, __dir__ = closed(__name__, __all__)
+Face(__name__, {__name__: " ".join(__all__)})

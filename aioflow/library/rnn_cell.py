@@ -8,4 +8,3 @@ _face = Face(__name__, {
     "aioflow.library.rnn_cell_lstm": "BasicLSTMCell LSTMCell LSTMStateTuple",
     "aioflow.library.rnn_cell_wrappers": "DeviceWrapper DropoutWrapper MultiRNNCell ResidualWrapper",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

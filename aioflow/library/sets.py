@@ -8,4 +8,3 @@ _face = Face(__name__, {
         "size=set_size union=set_union"
     ),
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

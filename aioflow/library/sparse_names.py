@@ -20,4 +20,3 @@ _face = Face(__name__, {
         "to_indicator=sparse_to_indicator"
     ),
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

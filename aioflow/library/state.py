@@ -70,7 +70,8 @@ def local_variables_initializer() -> Operation:
     return variables_initializer(local_variables())
 
 
-initialize_variables, initialize_all_variables = variables_initializer, global_variables_initializer
+initialize_variables: Final = variables_initializer
+initialize_all_variables: Final = global_variables_initializer
 initialize_local_variables = local_variables_initializer
 
 

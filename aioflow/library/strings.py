@@ -13,4 +13,3 @@ _face = Face(__name__, {
         "strip=string_strip substr to_number=string_to_number upper=string_upper"
     ),
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

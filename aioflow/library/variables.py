@@ -73,6 +73,10 @@ class Variable(Operand):
         TypeError: the initial value is not of the dtype.
     """
 
+    handle: Tensor
+    initializer: Operation
+    trainable: bool
+
     def __init__(
         self,
         initial_value: TensorLike | Callable[[], TensorLike] | None = None,

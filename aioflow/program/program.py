@@ -182,7 +182,7 @@ class FrameSpec:
         self.uses: Final = [0] * slots
         self.waiting_for: Final = [0] * len(units)
         self.inputs: Final[dict[int, int]] = {}
-        self.enters = 0
+        self.enters: int = 0
         self.exits: Final = [unit for unit in units if unit.role == "exit"]
         for unit in units:
             if unit.role == "merge":

@@ -67,7 +67,7 @@ class Activation:
         self.waiting_for: Final = level.waiting_for.copy()
         self.ready: Final[list[int]] = []
         self.dead: Final[set[int]] = set()
-        self.outstanding = 0
+        self.outstanding: int = 0
         self.frames: Final[dict[int, Frame]] = {}
         self.chosen: Final[dict[int, tuple[int, Array] | None]] = {}
         self.missed: Final[dict[int, int]] = {}
@@ -108,7 +108,7 @@ class Frame:
         self.parent: Final = parent
         self.arriving = level.enters
         self.constants: Final[list[tuple[Unit, Outputs, bool]]] = []
-        self.newest = Activation(level, serial, self, (*parent.iteration, 0))
+        self.newest: Activation = Activation(level, serial, self, (*parent.iteration, 0))
         self.live: Final = deque([self.newest])
         self.held: list[tuple[Unit, Outputs]] = []
         self.left: Final[set[int]] = set()

@@ -99,7 +99,7 @@ class Resources:
     """
 
     def __init__(self, shared: bool = True) -> None:
-        self.drops = 0
+        self.drops: int = 0
         self._own = Container()
         self._used: dict[str, Container] = {}
         self._shared: Final = shared
@@ -160,8 +160,8 @@ class VariableState:
     __slots__ = ("_author", "_changing", "_lock", "_spare", "_value", "name", "spec")
 
     def __init__(self, name: str, spec: Spec) -> None:
-        self.name = name
-        self.spec = spec
+        self.name: str = name
+        self.spec: Spec = spec
         self._value: Array = None
         self._spare: Array = None
         self._lock = threading.Lock()

@@ -45,12 +45,12 @@ class Call:
     )  # fmt: skip
 
     def __init__(self, state: SessionState, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
-        self.state = state
-        self.fetches = fetches
+        self.state: SessionState = state
+        self.fetches: Fetches = fetches
         self.converters = [converter(tensor) for tensor in feeds]
         self.dtypes = [None if tensor.dtype is string else tensor.dtype.np for tensor in feeds]
         computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
-        self.signature = Signature(tuple(feeds), computed, fetches.operations)
+        self.signature: Signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
         self.planned: Planned | None = None
         self.limited = state.plans.is_limited  # and planned for the fed shapes

@@ -41,7 +41,7 @@ class DeviceExecutor:
         quiet = state.quiet.run
         self._run: Final = functools.partial(_on_stream, device, quiet) if isinstance(device, Gpu) else quiet
         self.device: Final = device
-        self.context = context
+        self.context: Context = context
         self.trace: Final = None if step.trace is None else _trace_on(step.trace, device)
 
     clock = staticmethod(_clock)

@@ -83,7 +83,7 @@ class SessionState:
         self._watch: asyncio.TimerHandle | None = None
         self._seen = 0
         self._counts: dict[str, int] = {}
-        self.slice = Slice()
+        self.slice: Slice = Slice()
         self.quiet: Final = _quiet_context()
         self._drained: asyncio.Future[None] | None = None
         self._blas = None if config.blas_threads is None else blas.limit(config.blas_threads)

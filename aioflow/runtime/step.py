@@ -103,8 +103,10 @@ class Step:
         if share is not None:
             self.id, counted = share.step, [_counted(share, name) for name in counted]
         device = state.devices[0]
-        self.context = Context(device.xp, state.resources, self, state.slice.due if due is None else due, device)
-        self.ended = False
+        self.context: Context = Context(
+            device.xp, state.resources, self, state.slice.due if due is None else due, device
+        )
+        self.ended: bool = False
         self.error: errors.OpError | None = None
         self._counts = state.take_counts(counted)
         self._note_counts()

@@ -20,7 +20,7 @@ class Slice:
     __slots__ = ("_begun", "due")
 
     def __init__(self) -> None:
-        self.due = 0.0
+        self.due: float = 0.0
         self._begun = False
 
     def begin(self) -> float:

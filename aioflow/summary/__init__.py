@@ -19,4 +19,3 @@ _face = Face(__name__, {
     "aioflow.summary.functions": "audio histogram image merge merge_all scalar tensor_summary text",
     "aioflow.summary.writer": "FileWriter FileWriterCache",
 }, unlisted={"aioflow.summary.events": "Event SessionLog Summary SummaryDescription TaggedRunMetadata"})  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

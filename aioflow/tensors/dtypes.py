@@ -59,15 +59,50 @@ class DType:
         """Bytes per element (of a pointer, for strings and resources)."""
         return self.np.itemsize
 
-    is_floating = property(lambda self: self.family == "floating")
-    is_complex = property(lambda self: self.family == "complex")
-    is_integer = property(lambda self: self.family in ("signed", "unsigned"))
-    is_unsigned = property(lambda self: self.family == "unsigned")
-    is_bool = property(lambda self: self.family == "bool")
-    is_numeric = property(lambda self: self.family not in ("bool", "string", "resource"))
-    is_differentiable = property(lambda self: self.family in ("floating", "complex"))
-    base_dtype = property(lambda self: self)
-    real_dtype = property(lambda self: self.real)
+    @property
+    def is_floating(self) -> bool:
+        """Whether it is a floating type."""
+        return self.family == "floating"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is a complex type."""
+        return self.family == "complex"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer type."""
+        return self.family in ("signed", "unsigned")
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether it is an integer type without a sign."""
+        return self.family == "unsigned"
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether it is bool."""
+        return self.family == "bool"
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it is a type of numbers."""
+        return self.family not in ("bool", "string", "resource")
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether gradients flow through tensors of it."""
+        return self.family in ("floating", "complex")
+
+    @property
+    def base_dtype(self) -> "DType":
+        """Itself: there are no types of references."""
+        return self
+
+    @property
+    def real_dtype(self) -> "DType":
+        """As `real`."""
+        return self.real
 
     @property
     def real(self) -> "DType":
@@ -123,25 +158,25 @@ class DType:
         return as_dtype, (self.name,)
 
 
-bool_ = DType("bool", np.bool_, "bool")
-int8 = DType("int8", np.int8, "signed")
-int16 = DType("int16", np.int16, "signed")
-int32 = DType("int32", np.int32, "signed")
-int64 = DType("int64", np.int64, "signed")
-uint8 = DType("uint8", np.uint8, "unsigned")
-uint16 = DType("uint16", np.uint16, "unsigned")
-uint32 = DType("uint32", np.uint32, "unsigned")
-uint64 = DType("uint64", np.uint64, "unsigned")
-float16 = DType("float16", np.float16, "floating")
-float32 = DType("float32", np.float32, "floating")
-float64 = DType("float64", np.float64, "floating")
-bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, "floating")
-float8_e4m3fn = DType("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "floating")
-float8_e5m2 = DType("float8_e5m2", ml_dtypes.float8_e5m2, "floating")
-complex64 = DType("complex64", np.complex64, "complex")
-complex128 = DType("complex128", np.complex128, "complex")
-string = DType("string", np.object_, "string")
-resource = DType("resource", np.object_, "resource")
+bool_: Final = DType("bool", np.bool_, "bool")
+int8: Final = DType("int8", np.int8, "signed")
+int16: Final = DType("int16", np.int16, "signed")
+int32: Final = DType("int32", np.int32, "signed")
+int64: Final = DType("int64", np.int64, "signed")
+uint8: Final = DType("uint8", np.uint8, "unsigned")
+uint16: Final = DType("uint16", np.uint16, "unsigned")
+uint32: Final = DType("uint32", np.uint32, "unsigned")
+uint64: Final = DType("uint64", np.uint64, "unsigned")
+float16: Final = DType("float16", np.float16, "floating")
+float32: Final = DType("float32", np.float32, "floating")
+float64: Final = DType("float64", np.float64, "floating")
+bfloat16: Final = DType("bfloat16", ml_dtypes.bfloat16, "floating")
+float8_e4m3fn: Final = DType("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "floating")
+float8_e5m2: Final = DType("float8_e5m2", ml_dtypes.float8_e5m2, "floating")
+complex64: Final = DType("complex64", np.complex64, "complex")
+complex128: Final = DType("complex128", np.complex128, "complex")
+string: Final = DType("string", np.object_, "string")
+resource: Final = DType("resource", np.object_, "resource")
 
 ALL: Final = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16,

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from aioflow.lazy import closed
+from aioflow.lazy import Face
 from aioflow.tensors.recursion import check_depth
 
 
@@ -125,4 +125,4 @@ def _outline(structure: Any) -> str:
 
 
 __all__ = ["assert_same_structure", "flatten", "flatten_up_to", "is_nested", "map_structure", "pack_sequence_as"]
-__getattr__, __dir__ = closed(__name__, __all__)
+Face(__name__, {__name__: " ".join(__all__)})

@@ -8,18 +8,17 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 import numpy as np
 
 
-def _operator(function: Callable[[int, int], Any]) -> Callable[["Dimension", Any], Any]:
-    """A method of Dimension: `function` of both sizes, as a Dimension if it is a number; unknown if one of them is."""
+def _applied(function: Callable[[int, int], Any], a: int | None, b: "Size") -> Any:
+    """`function` of two sizes; None if one is unknown, NotImplemented if `b` is no size."""
+    if b is not None and not isinstance(b, (int, np.integer, Dimension)):
+        return NotImplemented
+    size = b.value if isinstance(b, Dimension) else b
+    return None if a is None or size is None else function(a, int(size))
 
-    def apply(self: "Dimension", other: Any) -> Any:
-        if other is not None and not isinstance(other, (int, np.integer, Dimension)):
-            return NotImplemented
-        theirs = other.value if isinstance(other, Dimension) else other
-        result = None if self.value is None or theirs is None else function(self.value, int(theirs))
-        return result if compares else Dimension(result)
 
-    compares = function in (operator.lt, operator.le, operator.gt, operator.ge)
-    return apply
+def _dimension(function: Callable[[int, int], int], a: int | None, b: "Size") -> "Dimension":
+    result = _applied(function, a, b)
+    return result if result is NotImplemented else Dimension(result)
 
 
 class Dimension:
@@ -42,13 +41,51 @@ class Dimension:
         """The one of both that is known. ValueError if they differ."""
         return Dimension(merge_sizes(self.value, _size(other)))
 
-    __add__ = __radd__ = _operator(operator.add)
-    __mul__ = __rmul__ = _operator(operator.mul)
-    __sub__, __rsub__ = _operator(operator.sub), _operator(lambda mine, theirs: theirs - mine)
-    __floordiv__, __rfloordiv__ = _operator(operator.floordiv), _operator(lambda mine, theirs: theirs // mine)
-    __mod__, __rmod__ = _operator(operator.mod), _operator(lambda mine, theirs: theirs % mine)
-    __lt__, __le__ = _operator(operator.lt), _operator(operator.le)
-    __gt__, __ge__ = _operator(operator.gt), _operator(operator.ge)
+    def __add__(self, other: "Size") -> "Dimension":
+        return _dimension(operator.add, self.value, other)
+
+    def __radd__(self, other: "Size") -> "Dimension":
+        return _dimension(operator.add, self.value, other)
+
+    def __mul__(self, other: "Size") -> "Dimension":
+        return _dimension(operator.mul, self.value, other)
+
+    def __rmul__(self, other: "Size") -> "Dimension":
+        return _dimension(operator.mul, self.value, other)
+
+    def __sub__(self, other: "Size") -> "Dimension":
+        return _dimension(operator.sub, self.value, other)
+
+    def __rsub__(self, other: "Size") -> "Dimension":
+        return _dimension(lambda mine, theirs: theirs - mine, self.value, other)
+
+    def __floordiv__(self, other: "Size") -> "Dimension":
+        return _dimension(operator.floordiv, self.value, other)
+
+    def __rfloordiv__(self, other: "Size") -> "Dimension":
+        return _dimension(lambda mine, theirs: theirs // mine, self.value, other)
+
+    def __mod__(self, other: "Size") -> "Dimension":
+        return _dimension(operator.mod, self.value, other)
+
+    def __rmod__(self, other: "Size") -> "Dimension":
+        return _dimension(lambda mine, theirs: theirs % mine, self.value, other)
+
+    def __lt__(self, other: "Size") -> bool | None:
+        result: bool | None = _applied(operator.lt, self.value, other)
+        return result
+
+    def __le__(self, other: "Size") -> bool | None:
+        result: bool | None = _applied(operator.le, self.value, other)
+        return result
+
+    def __gt__(self, other: "Size") -> bool | None:
+        result: bool | None = _applied(operator.gt, self.value, other)
+        return result
+
+    def __ge__(self, other: "Size") -> bool | None:
+        result: bool | None = _applied(operator.ge, self.value, other)
+        return result
 
     def __int__(self) -> int:
         return self.__index__()
@@ -89,6 +126,8 @@ def dimension_value(dimension: "int | Dimension | None") -> int | None:
     return dimension.value if isinstance(dimension, Dimension) else dimension
 
 
+Size: TypeAlias = int | np.integer[Any] | Dimension | None
+"""The size of an axis as users give it."""
 Sizes: TypeAlias = tuple[int | None, ...]
 
 
@@ -255,7 +294,7 @@ class TensorShape:
         return f"TensorShape({None if self.sizes is None else list(self.sizes)})"
 
 
-ShapeLike: TypeAlias = "TensorShape | Iterable[SupportsIndex | None] | SupportsIndex | None"
+ShapeLike: TypeAlias = TensorShape | Iterable[SupportsIndex | None] | SupportsIndex | None
 
 
 def _sizes(dims: Any) -> Sizes | None:

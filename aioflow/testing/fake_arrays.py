@@ -69,7 +69,7 @@ class FakeArray:
     def __init__(self, data: Any, block: Block, base: "FakeArray | None" = None) -> None:
         self._data = data
         self._block = block
-        self.base = base
+        self.base: FakeArray | None = base
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("an array in a GPU's memory does not become one of NumPy's by itself")

@@ -44,7 +44,7 @@ class Machine:
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
-        self.ticks = 0
+        self.ticks: int = 0
         self.looks: Counter[str] = Counter()
         self.copies: Counter[str] = Counter()
         self.copied: Counter[str] = Counter()
@@ -178,7 +178,7 @@ class FakeStream:
         self.clock: Final[dict[FakeStream, int]] = {self: 0}
         self.entered: Final[list[Any]] = []
         self.failure: Exception | None = None
-        self.ran = 0
+        self.ran: int = 0
         self._work: Final[deque[FakeEvent | Callable[[], object]]] = deque()
         machine.streams.append(self)
 
@@ -242,7 +242,7 @@ class FakeEvent:
     def __init__(self, stream: FakeStream, clock: dict[FakeStream, int]) -> None:
         self.stream: Final = stream
         self.clock: Final = clock
-        self.tick = 0
+        self.tick: int = 0
 
     def note_time(self) -> None:
         """It is now."""

@@ -25,7 +25,7 @@ class Fault:
     """
 
     def __init__(self, at: int | None, error: BaseException | None, gate: Gate | None) -> None:
-        self.calls = 0
+        self.calls: int = 0
         self._at = at
         self._error = error
         self._gate = gate

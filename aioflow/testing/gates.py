@@ -20,7 +20,7 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self.entered = 0
+        self.entered: int = 0
         self._arrival = asyncio.Event()
         self._opened = asyncio.Event()
 

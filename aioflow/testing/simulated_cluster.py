@@ -149,7 +149,7 @@ class SimulatedCluster:
         self._hosts: Final = Hosts()
         self._parted: Final[list[Mishap]] = []
         self._starts: Final = dict.fromkeys(self._tasks, 0)
-        self.began = 0.0
+        self.began: float = 0.0
         self._happening: asyncio.Task[None] | None = None
         self._same_again: Final = contextlib.ExitStack()
 

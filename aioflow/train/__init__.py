@@ -62,4 +62,3 @@ _face = Face(__name__, {
     "aioflow.train.triggers": "SecondOrStepTimer",
     "aioflow.train.writing": "Writing",
 })  # fmt: skip
-__all__, __getattr__, __dir__ = _face.names, _face.find, _face.list

@@ -7,10 +7,10 @@ dtype.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioflow.graph.building import get_default_graph, graph_to_build_in
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack
@@ -35,7 +35,7 @@ def _scope(default: str, name: str | None, *values: Any) -> Iterator[Graph]:
         yield graph
 
 
-def _as_step(global_step: TensorLike, rate: Tensor) -> Tensor:
+def _as_step(global_step: NumberLike, rate: Tensor) -> Tensor:
     if global_step is None:
         raise ValueError("a learning rate that decays needs the global_step")
     return as_number(global_step, rate.dtype)
@@ -46,10 +46,10 @@ class Schedule(Protocol):
 
     def __call__(
         self,
-        learning_rate: TensorLike,
-        global_step: TensorLike,
-        decay_steps: TensorLike,
-        decay_rate: TensorLike,
+        learning_rate: NumberLike,
+        global_step: NumberLike,
+        decay_steps: NumberLike,
+        decay_rate: NumberLike,
         staircase: bool = False,
         name: str | None = None,
     ) -> Tensor:
@@ -60,10 +60,10 @@ def _schedule(called: str, label: str, formula: Callable[[Tensor, Tensor, Tensor
     """The schedule formula(learning_rate, decay_rate, progress), where progress is global_step / decay_steps."""
 
     def decay(
-        learning_rate: TensorLike,
-        global_step: TensorLike,
-        decay_steps: TensorLike,
-        decay_rate: TensorLike,
+        learning_rate: NumberLike,
+        global_step: NumberLike,
+        decay_steps: NumberLike,
+        decay_rate: NumberLike,
         staircase: bool = False,
         name: str | None = None,
     ) -> Tensor:
@@ -77,19 +77,19 @@ def _schedule(called: str, label: str, formula: Callable[[Tensor, Tensor, Tensor
     return decay
 
 
-exponential_decay = _schedule(
+exponential_decay: Final = _schedule(
     "exponential_decay",
     "ExponentialDecay",
     lambda rate, decay, progress: rate * pow(decay, progress),
     "The rate times decay_rate ^ (global_step / decay_steps); with `staircase` it falls only after whole decay_steps.",
 )
-natural_exp_decay = _schedule(
+natural_exp_decay: Final = _schedule(
     "natural_exp_decay",
     "NaturalExpDecay",
     lambda rate, decay, progress: rate * exp(-decay * progress),
     "The rate times exp(-decay_rate * global_step / decay_steps); with `staircase` in steps of decay_steps.",
 )
-inverse_time_decay = _schedule(
+inverse_time_decay: Final = _schedule(
     "inverse_time_decay",
     "InverseTimeDecay",
     lambda rate, decay, progress: rate / (1 + decay * progress),
@@ -98,7 +98,7 @@ inverse_time_decay = _schedule(
 
 
 def piecewise_constant(
-    x: TensorLike, boundaries: Sequence[TensorLike], values: Sequence[TensorLike], name: str | None = None
+    x: NumberLike, boundaries: Sequence[NumberLike], values: Sequence[NumberLike], name: str | None = None
 ) -> Tensor:
     """`values[0]` up to and at `boundaries[0]`, `values[1]` up to and at the next, and so on; the last one beyond.
 
@@ -121,11 +121,11 @@ piecewise_constant_decay = piecewise_constant
 
 
 def polynomial_decay(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
-    end_learning_rate: TensorLike = 0.0001,
-    power: TensorLike = 1.0,
+    learning_rate: NumberLike,
+    global_step: NumberLike,
+    decay_steps: NumberLike,
+    end_learning_rate: NumberLike = 0.0001,
+    power: NumberLike = 1.0,
     cycle: bool = False,
     name: str | None = None,
 ) -> Tensor:
@@ -146,9 +146,9 @@ def polynomial_decay(
 
 
 def cosine_decay(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
+    learning_rate: NumberLike,
+    global_step: NumberLike,
+    decay_steps: NumberLike,
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
@@ -162,12 +162,12 @@ def cosine_decay(
 
 
 def cosine_decay_restarts(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    first_decay_steps: TensorLike,
-    t_mul: TensorLike = 2.0,
-    m_mul: TensorLike = 1.0,
-    alpha: TensorLike = 0.0,
+    learning_rate: NumberLike,
+    global_step: NumberLike,
+    first_decay_steps: NumberLike,
+    t_mul: NumberLike = 2.0,
+    m_mul: NumberLike = 1.0,
+    alpha: NumberLike = 0.0,
     name: str | None = None,
 ) -> Tensor:
     """From the rate along half a cosine to `alpha` times it, and again from the start [Loshchilov and Hutter, 2016].
@@ -203,12 +203,12 @@ def _growing(progress: Tensor, growth: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def linear_cosine_decay(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
-    num_periods: TensorLike = 0.5,
-    alpha: TensorLike = 0.0,
-    beta: TensorLike = 0.001,
+    learning_rate: NumberLike,
+    global_step: NumberLike,
+    decay_steps: NumberLike,
+    num_periods: NumberLike = 0.5,
+    alpha: NumberLike = 0.0,
+    beta: NumberLike = 0.001,
     name: str | None = None,
 ) -> Tensor:
     """The rate times ((alpha + linear) * cosine + beta), constant from `decay_steps` on [Bello et al., 2017].
@@ -221,14 +221,14 @@ def linear_cosine_decay(
 
 
 def noisy_linear_cosine_decay(
-    learning_rate: TensorLike,
-    global_step: TensorLike,
-    decay_steps: TensorLike,
-    initial_variance: TensorLike = 1.0,
-    variance_decay: TensorLike = 0.55,
-    num_periods: TensorLike = 0.5,
-    alpha: TensorLike = 0.0,
-    beta: TensorLike = 0.001,
+    learning_rate: NumberLike,
+    global_step: NumberLike,
+    decay_steps: NumberLike,
+    initial_variance: NumberLike = 1.0,
+    variance_decay: NumberLike = 0.55,
+    num_periods: NumberLike = 0.5,
+    alpha: NumberLike = 0.0,
+    beta: NumberLike = 0.001,
     name: str | None = None,
 ) -> Tensor:
     """As `linear_cosine_decay`, with normal noise of mean 0 added to the linear part at every step.
@@ -248,10 +248,10 @@ def noisy_linear_cosine_decay(
 def _linear_cosine(
     rate: Tensor,
     step: Tensor,
-    decay_steps: TensorLike,
-    num_periods: TensorLike,
-    alpha: TensorLike,
-    beta: TensorLike,
+    decay_steps: NumberLike,
+    num_periods: NumberLike,
+    alpha: NumberLike,
+    beta: NumberLike,
     noise: Tensor | None,
 ) -> Tensor:
     steps, periods, high, low = (as_number(value, rate.dtype) for value in (decay_steps, num_periods, alpha, beta))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
@@ -71,7 +71,7 @@ class Optimizer:
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
         name: str | None = None,
-        grad_loss: TensorLike | None = None,
+        grad_loss: NumberLike | None = None,
     ) -> Operation:
         """An operation that takes one step towards a smaller `loss`: `compute_gradients`, then `apply_gradients`.
 
@@ -98,7 +98,7 @@ class Optimizer:
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
-        grad_loss: TensorLike | None = None,
+        grad_loss: NumberLike | None = None,
     ) -> list[tuple[Gradient | None, Any]]:
         """The gradients of `loss`, as (gradient, variable) pairs; None for a variable it does not depend on.
 

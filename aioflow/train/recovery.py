@@ -100,7 +100,7 @@ class Patience:
         self.seconds: Final = seconds
         self._longest: Final = longest
         self._began: Final = began
-        self.failures = 0
+        self.failures: int = 0
         self._until = self._pause = 0.0
 
     def failed(self, now: float) -> float | None:

@@ -52,10 +52,10 @@ class Attempt:
     def __init__(self, what: str, serve: Callable[[], Outcome | None], who: Any = None) -> None:
         self.what: Final = what
         self.who: Final = who
-        self.serve = serve
-        self.since = 0.0
+        self.serve: Callable[[], Outcome | None] = serve
+        self.since: float = 0.0
         self.outcome: Outcome | None = None
-        self.granted = False
+        self.granted: bool = False
         self.future: asyncio.Future[None] | None = None
         self.line: WaiterLine | None = None
         self._before: Attempt | None = None

@@ -141,7 +141,7 @@ class Ticket:
         self.mutex = mutex
         self.step = step
         self.who: Any = None
-        self.since = 0.0
+        self.since: float = 0.0
         self._kept: asyncio.Future[None] | None = None
         self._left = False
 

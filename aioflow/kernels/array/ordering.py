@@ -167,11 +167,11 @@ def _in_order(name: str, compare: Op[Tensor], doc: str) -> Callable[..., Tensor]
     return transactional(test)
 
 
-is_non_decreasing = _in_order(
+is_non_decreasing: Final = _in_order(
     "is_non_decreasing", less_equal,
     "Whether no element is less than the one before it, in row-major order; true of fewer than two.",
 )  # fmt: skip
-is_strictly_increasing = _in_order(
+is_strictly_increasing: Final = _in_order(
     "is_strictly_increasing", less,
     "Whether every element is greater than the one before it, in row-major order; true of fewer than two.",
 )  # fmt: skip

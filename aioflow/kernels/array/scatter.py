@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -71,13 +71,13 @@ def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dt
     return made
 
 
-tensor_scatter_update = _tensor_scatter(
+tensor_scatter_update: Final = _tensor_scatter(
     "tensor_scatter_update", _set, "`tensor` with `updates` at the positions `indices`; of repeated ones the last.", ANY
 )
-tensor_scatter_add = _tensor_scatter(
+tensor_scatter_add: Final = _tensor_scatter(
     "tensor_scatter_add", _at("add"), "`tensor` with `updates` added at the positions `indices`.", NUMERIC
 )
-tensor_scatter_sub = _tensor_scatter(
+tensor_scatter_sub: Final = _tensor_scatter(
     "tensor_scatter_sub", _at("subtract"), "`tensor` with `updates` subtracted at the positions `indices`.", NUMERIC
 )
 
@@ -103,17 +103,17 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
 
 # Of a variable
 
-scatter_mul_variable = _scatter(
+scatter_mul_variable: Final = _scatter(
     "scatter_mul_variable",
     _at("multiply"),
     "The rows `indices` are multiplied by `updates`, repeated ones repeatedly; the result is the new value.",
 )
-scatter_min_variable = _scatter(
+scatter_min_variable: Final = _scatter(
     "scatter_min_variable",
     _at("minimum"),
     "The rows `indices` hold the lesser of themselves and `updates`; the result is the variable's new value.",
 )
-scatter_max_variable = _scatter(
+scatter_max_variable: Final = _scatter(
     "scatter_max_variable",
     _at("maximum"),
     "The rows `indices` hold the greater of themselves and `updates`; the result is the variable's new value.",
@@ -135,7 +135,7 @@ def _each(value: Array, indices: Array, updates: Array) -> Array:
     return np.broadcast_to(updates, np.shape(indices) + value.shape[1:]).reshape((np.size(indices), *value.shape[1:]))
 
 
-scatter_div_variable = _scatter(
+scatter_div_variable: Final = _scatter(
     "scatter_div_variable",
     _divide,
     "The rows `indices` are divided by `updates`, repeated ones repeatedly; the result is the variable's new value.",
@@ -166,13 +166,13 @@ def _scatter_nd(name: str, change: Change, doc: str, *families: frozenset[dtypes
     return made
 
 
-scatter_nd_update_variable = _scatter_nd(
+scatter_nd_update_variable: Final = _scatter_nd(
     "scatter_nd_update_variable", _set, "The variable holds `updates` at the positions `indices`.", ANY
 )
-scatter_nd_add_variable = _scatter_nd(
+scatter_nd_add_variable: Final = _scatter_nd(
     "scatter_nd_add_variable", _at("add"), "The variable grows by `updates` at the positions `indices`.", NUMERIC
 )
-scatter_nd_sub_variable = _scatter_nd(
+scatter_nd_sub_variable: Final = _scatter_nd(
     "scatter_nd_sub_variable", _at("subtract"), "The variable shrinks by `updates` at the positions `indices`.", NUMERIC
 )
 

@@ -1,7 +1,7 @@
 """Assertions: operations that fail the run unless something holds."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -121,12 +121,12 @@ def _where(wrong: Array, x: Array, y: Array, summarize: int | None) -> str:
     return f"{left.size} of {wrong.size} elements: {first}"
 
 
-assert_equal = _comparison("assert_equal", "equal", "==")
-assert_none_equal = _comparison("assert_none_equal", "not_equal", "!=")
-assert_less = _comparison("assert_less", "less", "<")
-assert_less_equal = _comparison("assert_less_equal", "less_equal", "<=")
-assert_greater = _comparison("assert_greater", "greater", ">")
-assert_greater_equal = _comparison("assert_greater_equal", "greater_equal", ">=")
+assert_equal: Final = _comparison("assert_equal", "equal", "==")
+assert_none_equal: Final = _comparison("assert_none_equal", "not_equal", "!=")
+assert_less: Final = _comparison("assert_less", "less", "<")
+assert_less_equal: Final = _comparison("assert_less_equal", "less_equal", "<=")
+assert_greater: Final = _comparison("assert_greater", "greater", ">")
+assert_greater_equal: Final = _comparison("assert_greater_equal", "greater_equal", ">=")
 
 
 def _sign(name: str, compare: Callable[..., Operation], meaning: str) -> Callable[..., Operation]:
@@ -144,10 +144,10 @@ def _sign(name: str, compare: Callable[..., Operation], meaning: str) -> Callabl
     return build
 
 
-assert_positive = _sign("assert_positive", assert_greater, "greater than 0")
-assert_negative = _sign("assert_negative", assert_less, "less than 0")
-assert_non_negative = _sign("assert_non_negative", assert_greater_equal, "0 or greater")
-assert_non_positive = _sign("assert_non_positive", assert_less_equal, "0 or less")
+assert_positive: Final = _sign("assert_positive", assert_greater, "greater than 0")
+assert_negative: Final = _sign("assert_negative", assert_less, "less than 0")
+assert_non_negative: Final = _sign("assert_non_negative", assert_greater_equal, "0 or greater")
+assert_non_positive: Final = _sign("assert_non_positive", assert_less_equal, "0 or less")
 
 
 @op(name="assert_near", stateful=True)
@@ -284,8 +284,8 @@ def _about_rank(name: str, holds: Callable[[int, Any], bool], words: str) -> Cal
     return transactional(build)
 
 
-assert_rank = _about_rank("assert_rank", lambda found, wanted: found == wanted, "equal to")
-assert_rank_at_least = _about_rank("assert_rank_at_least", lambda found, wanted: found >= wanted, "of at least")
+assert_rank: Final = _about_rank("assert_rank", lambda found, wanted: found == wanted, "equal to")
+assert_rank_at_least: Final = _about_rank("assert_rank_at_least", lambda found, wanted: found >= wanted, "of at least")
 _assert_rank_in = _about_rank("assert_rank_in", lambda found, wanted: found in wanted, "among")
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -64,7 +64,7 @@ slogdet = log_matrix_determinant
 
 
 @transactional
-def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
+def logdet(matrix: NumberLike, name: str | None = None) -> Tensor:
     """The logarithm of the determinant of each matrix, which must be Hermitian and positive definite; it is real."""
     chol: Any = OPERATORS["cholesky"](convert_to_tensor(matrix))
     logs = OPERATORS["log"](real(OPERATORS["matrix_diag_part"](chol)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.select import masked, select
@@ -65,7 +65,7 @@ def _singular_values(tensor: Spec) -> Spec:
     return Spec(tensor.dtype.real, TensorShape((*batch, lesser(rows, columns))))
 
 
-def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+def svd(tensor: NumberLike, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """The singular values of each matrix, greatest first; with `compute_uv` the triple (s, u, v).
 
     `tensor` = u diag(s) adjoint(v), where u is [..., m, p] and v [..., n, p] for matrices of m rows and n columns, with

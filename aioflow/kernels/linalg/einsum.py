@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from aioflow.graph.building import same_graph, transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.linalg.diagonals import matrix_diag_part
@@ -40,7 +40,7 @@ class Term(NamedTuple):
 
 
 @transactional
-def einsum(equation: str, *inputs: TensorLike, name: str | None = None) -> Tensor:
+def einsum(equation: str, *inputs: NumberLike, name: str | None = None) -> Tensor:
     """The products of elements of the inputs, summed over all axes that the right hand side does not name.
 
     Args:

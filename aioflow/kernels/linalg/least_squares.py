@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -61,7 +61,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 @transactional
 def matrix_solve_ls(
-    matrix: TensorLike, rhs: TensorLike, l2_regularizer: NumberLike = 0.0, fast: bool = True, name: str | None = None
+    matrix: NumberLike, rhs: NumberLike, l2_regularizer: NumberLike = 0.0, fast: bool = True, name: str | None = None
 ) -> Tensor:
     """The X that makes |matrix X - rhs|^2 + l2_regularizer |X|^2 least, in Frobenius norms.
 
@@ -91,7 +91,7 @@ def matrix_solve_ls(
     return cholesky_solve(cholesky(gram), product(a, b, adjoint_a=True), name=name)
 
 
-def _pair(matrix: TensorLike, rhs: TensorLike) -> tuple[Tensor, Tensor]:
+def _pair(matrix: NumberLike, rhs: NumberLike) -> tuple[Tensor, Tensor]:
     if isinstance(rhs, Tensor) and not isinstance(matrix, Tensor):
         return convert_to_tensor(matrix, rhs.dtype), rhs
     a = convert_to_tensor(matrix)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -70,7 +70,7 @@ def _(xp: Namespace, x: Array, shape: Array) -> Array:
 
 @transactional
 def norm(
-    tensor: TensorLike,
+    tensor: NumberLike,
     ord: Any = "euclidean",
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,

@@ -7,7 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -51,8 +51,8 @@ def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
 
 @transactional
 def matvec(
-    a: TensorLike,
-    b: TensorLike,
+    a: NumberLike,
+    b: NumberLike,
     transpose_a: bool = False,
     adjoint_a: bool = False,
     a_is_sparse: bool = False,
@@ -66,6 +66,6 @@ def matvec(
     return OPERATORS["squeeze"](found, [-1], name=name)
 
 
-def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
+def adjoint(matrix: NumberLike, name: str | None = None) -> Tensor:
     """The conjugate transpose of each matrix."""
     return OPERATORS["matrix_transpose"](matrix, conjugate=True, name=name)

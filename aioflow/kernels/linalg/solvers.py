@@ -7,7 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -162,7 +162,7 @@ def _solve_block(xp: Namespace, a: Array, b: Array, lower: bool) -> Array:
 
 
 @transactional
-def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
+def cholesky_solve(chol: NumberLike, rhs: NumberLike, name: str | None = None) -> Tensor:
     """The x for which A x = `rhs`, given the Cholesky factor of A: `chol = cholesky(A)`."""
     factor = convert_to_tensor(chol)
     halfway = matrix_triangular_solve(factor, rhs)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.linalg.matmul import matmul
@@ -15,7 +15,7 @@ from aioflow.tensors.dtypes import normalise_axis
 
 
 @transactional
-def tensordot(a: TensorLike, b: TensorLike, axes: Any, name: str | None = None) -> Tensor:
+def tensordot(a: NumberLike, b: NumberLike, axes: Any, name: str | None = None) -> Tensor:
     """The sum of products over axes of a and b; the result has a's other axes, then b's.
 
     Args:
@@ -40,7 +40,7 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any, name: str | None = None) 
     return OPERATORS["reshape"](matmul(left, right), sizes, name=name)
 
 
-def _pair(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
+def _pair(a: NumberLike, b: NumberLike) -> tuple[Tensor, Tensor]:
     if isinstance(b, Tensor) and not isinstance(a, Tensor):
         return convert_to_tensor(a, b.dtype), b
     a = convert_to_tensor(a)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity
@@ -21,7 +21,7 @@ from aioflow.tensors.dtypes import FLOAT, Array, DTypeLike, Namespace, ShapeLike
 
 @transactional
 def accumulate_n(
-    inputs: Sequence[TensorLike],
+    inputs: Sequence[NumberLike],
     shape: ShapeLike = None,
     tensor_dtype: DTypeLike | None = None,
     name: str | None = None,
@@ -46,7 +46,7 @@ def accumulate_n(
 
 
 @transactional
-def polyval(coeffs: Sequence[TensorLike], x: TensorLike, name: str | None = None) -> Tensor:
+def polyval(coeffs: Sequence[NumberLike], x: NumberLike, name: str | None = None) -> Tensor:
     """The polynomial of these coefficients, the highest power first, at every element of x: 0 where there are none.
 
     The coefficients are numbers or tensors that broadcast with x.

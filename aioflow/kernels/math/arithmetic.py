@@ -3,7 +3,7 @@
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from aioflow.tensors.dtypes import (
 from aioflow.tensors.object_arrays import applied
 
 _add = binary("add", lambda z, x, y, dz: (dz, dz), "x + y.", NUMERIC, commutative=True, known=operator.add)
-subtract = binary("subtract", lambda z, x, y, dz: (dz, -dz), "x - y.", NUMERIC, known=operator.sub)
-multiply = binary(
+subtract: Final = binary("subtract", lambda z, x, y, dz: (dz, -dz), "x - y.", NUMERIC, known=operator.sub)
+multiply: Final = binary(
     "multiply", lambda z, x, y, dz: (dz * conj(y), dz * conj(x)), "x times y.", NUMERIC,
     commutative=True, known=operator.mul,
 )  # fmt: skip
@@ -106,14 +106,14 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 truediv = divide
 
-floordiv = binary(
+floordiv: Final = binary(
     "floordiv", "it is piecewise constant",
     "The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.\n\n"
     "Floats follow NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where "
     "TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.",
     FLOAT, INTEGER, kernel="floor_divide", known=operator.floordiv,
 )  # fmt: skip
-mod = binary(
+mod: Final = binary(
     "mod", lambda z, x, y, dz: (dz, scaled(-dz, floordiv(x, y))),
     "The remainder of `floordiv`: x - floordiv(x, y) * y, with the sign of y, as Python's %.\n\n"
     "For floats: NaN for an infinite x or a y of 0; x, or y where their signs differ, for an infinite y.",
@@ -169,7 +169,7 @@ def _log_or_zero(x: Tensor) -> Tensor:
     return log(select(not_equal(x, 0) if x.dtype.is_complex else greater(x, 0), x, 1))
 
 
-pow = binary(
+pow: Final = binary(
     "pow", _power_gradient,
     "x to the power of y. Raises InvalidArgumentError for an integer to a negative power.",
     NUMERIC, kernel="power", slow=True,
@@ -186,12 +186,12 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 # The greater and the smaller one
 
-maximum = binary(
+maximum: Final = binary(
     "maximum", lambda z, x, y, dz: _to_chosen(greater_equal(x, y), dz),
     "The greater of x and y; NaN if either is. The gradient goes to the greater one, to x if they are equal.",
     FLOAT, INTEGER, commutative=True, known=max,
 )  # fmt: skip
-minimum = binary(
+minimum: Final = binary(
     "minimum", lambda z, x, y, dz: _to_chosen(less_equal(x, y), dz),
     "The smaller of x and y; NaN if either is. The gradient goes to the smaller one, to x if they are equal.",
     FLOAT, INTEGER, commutative=True, known=min,
@@ -207,7 +207,7 @@ def _squared_difference_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) ->
     return dx, -dx
 
 
-squared_difference = binary(
+squared_difference: Final = binary(
     "squared_difference", _squared_difference_gradient, "|x - y| squared.", NUMERIC, kernel="", commutative=True
 )
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.select import select
@@ -107,14 +107,14 @@ def _(x: Array) -> Array:
 
 
 @transactional
-def bessel_i0(x: TensorLike, name: str | None = None) -> Tensor:
+def bessel_i0(x: NumberLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
     value = convert_to_tensor(x)
     return multiply_no_nan(bessel_i0e(value), exp(abs(value)), name=name or "bessel_i0")
 
 
 @transactional
-def bessel_i1(x: TensorLike, name: str | None = None) -> Tensor:
+def bessel_i1(x: NumberLike, name: str | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1."""
     value = convert_to_tensor(x)
     return multiply_no_nan(bessel_i1e(value), exp(abs(value)), name=name or "bessel_i1")

@@ -1,6 +1,7 @@
 """Bits of integers moved and counted."""
 
 from collections.abc import Callable
+from typing import Final
 
 from aioflow.graph.op import NodeView, op
 from aioflow.kernels.families import CPU, GPU, binary
@@ -8,13 +9,13 @@ from aioflow.tensors.dtypes import INTEGER, Array, Namespace, Spec, uint8
 
 _WHOLE = "bits do not vary smoothly"
 
-left_shift = binary(
+left_shift: Final = binary(
     "left_shift", _WHOLE,
     "The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow "
     "replaces a y that is too large by the width less 1, and a negative one by 0).",
     INTEGER,
 )  # fmt: skip
-right_shift = binary(
+right_shift: Final = binary(
     "right_shift", _WHOLE,
     "The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more, "
     "or negative, nothing else is left (TensorFlow takes a y that is too large for the width less 1, and a negative "

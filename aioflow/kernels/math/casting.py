@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -44,7 +44,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 @transactional
-def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
+def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`x` with that dtype, itself if it has it already.
 
     Floats become integers by cutting off the fraction; outside the range of the dtype the result is undefined. Complex
@@ -55,27 +55,27 @@ def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     return tensor if tensor.dtype is wanted else _cast(tensor, wanted, name=name)
 
 
-def to_float(x: TensorLike, name: str | None = "ToFloat") -> Tensor:
+def to_float(x: NumberLike, name: str | None = "ToFloat") -> Tensor:
     """`x` as float32."""
     return cast(x, dtypes.float32, name)
 
 
-def to_double(x: TensorLike, name: str | None = "ToDouble") -> Tensor:
+def to_double(x: NumberLike, name: str | None = "ToDouble") -> Tensor:
     """`x` as float64."""
     return cast(x, dtypes.float64, name)
 
 
-def to_int32(x: TensorLike, name: str | None = "ToInt32") -> Tensor:
+def to_int32(x: NumberLike, name: str | None = "ToInt32") -> Tensor:
     """`x` as int32, fractions cut off."""
     return cast(x, dtypes.int32, name)
 
 
-def to_int64(x: TensorLike, name: str | None = "ToInt64") -> Tensor:
+def to_int64(x: NumberLike, name: str | None = "ToInt64") -> Tensor:
     """`x` as int64, fractions cut off."""
     return cast(x, dtypes.int64, name)
 
 
-def to_bfloat16(x: TensorLike, name: str | None = "ToBFloat16") -> Tensor:
+def to_bfloat16(x: NumberLike, name: str | None = "ToBFloat16") -> Tensor:
     """`x` as bfloat16."""
     return cast(x, dtypes.bfloat16, name)
 
@@ -151,7 +151,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 
 @transactional
-def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
+def saturate_cast(value: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`value` with that dtype; what lies beyond its limits becomes the nearest limit instead of wrapping around."""
     tensor, wanted = convert_to_tensor(value), as_dtype(dtype)
     for each in (tensor.dtype, wanted):

@@ -6,7 +6,7 @@ derivative, and descending against the gradient lowers the loss.
 
 import numpy as np
 
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -16,13 +16,13 @@ from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, Namespace, Spec, compl
 _conj = elementwise("conj", lambda y, x, dy: conj(dy), "The complex conjugate of x.", COMPLEX, kernel="conjugate")
 
 
-def conj(x: TensorLike, name: str | None = None) -> Tensor:
+def conj(x: NumberLike, name: str | None = None) -> Tensor:
     """The complex conjugate of x; a real x itself."""
     tensor = _tensor(x)
     return _conj(tensor, name=name) if tensor.dtype.is_complex else tensor
 
 
-def _tensor(value: TensorLike) -> Tensor:
+def _tensor(value: NumberLike) -> Tensor:
     tensor = convert_to_tensor(value)
     if not tensor.dtype.is_numeric:
         raise TypeError(f"{tensor!r} is not numeric")
@@ -80,19 +80,19 @@ def _(xp: Namespace, input: Array, out: Array | None = None) -> Array:
     return xp.arctan2(xp.zeros((), input.dtype), input, out=out)
 
 
-def real(input: TensorLike, name: str | None = None) -> Tensor:
+def real(input: NumberLike, name: str | None = None) -> Tensor:
     """The real part; a real `input` itself."""
     tensor = _tensor(input)
     return _real(tensor, name=name) if tensor.dtype.is_complex else tensor
 
 
-def imag(input: TensorLike, name: str | None = None) -> Tensor:
+def imag(input: NumberLike, name: str | None = None) -> Tensor:
     """The imaginary part, a real number; zeros for a real `input`."""
     tensor = _tensor(input)
     return _imag(tensor, name=name) if tensor.dtype.is_complex else OPERATORS["zeros_like"](tensor, name=name)
 
 
-def angle(input: TensorLike, name: str | None = None) -> Tensor:
+def angle(input: NumberLike, name: str | None = None) -> Tensor:
     """The angle in radians between the positive real axis and the number, between -pi and pi.
 
     That of a real number is 0, or pi if it is negative, and its gradient 0; that of an integer is float64.

@@ -1,13 +1,13 @@
 """Division and products that are 0 where one factor is, division that cuts fractions off, and TensorFlow's `div`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import NodeView
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -23,16 +23,16 @@ def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor
     return scaled(dz, xlogy(one_if(x, positive), y)), scaled(dz, xdivy(x, y))
 
 
-xlogy = binary(
+xlogy: Final = binary(
     "xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, even if y is negative or NaN.", FLOAT, COMPLEX, kernel=""
 )
 except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
-divide_no_nan = div_no_nan
+divide_no_nan: Final = div_no_nan
 costs(xlogy, SLOW)
 
 
 @transactional
-def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
+def reciprocal_no_nan(x: NumberLike, name: str | None = None) -> Tensor:
     """1 / x, and 0 where x is 0."""
     value = convert_to_tensor(x)
     return div_no_nan(1, value, name=name or "reciprocal_no_nan")
@@ -42,12 +42,12 @@ def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
 
 _JUMPS = "it is piecewise constant"
 
-truncatediv = binary(
+truncatediv: Final = binary(
     "truncatediv", _JUMPS,
     "x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero.",
     FLOAT, INTEGER, kernel="",
 )  # fmt: skip
-truncatemod = binary(
+truncatemod: Final = binary(
     "truncatemod", lambda z, x, y, dz: (dz, scaled(-dz, truncatediv(x, y))),
     "What `truncatediv` leaves of x: x - truncatediv(x, y) * y, with the sign of x, as C's %.\n\n"
     "Raises InvalidArgumentError where integers are divided by zero.",
@@ -86,11 +86,11 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
     return rest
 
 
-floor_div = floordiv
+floor_div: Final = floordiv
 
 
 @transactional
-def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+def div(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """The quotient as in Python 2: of integers the greatest whole number not above x / y."""
     given: Any = next((v for v in (x, y) if isinstance(getattr(v, "dtype", None), DType)), None)
     first = convert_to_tensor(x, None if given is None else given.dtype)

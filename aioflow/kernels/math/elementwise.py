@@ -1,5 +1,7 @@
 """Functions of one tensor, element by element: signs, powers, exponentials, circular and hyperbolic functions."""
 
+from typing import Final
+
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -11,8 +13,8 @@ from aioflow.kernels.math.complex import conj, real
 from aioflow.kernels.math.no_nan import divided, scaled
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, NUMERIC, Array, Namespace, Spec
 
-negative = elementwise("negative", lambda y, x, dy: -dy, "-x.", NUMERIC)
-square = elementwise("square", lambda y, x, dy: dy * conj(x * 2), "x times x.", NUMERIC)
+negative: Final = elementwise("negative", lambda y, x, dy: -dy, "-x.", NUMERIC)
+square: Final = elementwise("square", lambda y, x, dy: dy * conj(x * 2), "x times x.", NUMERIC)
 
 
 def _sign_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
@@ -24,7 +26,7 @@ def _sign_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
     return across / select(moves, cast(abs(x), x.dtype), 1)
 
 
-sign = elementwise(
+sign: Final = elementwise(
     "sign", _sign_gradient, "-1, 0 or 1 as x is negative, zero or positive; of a complex number x / |x|.", NUMERIC
 )
 
@@ -45,9 +47,11 @@ ufunc(abs, "absolute")
 
 # Roots and reciprocals
 
-reciprocal = elementwise("reciprocal", lambda y, x, dy: divided(divided(-dy, x), x), "1 / x.")
-sqrt = elementwise("sqrt", lambda y, x, dy: divided(dy * 0.5, y), "The square root of x; NaN for a negative number.")
-rsqrt = elementwise("rsqrt", lambda y, x, dy: scaled(divided(dy * -0.5, x), y), "1 / sqrt(x).", kernel="")
+reciprocal: Final = elementwise("reciprocal", lambda y, x, dy: divided(divided(-dy, x), x), "1 / x.")
+sqrt: Final = elementwise(
+    "sqrt", lambda y, x, dy: divided(dy * 0.5, y), "The square root of x; NaN for a negative number."
+)
+rsqrt: Final = elementwise("rsqrt", lambda y, x, dy: scaled(divided(dy * -0.5, x), y), "1 / sqrt(x).", kernel="")
 
 
 @rsqrt.kernel(CPU, GPU, out=True)
@@ -58,27 +62,31 @@ def _(xp: Namespace, x: Array, out: Array | None = None) -> Array:
 
 # Exponentials and logarithms
 
-exp = elementwise("exp", lambda y, x, dy: scaled(dy, y), "e to the power of x.", slow=True)
-expm1 = elementwise("expm1", lambda y, x, dy: scaled(dy, exp(x)), "exp(x) - 1, exact also near x = 0.", slow=True)
-log = elementwise(
+exp: Final = elementwise("exp", lambda y, x, dy: scaled(dy, y), "e to the power of x.", slow=True)
+expm1: Final = elementwise(
+    "expm1", lambda y, x, dy: scaled(dy, exp(x)), "exp(x) - 1, exact also near x = 0.", slow=True
+)
+log: Final = elementwise(
     "log", lambda y, x, dy: divided(dy, x), "The natural logarithm of x; -inf at 0, NaN below.", slow=True
 )
-log1p = elementwise("log1p", lambda y, x, dy: divided(dy, x + 1), "log(1 + x), exact also near x = 0.", slow=True)
+log1p: Final = elementwise(
+    "log1p", lambda y, x, dy: divided(dy, x + 1), "log(1 + x), exact also near x = 0.", slow=True
+)
 
 # Circular functions
 
-sin = elementwise("sin", lambda y, x, dy: dy * conj(OPERATORS["cos"](x)), "The sine of x radians.", slow=True)
-cos = elementwise("cos", lambda y, x, dy: -dy * conj(sin(x)), "The cosine of x radians.", slow=True)
-tan = elementwise("tan", lambda y, x, dy: dy * conj(y * y + 1), "The tangent of x radians.", slow=True)
-asin = elementwise(
+sin: Final = elementwise("sin", lambda y, x, dy: dy * conj(OPERATORS["cos"](x)), "The sine of x radians.", slow=True)
+cos: Final = elementwise("cos", lambda y, x, dy: -dy * conj(sin(x)), "The cosine of x radians.", slow=True)
+tan: Final = elementwise("tan", lambda y, x, dy: dy * conj(y * y + 1), "The tangent of x radians.", slow=True)
+asin: Final = elementwise(
     "asin", lambda y, x, dy: divided(dy, sqrt((1 - x) * (1 + x))),
     "The angle in radians, between -pi/2 and pi/2, whose sine is x; NaN outside [-1, 1].", kernel="arcsin", slow=True,
 )  # fmt: skip
-acos = elementwise(
+acos: Final = elementwise(
     "acos", lambda y, x, dy: divided(-dy, sqrt((1 - x) * (1 + x))),
     "The angle in radians, between 0 and pi, whose cosine is x; NaN outside [-1, 1].", kernel="arccos", slow=True,
 )  # fmt: skip
-atan = elementwise(
+atan: Final = elementwise(
     "atan", lambda y, x, dy: dy / conj(x * x + 1),
     "The angle in radians, between -pi/2 and pi/2, whose tangent is x.", kernel="arctan", slow=True,
 )  # fmt: skip
@@ -101,25 +109,27 @@ costs(atan2, SLOW)
 
 # Hyperbolic functions
 
-sinh = elementwise("sinh", lambda y, x, dy: scaled(dy, OPERATORS["cosh"](x)), "The hyperbolic sine of x.", slow=True)
-cosh = elementwise("cosh", lambda y, x, dy: scaled(dy, sinh(x)), "The hyperbolic cosine of x.", slow=True)
-tanh = elementwise(
+sinh: Final = elementwise(
+    "sinh", lambda y, x, dy: scaled(dy, OPERATORS["cosh"](x)), "The hyperbolic sine of x.", slow=True
+)
+cosh: Final = elementwise("cosh", lambda y, x, dy: scaled(dy, sinh(x)), "The hyperbolic cosine of x.", slow=True)
+tanh: Final = elementwise(
     "tanh", lambda y, x, dy: dy * conj(1 - y * y),
     "The hyperbolic tangent of x: 0 at 0, flattening out towards -1 and 1.", slow=True,
 )  # fmt: skip
-asinh = elementwise(
+asinh: Final = elementwise(
     "asinh", lambda y, x, dy: dy * conj(rsqrt(x * x + 1)),
     "The number whose hyperbolic sine is x.", kernel="arcsinh", slow=True,
 )  # fmt: skip
-acosh = elementwise(
+acosh: Final = elementwise(
     "acosh", lambda y, x, dy: divided(dy, sinh(y)),
     "The number, not negative, whose hyperbolic cosine is x; NaN below 1.", kernel="arccosh", slow=True,
 )  # fmt: skip
-atanh = elementwise(
+atanh: Final = elementwise(
     "atanh", lambda y, x, dy: divided(dy, (1 - x) * (1 + x)),
     "The number whose hyperbolic tangent is x; NaN outside [-1, 1].", kernel="arctanh", slow=True,
 )  # fmt: skip
-sigmoid = elementwise(
+sigmoid: Final = elementwise(
     "sigmoid", lambda y, x, dy: dy * conj(y * (1 - y)),
     "1 / (1 + exp(-x)): 1/2 at 0, flattening out towards 0 and 1, never NaN for a number.", kernel="", slow=True,
 )  # fmt: skip

@@ -46,11 +46,11 @@ def _slope(x: Tensor) -> Tensor:
     return exp(-x * x) * (2 / math.sqrt(math.pi))
 
 
-erf = elementwise(
+erf: Final = elementwise(
     "erf", lambda y, x, dy: dy * _slope(x),
     "The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone.", FLOAT, kernel="", slow=True,
 )  # fmt: skip
-erfc = elementwise(
+erfc: Final = elementwise(
     "erfc", lambda y, x, dy: -dy * _slope(x),
     "1 - erf(x), exact also where erf(x) is near 1. On the CPU alone.", FLOAT, kernel="", slow=True,
 )  # fmt: skip

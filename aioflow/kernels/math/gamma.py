@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -35,7 +35,7 @@ _LGAMMA_AT_2: Final = (
 _STIRLING: Final = (-3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 _DIGAMMA: Final = (-3617 / 8160, 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 
-lgamma = elementwise(
+lgamma: Final = elementwise(
     "lgamma", lambda y, x, dy: scaled(dy, digamma(x)),
     "The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip
@@ -107,7 +107,7 @@ def _psi_reflected(x: Array) -> Array:
 
 
 @transactional
-def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
+def lbeta(x: NumberLike, name: str | None = None) -> Tensor:
     """The logarithm of |Beta| of the numbers along the last axis: sum(lgamma(x)) - lgamma(sum(x)); -inf of none."""
     value = convert_to_tensor(x)
     return subtract(reduce_sum(lgamma(value), -1), lgamma(reduce_sum(value, -1)), name=name or "lbeta")

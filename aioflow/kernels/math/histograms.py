@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -95,10 +95,10 @@ def _(inputs: Sequence[Array], attrs: Any) -> int:
 
 @transactional
 def bincount(
-    arr: TensorLike,
-    weights: TensorLike | None = None,
-    minlength: TensorLike | None = None,
-    maxlength: TensorLike | None = None,
+    arr: NumberLike,
+    weights: NumberLike | None = None,
+    minlength: NumberLike | None = None,
+    maxlength: NumberLike | None = None,
     dtype: DTypeLike = int32,
     name: str | None = None,
 ) -> Tensor:
@@ -253,12 +253,12 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 @transactional
 def confusion_matrix(
-    labels: TensorLike,
-    predictions: TensorLike,
-    num_classes: TensorLike | None = None,
+    labels: NumberLike,
+    predictions: NumberLike,
+    num_classes: NumberLike | None = None,
     dtype: DTypeLike = int32,
     name: str | None = None,
-    weights: TensorLike | None = None,
+    weights: NumberLike | None = None,
 ) -> Tensor:
     """The matrix whose element [i, j] counts how many of those labelled i are predicted to be j.
 

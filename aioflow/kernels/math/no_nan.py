@@ -8,6 +8,7 @@ On the CPU the kernels compute first, then search the result for NaN: without a 
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -50,14 +51,14 @@ def _xdivy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
     return divided(dz * one_if(x, not_equal(y, 0)), y), scaled(dz, xdivy(xdivy(-x, y), y))
 
 
-multiply_no_nan = binary(
+multiply_no_nan: Final = binary(
     "multiply_no_nan", _multiply_no_nan_gradient, "x times y, and 0 where y is 0, even if x is infinite or NaN.",
     FLOAT, COMPLEX, kernel="",
 )  # fmt: skip
-div_no_nan = binary(
+div_no_nan: Final = binary(
     "div_no_nan", _div_no_nan_gradient, "x / y, and 0 where y is 0, for every x.", FLOAT, COMPLEX, kernel=""
 )
-xdivy = binary(
+xdivy: Final = binary(
     "xdivy", _xdivy_gradient, "x / y, and 0 where x is 0, even if y is 0, infinite or NaN.", FLOAT, COMPLEX, kernel=""
 )
 

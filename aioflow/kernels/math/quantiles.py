@@ -44,11 +44,11 @@ _Q_FAR: Final = (
     1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0,
 )  # fmt: skip
 
-erfinv = elementwise(
+erfinv: Final = elementwise(
     "erfinv", lambda y, x, dy: scaled(dy, exp(multiply_no_nan(y, y)) * (math.sqrt(math.pi) / 2)),
     "The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone.", FLOAT, kernel="",
 )  # fmt: skip
-ndtri = elementwise(
+ndtri: Final = elementwise(
     "ndtri", lambda y, p, dy: scaled(dy, exp(multiply_no_nan(y, y) / 2) * math.sqrt(2 * math.pi)),
     "The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone.", FLOAT,
     kernel="",

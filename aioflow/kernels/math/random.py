@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, Op, T, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -383,7 +383,7 @@ def _is_number(value: Any, number: int) -> bool:
 
 @transactional
 def random_uniform(
-    shape: TensorLike,
+    shape: NumberLike,
     minval: NumberLike = 0,
     maxval: NumberLike | None = None,
     dtype: DTypeLike = float32,
@@ -412,7 +412,7 @@ def random_uniform(
 
 @transactional
 def random_normal(
-    shape: TensorLike,
+    shape: NumberLike,
     mean: NumberLike = 0.0,
     stddev: NumberLike = 1.0,
     dtype: DTypeLike = float32,
@@ -425,7 +425,7 @@ def random_normal(
 
 @transactional
 def truncated_normal(
-    shape: TensorLike,
+    shape: NumberLike,
     mean: NumberLike = 0.0,
     stddev: NumberLike = 1.0,
     dtype: DTypeLike = float32,
@@ -436,7 +436,7 @@ def truncated_normal(
     return _stretched(_truncated, shape, stddev, mean, dtype, seed, name)
 
 
-def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_shuffle(value: NumberLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """The parts of `value` along its first axis in an order of which each is as likely as any other."""
     return _shuffle(value, *get_seed(seed), name=name)
 

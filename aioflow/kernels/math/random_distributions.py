@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -183,9 +183,9 @@ def _squeezed(rate: Array, u: Array, v: Array) -> Array:
 
 @transactional
 def random_gamma(
-    shape: TensorLike,
-    alpha: TensorLike,
-    beta: TensorLike | None = None,
+    shape: NumberLike,
+    alpha: NumberLike,
+    beta: NumberLike | None = None,
     dtype: DTypeLike = float32,
     seed: int | None = None,
     name: str | None = None,
@@ -208,7 +208,7 @@ def random_gamma(
 
 
 def random_poisson(
-    lam: TensorLike, shape: TensorLike, dtype: DTypeLike = float32, seed: int | None = None, name: str | None = None
+    lam: NumberLike, shape: NumberLike, dtype: DTypeLike = float32, seed: int | None = None, name: str | None = None
 ) -> Tensor:
     """Numbers of the Poisson distributions of mean `lam`: [*shape, *its shape], `shape` numbers of each.
 
@@ -222,8 +222,8 @@ def random_poisson(
 
 @transactional
 def random_bernoulli(
-    shape: TensorLike,
-    probs: TensorLike = 0.5,
+    shape: NumberLike,
+    probs: NumberLike = 0.5,
     dtype: DTypeLike = int32,
     seed: int | None = None,
     name: str | None = None,

@@ -1,7 +1,9 @@
 """Fractions cut off, limits kept, and numbers that are none."""
 
+from typing import Final
+
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
@@ -11,19 +13,19 @@ from aioflow.tensors.dtypes import FLOAT, Spec, bool_, float32, float64
 
 _JUMPS = "it is piecewise constant"
 
-floor = elementwise("floor", _JUMPS, "The greatest whole number not above x.", FLOAT)
-ceil = elementwise("ceil", _JUMPS, "The smallest whole number not below x.", FLOAT)
-rint = elementwise("rint", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT)
+floor: Final = elementwise("floor", _JUMPS, "The greatest whole number not above x.", FLOAT)
+ceil: Final = elementwise("ceil", _JUMPS, "The smallest whole number not below x.", FLOAT)
+rint: Final = elementwise("rint", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT)
 _round = elementwise("round", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT, kernel="rint")
 
 
-nextafter = binary(
+nextafter: Final = binary(
     "nextafter", lambda z, x, y, dz: (dz, None), "The number of the dtype next to x on the way to y; y where they are "
     "equal.", frozenset({float32, float64}),
 )  # fmt: skip
 
 
-def round(x: TensorLike, name: str | None = None) -> Tensor:
+def round(x: NumberLike, name: str | None = None) -> Tensor:
     """The whole number nearest to x, the even one of two; an integer x itself."""
     tensor = convert_to_tensor(x)
     return tensor if tensor.dtype.is_integer else _round(tensor, name=name)
@@ -40,14 +42,14 @@ def _test(name: str, kernel: str, doc: str) -> Op[Tensor]:
     return made
 
 
-is_finite = _test("is_finite", "isfinite", "Whether x is a number and not infinite.")
-is_inf = _test("is_inf", "isinf", "Whether x is infinite.")
-is_nan = _test("is_nan", "isnan", "Whether x is not a number.")
+is_finite: Final = _test("is_finite", "isfinite", "Whether x is a number and not infinite.")
+is_inf: Final = _test("is_inf", "isinf", "Whether x is infinite.")
+is_nan: Final = _test("is_nan", "isnan", "Whether x is not a number.")
 
 
 @transactional
 def clip_by_value(
-    t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike, name: str | None = None
+    t: NumberLike, clip_value_min: NumberLike, clip_value_max: NumberLike, name: str | None = None
 ) -> Tensor:
     """`t`, but nowhere below `clip_value_min` nor above `clip_value_max`, which broadcast to its shape.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from aioflow.graph.building import same_graph, transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU, NARROW, costs, shape_vector, shaped_like
@@ -54,7 +54,7 @@ costs(reduce_euclidean_norm, 2.0)
 
 @transactional
 def reduce_variance(
-    input_tensor: TensorLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
+    input_tensor: NumberLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
     """The mean squared distance from the mean along the axes, all if None; a real number. TypeError for integers."""
     x = convert_to_tensor(input_tensor)
@@ -67,7 +67,7 @@ def reduce_variance(
 
 @transactional
 def reduce_std(
-    input_tensor: TensorLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
+    input_tensor: NumberLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
     """The standard deviation along the axes, all if None: the square root of `reduce_variance`."""
     x = convert_to_tensor(input_tensor)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import same_graph, transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.op import Indices, Ints, NodeView, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -132,7 +132,7 @@ def _as_rows(data: Tensor, rank: int) -> Tensor:
 
 @transactional
 def unsorted_segment_mean(
-    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
+    data: NumberLike, segment_ids: NumberLike, num_segments: NumberLike, name: str | None = None
 ) -> Tensor:
     """Row s is the mean of the rows of `data` whose segment id is s; 0 if there is none.
 
@@ -148,7 +148,7 @@ def unsorted_segment_mean(
 
 @transactional
 def unsorted_segment_sqrt_n(
-    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
+    data: NumberLike, segment_ids: NumberLike, num_segments: NumberLike, name: str | None = None
 ) -> Tensor:
     """Row s is the sum of the rows of `data` whose segment id is s over the square root of their number; 0 of none.
 

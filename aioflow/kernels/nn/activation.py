@@ -93,16 +93,20 @@ def activation_grad(name: str, doc: str) -> Op[Tensor]:
 
 # Rectified linear units
 
-relu_grad = activation_grad("relu_grad", "`gradients` where `features` are above 0, else 0: the gradient of `relu`.")
-relu6_grad = activation_grad("relu6_grad", "`gradients` where `features` lie between 0 and 6, else 0.")
-relu = activation(
+relu_grad: Final = activation_grad(
+    "relu_grad", "`gradients` where `features` are above 0, else 0: the gradient of `relu`."
+)
+relu6_grad: Final = activation_grad("relu6_grad", "`gradients` where `features` lie between 0 and 6, else 0.")
+relu: Final = activation(
     "relu",
     lambda y, x, dy: relu_grad(dy, y),  # of y and not of x, so that a run may write y over x
     "`features` where they are above 0, else 0.",
     FLOAT,
     INTEGER,
 )
-relu6 = activation("relu6", lambda y, x, dy: relu6_grad(dy, y), "`features` held between 0 and 6.", FLOAT, INTEGER)
+relu6: Final = activation(
+    "relu6", lambda y, x, dy: relu6_grad(dy, y), "`features` held between 0 and 6.", FLOAT, INTEGER
+)
 
 
 def _held(xp: Namespace, dtype: DType, top: float = math.inf) -> Function:
@@ -181,10 +185,10 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 # Exponential linear units
 
-elu_grad = activation_grad("elu_grad", "The gradient of `elu`, from its result.")
-selu_grad = activation_grad("selu_grad", "The gradient of `selu`, from its result.")
-elu = activation("elu", lambda y, x, dy: elu_grad(dy, y), "`features` above 0, else exp(features) - 1.", FLOAT)
-selu = activation(
+elu_grad: Final = activation_grad("elu_grad", "The gradient of `elu`, from its result.")
+selu_grad: Final = activation_grad("selu_grad", "The gradient of `selu`, from its result.")
+elu: Final = activation("elu", lambda y, x, dy: elu_grad(dy, y), "`features` above 0, else exp(features) - 1.", FLOAT)
+selu: Final = activation(
     "selu",
     lambda y, x, dy: selu_grad(dy, y),
     "scale * (`features` above 0, else alpha * (exp(features) - 1)): keeps mean 0 and variance 1 [Klambauer 2017].",
@@ -240,8 +244,8 @@ for _grad in (elu_grad, selu_grad):
 
 # Soft ones
 
-softplus_grad = activation_grad("softplus_grad", "gradients / (1 + exp(-features)): the gradient of `softplus`.")
-softplus = activation(
+softplus_grad: Final = activation_grad("softplus_grad", "gradients / (1 + exp(-features)): the gradient of `softplus`.")
+softplus: Final = activation(
     "softplus",
     lambda y, x, dy: softplus_grad(dy, x),
     "log(exp(features) + 1), without overflow: near 0 far below 0, near `features` far above.",
@@ -254,7 +258,7 @@ def _softsign_grad(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
     return dy / (scale * scale)
 
 
-softsign = activation("softsign", _softsign_grad, "features / (abs(features) + 1), between -1 and 1.", FLOAT)
+softsign: Final = activation("softsign", _softsign_grad, "features / (abs(features) + 1), between -1 and 1.", FLOAT)
 
 
 def softplus_of(xp: Namespace, x: Array, out: Array | None = None) -> Array:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.op import Ints, NodeView, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -284,7 +284,7 @@ def _spread(xp: Namespace, sizes: Sequence[int], window: Array, dy: Array, slide
     return result
 
 
-image_convolution = convolution("conv2d", 2)
+image_convolution: Final = convolution("conv2d", 2)
 _conv2d, _conv2d_backprop_input, _conv2d_backprop_filter = image_convolution
 
 
@@ -305,15 +305,15 @@ def attributes(strides: Any, padding: Any, data_format: Any, dilations: Any, axe
 
 
 def conv2d(
-    input: TensorLike,
-    filter: TensorLike | None = None,
+    input: NumberLike,
+    filter: NumberLike | None = None,
     strides: int | Sequence[int] | None = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
-    filters: TensorLike | None = None,
+    filters: NumberLike | None = None,
 ) -> Tensor:
     """Images times filters: at each place the sum over the patch there, times the filter, for each of its outputs.
 
@@ -333,16 +333,16 @@ def conv2d(
 
 
 def conv2d_backprop_input(
-    input_sizes: TensorLike,
-    filter: TensorLike | None = None,
-    out_backprop: TensorLike | None = None,
+    input_sizes: NumberLike,
+    filter: NumberLike | None = None,
+    out_backprop: NumberLike | None = None,
     strides: int | Sequence[int] | None = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
-    filters: TensorLike | None = None,
+    filters: NumberLike | None = None,
 ) -> Tensor:
     """The gradient of `conv2d` for images of shape `input_sizes`, from that of its result; arguments as there."""
     window = either(filter, filters, "filter, filters")
@@ -351,9 +351,9 @@ def conv2d_backprop_input(
 
 
 def conv2d_backprop_filter(
-    input: TensorLike,
-    filter_sizes: TensorLike,
-    out_backprop: TensorLike,
+    input: NumberLike,
+    filter_sizes: NumberLike,
+    out_backprop: NumberLike,
     strides: int | Sequence[int] | None = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool = True,
@@ -367,15 +367,15 @@ def conv2d_backprop_filter(
 
 
 def conv2d_transpose(
-    value: TensorLike | None = None,
-    filter: TensorLike | None = None,
-    output_shape: TensorLike | None = None,
+    value: NumberLike | None = None,
+    filter: NumberLike | None = None,
+    output_shape: NumberLike | None = None,
     strides: int | Sequence[int] | None = None,
     padding: Any = "SAME",
     data_format: str = "NHWC",
     name: str | None = None,
-    input: TensorLike | None = None,
-    filters: TensorLike | None = None,
+    input: NumberLike | None = None,
+    filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """The gradient of `conv2d` as an op of its own, from small images `value` to large ones of shape `output_shape`.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.shapes import expand_dims, squeeze
@@ -18,14 +18,14 @@ _conv3d, _conv3d_backprop_input, _conv3d_backprop_filter = convolution("conv3d",
 
 
 def conv3d(
-    input: TensorLike,
-    filter: TensorLike | None = None,
+    input: NumberLike,
+    filter: NumberLike | None = None,
     strides: int | Sequence[int] | None = None,
     padding: Any = None,
     data_format: str = "NDHWC",
     dilations: int | Sequence[int] = (1, 1, 1, 1, 1),
     name: str | None = None,
-    filters: TensorLike | None = None,
+    filters: NumberLike | None = None,
 ) -> Tensor:
     """Volumes times filters: at each place the sum over the block there, times the filter, for each of its outputs.
 
@@ -59,9 +59,9 @@ def conv3d_backprop_input(
 
 
 def conv3d_backprop_filter(
-    input: TensorLike,
-    filter_sizes: TensorLike,
-    out_backprop: TensorLike,
+    input: NumberLike,
+    filter_sizes: NumberLike,
+    out_backprop: NumberLike,
     strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NDHWC",
@@ -74,15 +74,15 @@ def conv3d_backprop_filter(
 
 
 def conv3d_transpose(
-    value: TensorLike | None = None,
-    filter: TensorLike | None = None,
-    output_shape: TensorLike | None = None,
+    value: NumberLike | None = None,
+    filter: NumberLike | None = None,
+    output_shape: NumberLike | None = None,
     strides: int | Sequence[int] | None = None,
     padding: Any = "SAME",
     data_format: str = "NDHWC",
     name: str | None = None,
-    input: TensorLike | None = None,
-    filters: TensorLike | None = None,
+    input: NumberLike | None = None,
+    filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """The gradient of `conv3d` as an op of its own, from small volumes `value` to large ones of shape `output_shape`.
@@ -121,14 +121,14 @@ def plane_step(values: Any, what: str, data_format: str | None) -> list[int]:
 
 @transactional
 def conv1d(
-    value: TensorLike | None = None,
-    filters: TensorLike | None = None,
+    value: NumberLike | None = None,
+    filters: NumberLike | None = None,
     stride: int | Sequence[int] | None = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool | None = None,
     data_format: str | None = None,
     name: str | None = None,
-    input: TensorLike | None = None,
+    input: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Sequences times filters: at each place the sum over the stretch there, times the filter, for each output.
@@ -157,9 +157,9 @@ def conv1d(
 
 @transactional
 def conv1d_transpose(
-    input: TensorLike,
-    filters: TensorLike,
-    output_shape: TensorLike,
+    input: NumberLike,
+    filters: NumberLike,
+    output_shape: NumberLike,
     strides: int | Sequence[int],
     padding: Any = "SAME",
     data_format: str | None = "NWC",

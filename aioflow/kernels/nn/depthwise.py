@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.op import Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -224,8 +224,8 @@ def _column_sums(xp: Namespace, x: Array) -> Array:
 
 
 def depthwise_conv2d_native(
-    input: TensorLike,
-    filter: TensorLike,
+    input: NumberLike,
+    filter: NumberLike,
     strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
@@ -237,9 +237,9 @@ def depthwise_conv2d_native(
 
 
 def depthwise_conv2d_native_backprop_input(
-    input_sizes: TensorLike,
-    filter: TensorLike,
-    out_backprop: TensorLike,
+    input_sizes: NumberLike,
+    filter: NumberLike,
+    out_backprop: NumberLike,
     strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
@@ -252,9 +252,9 @@ def depthwise_conv2d_native_backprop_input(
 
 
 def depthwise_conv2d_native_backprop_filter(
-    input: TensorLike,
-    filter_sizes: TensorLike,
-    out_backprop: TensorLike,
+    input: NumberLike,
+    filter_sizes: NumberLike,
+    out_backprop: NumberLike,
     strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",

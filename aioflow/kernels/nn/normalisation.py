@@ -12,7 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.params import Like
@@ -365,7 +365,7 @@ def _(op: Operation, gx: Tensor, gscale: Tensor, goffset: Tensor) -> tuple[Tenso
 
 @transactional
 def fused_batch_norm(
-    x: TensorLike,
+    x: NumberLike,
     scale: NumberLike,
     offset: NumberLike,
     mean: NumberLike | None = None,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.op import Ints, NodeView, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -329,13 +329,13 @@ _avg_pool, avg_pool_grad = mean_pooling("avg_pool", 2)
 
 
 def max_pool(
-    value: TensorLike,
+    value: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
     name: str | None = None,
-    input: TensorLike | None = None,
+    input: NumberLike | None = None,
 ) -> Tensor:
     """The highest element of each window of images.
 
@@ -355,13 +355,13 @@ def max_pool(
 
 
 def avg_pool(
-    value: TensorLike,
+    value: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: Any,
     data_format: str = "NHWC",
     name: str | None = None,
-    input: TensorLike | None = None,
+    input: NumberLike | None = None,
 ) -> Tensor:
     """The mean of each window of images, without padding; arguments as of `max_pool`."""
     images = either(value, input, "value, input")

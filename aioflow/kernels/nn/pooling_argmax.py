@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.op import NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU
@@ -135,7 +135,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def max_pool_with_argmax(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: Any,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.nn.pooling import max_pooling, mean_pooling
 from aioflow.kernels.nn.windows import per_axis
@@ -13,7 +13,7 @@ _avg_pool3d, avg_pool3d_grad = mean_pooling("avg_pool3d", 3)
 
 
 def max_pool3d(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: Any,
@@ -35,7 +35,7 @@ def max_pool3d(
 
 
 def avg_pool3d(
-    input: TensorLike,
+    input: NumberLike,
     ksize: int | Sequence[int],
     strides: int | Sequence[int],
     padding: Any,

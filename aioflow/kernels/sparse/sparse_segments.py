@@ -109,13 +109,13 @@ _HOW = """
     index is out of range, or if the ids are negative, not in rising order, or not below `num_segments`.
     """
 
-sparse_segment_sum = _family(
+sparse_segment_sum: Final = _family(
     "sum", "Row s is the sum of the rows of `data` at those `indices` whose segment id is s." + _HOW, NUMERIC
 )
-sparse_segment_mean = _family(
+sparse_segment_mean: Final = _family(
     "mean", "Row s is the mean of the rows of `data` at those `indices` whose segment id is s." + _HOW, FLOAT, COMPLEX
 )
-sparse_segment_sqrt_n = _family(
+sparse_segment_sqrt_n: Final = _family(
     "sqrt_n",
     "Row s is the sum of the rows of `data` at those `indices` whose segment id is s, over the square root of their "
     "number." + _HOW,

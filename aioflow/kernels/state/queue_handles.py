@@ -32,7 +32,7 @@ class QueueSpec(ResourceSpec):
 
     def __init__(self, items: tuple[Spec, ...], padded: bool = False) -> None:
         super().__init__(items)
-        self.padded = padded
+        self.padded: bool = padded
 
     @classmethod
     def check(cls, spec: Spec, count: int | None = None) -> "QueueSpec":

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 
@@ -288,11 +288,11 @@ def _asking(name: str, spec: type[LiveSpec], attribute: str, doc: str) -> Op[Any
     return made
 
 
-stage_clear = _clearing("stage_clear", AreaSpec)
-map_clear = _clearing("map_clear", MapSpec)
-stage_size = _asking("stage_size", AreaSpec, "size", "How many elements are in the staging area.")
-map_size = _asking("map_size", MapSpec, "size", "How many whole elements are in the staging area.")
-map_incomplete_size = _asking(
+stage_clear: Final = _clearing("stage_clear", AreaSpec)
+map_clear: Final = _clearing("map_clear", MapSpec)
+stage_size: Final = _asking("stage_size", AreaSpec, "size", "How many elements are in the staging area.")
+map_size: Final = _asking("map_size", MapSpec, "size", "How many whole elements are in the staging area.")
+map_incomplete_size: Final = _asking(
     "map_incomplete_size", MapSpec, "incomplete_size", "How many keys of the staging area lack components."
 )
 

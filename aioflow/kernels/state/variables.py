@@ -5,7 +5,7 @@ A read has value semantics; within a step the plan keeps reads and updates of on
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -196,13 +196,13 @@ def _update(name: str, ufunc: str, doc: str) -> Op[Tensor]:
     return made
 
 
-assign_add_variable = _update(
+assign_add_variable: Final = _update(
     "assign_add_variable", "add", "The variable grows by `value`; the result is its new value."
 )
-assign_sub_variable = _update(
+assign_sub_variable: Final = _update(
     "assign_sub_variable", "subtract", "The variable shrinks by `value`; the result is its new value."
 )
-assign_mul_variable = _update(
+assign_mul_variable: Final = _update(
     "assign_mul_variable", "multiply", "The variable is multiplied by `value`; the result is its new value."
 )
 
@@ -240,7 +240,7 @@ def _set_rows(xp: Namespace, value: Array, indices: Array, updates: Array) -> No
     value[indices] = updates
 
 
-scatter_update_variable = _scatter(
+scatter_update_variable: Final = _scatter(
     "scatter_update_variable",
     _set_rows,
     "The rows `indices` of the variable hold `updates`; the result is its new value.",
@@ -263,12 +263,12 @@ def _at(name: str) -> Callable[[Namespace, Array, Array, Array], None]:
     return change
 
 
-scatter_add_variable = _scatter(
+scatter_add_variable: Final = _scatter(
     "scatter_add_variable",
     _at("add"),
     "The rows `indices` grow by `updates`, repeated ones repeatedly; the result is the variable's new value.",
 )
-scatter_sub_variable = _scatter(
+scatter_sub_variable: Final = _scatter(
     "scatter_sub_variable",
     _at("subtract"),
     "The rows `indices` shrink by `updates`, repeated ones repeatedly; the result is the variable's new value.",

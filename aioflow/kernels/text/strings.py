@@ -174,7 +174,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 # Changed element by element
 
-string_strip = textual("string_strip", "Each string without blanks, tabs and line ends around it.", bytes.strip)
+string_strip: Final = textual("string_strip", "Each string without blanks, tabs and line ends around it.", bytes.strip)
 
 
 def _cased(name: str, function: str, doc: str) -> Op[Tensor]:
@@ -196,8 +196,8 @@ def _cased(name: str, function: str, doc: str) -> Op[Tensor]:
     return made
 
 
-string_lower = _cased("string_lower", "lower", "Each string with small letters for capital ones.")
-string_upper = _cased("string_upper", "upper", "Each string with capital letters for small ones.")
+string_lower: Final = _cased("string_lower", "lower", "Each string with small letters for capital ones.")
+string_upper: Final = _cased("string_upper", "upper", "Each string with capital letters for small ones.")
 
 
 @op

@@ -36,7 +36,7 @@ class RemoteHandover(Handover):
         self._session: Final = session
         self._limit: Final = limit
         self.token: Final = token
-        self.uncommitted = True
+        self.uncommitted: bool = True
 
     async def answer_to(self, request: Request[A]) -> A:
         """Send a request that may take elements, commit its step, and hand the answer over by returning it."""

@@ -99,7 +99,7 @@ class MasterSession:
         self.counts: Final = counts or number
         self.owner: Final = owner
         self.graph: Final = Graph()
-        self.devices = devices
+        self.devices: Sequence[DeviceAttributes] = devices
         self.tasks: Final = list(dict.fromkeys(task_of(device.name) for device in devices))
         self.handles: Final = itertools.count(1)
         self.callables: Final[dict[int, Signature]] = {}
@@ -109,7 +109,7 @@ class MasterSession:
         """The steps whose values the client has not acknowledged."""
         self.streams: Final[dict[str, Stream]] = {}
         """The partial runs."""
-        self.version = 0
+        self.version: int = 0
         """How many operations the client has told of."""
         self.config: Final = config
         self.peers: Final = peers
@@ -123,7 +123,7 @@ class MasterSession:
         self._shared: Final[OrderedDict[Signature, asyncio.Task[Shared]]] = OrderedDict()
         self._steps: Final[set[asyncio.Task[Any]]] = set()
         self.cleanup: Final = StepCleanup(peers)
-        self.stale = False
+        self.stale: bool = False
         """Whether a task was lost, and may have been started anew since."""
         self._holding: Final[set[str]] = set()
         """The tasks that may have variables, queues or the like of this session."""

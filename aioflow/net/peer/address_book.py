@@ -16,7 +16,7 @@ class AddressBook(Mapping[str, str]):
     """
 
     def __init__(self, addresses: Mapping[str, str], version: int = 0) -> None:
-        self.version = version
+        self.version: int = version
         self._addresses: Final = dict(addresses)
 
     def update(self, addresses: Mapping[str, str], version: int) -> bool:

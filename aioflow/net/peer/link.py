@@ -49,9 +49,9 @@ class Link:
     def __init__(self, channel: Channel, limits: Limits, owner: Owner) -> None:
         """From the next turn of the loop on, the owner is told what comes."""
         self._clock: Final = asyncio.get_running_loop().time
-        self.heard = self._clock()
-        self.received = 0
-        self.flowing = True
+        self.heard: float = self._clock()
+        self.received: int = 0
+        self.flowing: bool = True
         self._channel = channel
         self._limits: Final = limits
         self._owner: Final = owner
@@ -65,7 +65,7 @@ class Link:
         """The received bytes that were reported to the peer."""
         self._closed: Reason | None = None
         self._changed: Final = asyncio.Event()
-        self.released = asyncio.Event()
+        self.released: asyncio.Event = asyncio.Event()
         channel.listen(self)
 
     @property

@@ -20,7 +20,7 @@ class SentLog:
     __slots__ = ("_frames", "_start", "end")
 
     def __init__(self) -> None:
-        self.end = 0
+        self.end: int = 0
         self._start = 0
         self._frames: Final[deque[Frame]] = deque()
 

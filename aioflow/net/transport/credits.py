@@ -18,7 +18,7 @@ class Credits:
 
     def __init__(self, window: int) -> None:
         self._window: Final = window
-        self.left = window
+        self.left: int = window
         self._waiting: Final[deque[tuple[int, asyncio.Future[None]]]] = deque()
         self._closed: Reason | None = None
 

@@ -71,8 +71,8 @@ class _Pipe:
     def __init__(self, path: Path) -> None:
         self.path: Final = path
         self.closed: Reason | None = None
-        self.waiting = 0
-        self.hanging = False
+        self.waiting: int = 0
+        self.hanging: bool = False
         """Whether nothing arrives any more of what is sent from now on."""
         self._frames: deque[tuple[float, Frame, bool]] = deque()
         """Frames, each with its time of arrival, and whether it repeats the one before."""

@@ -116,7 +116,7 @@ class Wire:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.since = time.monotonic()
+        self.since: float = time.monotonic()
         self._data = b""
         sock.setblocking(False)
 
@@ -148,9 +148,9 @@ class Connection:
     def __init__(self, role: str, name: str, key: str, interval: float, address: tuple[str, int] | None) -> None:
         self.role, self.name, self.interval, self.address = role, name, interval, address
         self.wire: Wire | None = None
-        self.connected = False
+        self.connected: bool = False
         self.heard = self.sent = 0.0
-        self.redial_at = 0.0
+        self.redial_at: float = 0.0
         self._pause = _FIRST
         self._key = key
         self._next = self._last = 0

@@ -34,7 +34,7 @@ class Assembler:
     """
 
     def __init__(self, limits: Limits, receiver: Receiver) -> None:
-        self.received = 0
+        self.received: int = 0
         self._limits: Final = limits
         self._receiver: Final = receiver
         self._streams: Final[dict[StreamKey, _Stream]] = {}

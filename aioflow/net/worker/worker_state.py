@@ -95,9 +95,9 @@ class WorkerStep:
         self.rendezvous: Final = rendezvous
         self.owner: Requester | None = None
         self.step: Step | None = None
-        self.undo = Undo()
+        self.undo: Undo = Undo()
         """What takes back what it has changed here, once it has run."""
-        self.handover = Handover()
+        self.handover: Handover = Handover()
         """The handover of its takes and puts, once it has run; the master reports when to settle it."""
         self.only_puts = False
         """Whether it takes nothing on any task, so that the loss of the master undoes nothing once it has run."""

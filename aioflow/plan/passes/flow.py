@@ -58,15 +58,15 @@ class Node:
         output_specs: Sequence[Spec],
         blocks: "tuple[Block, ...]" = (),
     ) -> None:
-        self.at_home = False
-        self.blocks = blocks
-        self.operation = operation
-        self.definition = definition
-        self.name = name
-        self.inputs = inputs
-        self.controls = controls
-        self.attrs = attrs
-        self.output_specs = output_specs
+        self.at_home: bool = False
+        self.blocks: tuple[Block, ...] = blocks
+        self.operation: Operation = operation
+        self.definition: Op[Any] = definition
+        self.name: str = name
+        self.inputs: tuple[Value, ...] = inputs
+        self.controls: tuple[Node, ...] = controls
+        self.attrs: Attrs = attrs
+        self.output_specs: Sequence[Spec] = output_specs
         self.sized: Sequence[Spec] | None = None
 
     @property

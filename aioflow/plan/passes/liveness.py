@@ -220,9 +220,9 @@ class Run:
     def __init__(self, liveness: Liveness) -> None:
         self._liveness = liveness
         self.left: Final = dict(liveness.readers)
-        self.live = 0
-        self.peak = 0
-        self.peak_at = 0
+        self.live: int = 0
+        self.peak: int = 0
+        self.peak_at: int = 0
 
     def growth(self, index: int) -> int:
         """How many bytes more are taken once the node has run."""

@@ -1,0 +1,1807 @@
+"""aioflow: TensorFlow's dataflow system for asyncio. Describe a computation once as a graph, then await its steps.
+
+    import aioflow as af
+
+    graph = af.Graph()
+    with graph.as_default():
+        x = af.placeholder(af.float32, [None, 3])
+        y = af.reduce_sum(af.tanh(x))
+
+    async def main(batch):
+        async with af.Session(graph=graph) as session:
+            return await session.run(y, {x: batch})
+
+Everything public is listed here, and imported when a program first names it. Importing aioflow starts nothing.
+"""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow import errors as errors
+from aioflow import launch as launch
+from aioflow import summary as summary
+from aioflow import train as train
+from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
+from aioflow.autodiff.gradients import UnconnectedGradients as UnconnectedGradients
+from aioflow.autodiff.gradients import gradients as gradients
+from aioflow.autodiff.gradients import hessians as hessians
+from aioflow.autodiff.rules import NoGradient as NoGradient
+from aioflow.autodiff.rules import NotDifferentiable as NotDifferentiable
+from aioflow.autodiff.rules import RegisterGradient as RegisterGradient
+from aioflow.autodiff.rules import no_gradient as no_gradient
+from aioflow.config import Config as Config
+from aioflow.config import RunOptions as RunOptions
+from aioflow.devices.device import DeviceAttributes as DeviceAttributes
+from aioflow.devices.memory import MemoryUse as MemoryUse
+from aioflow.errors import OpError as OpError
+from aioflow.graph.building import get_default_graph as get_default_graph
+from aioflow.graph.building import reset_default_graph as reset_default_graph
+from aioflow.graph.convert import convert_to_tensor as convert_to_tensor
+from aioflow.graph.device_spec import DeviceSpec as DeviceSpec
+from aioflow.graph.graph import Graph as Graph
+from aioflow.graph.graph_keys import GraphKeys as GraphKeys
+from aioflow.graph.graphdef import GraphDef as GraphDef
+from aioflow.graph.import_graph_def import import_graph_def as import_graph_def
+from aioflow.graph.indexed_slices import IndexedSlices as IndexedSlices
+from aioflow.graph.indexed_slices import IndexedSlicesValue as IndexedSlicesValue
+from aioflow.graph.operation import Operation as Operation
+from aioflow.graph.operation import Tensor as Tensor
+from aioflow.graph.sparse_tensor import SparseTensor as SparseTensor
+from aioflow.graph.sparse_tensor import SparseTensorValue as SparseTensorValue
+from aioflow.kernels.array.arrays import meshgrid as meshgrid
+from aioflow.kernels.array.concat import concat as concat
+from aioflow.kernels.array.concat import split as split
+from aioflow.kernels.array.concat import stack as stack
+from aioflow.kernels.array.concat import unstack as unstack
+from aioflow.kernels.array.constants import constant as constant
+from aioflow.kernels.array.constants import identity_n as identity_n
+from aioflow.kernels.array.constants import placeholder as placeholder
+from aioflow.kernels.array.fill import eye as eye
+from aioflow.kernels.array.fill import ones as ones
+from aioflow.kernels.array.fill import ones_like as ones_like
+from aioflow.kernels.array.fill import zeros as zeros
+from aioflow.kernels.array.fill import zeros_like as zeros_like
+from aioflow.kernels.array.gather import gather as gather
+from aioflow.kernels.array.mask import boolean_mask as boolean_mask
+from aioflow.kernels.array.mask import sequence_mask as sequence_mask
+from aioflow.kernels.array.ordering import is_non_decreasing as is_non_decreasing
+from aioflow.kernels.array.ordering import is_strictly_increasing as is_strictly_increasing
+from aioflow.kernels.array.pad import pad as pad
+from aioflow.kernels.array.partition import batch_gather as batch_gather
+from aioflow.kernels.array.partition import broadcast_static_shape as broadcast_static_shape
+from aioflow.kernels.array.partition import guarantee_const as guarantee_const
+from aioflow.kernels.array.ranges import one_hot as one_hot
+from aioflow.kernels.array.ranges import range as range
+from aioflow.kernels.array.select import where as where
+from aioflow.kernels.array.sequence import edit_distance as edit_distance
+from aioflow.kernels.array.sequence import listdiff as listdiff
+from aioflow.kernels.array.sequence import reverse_sequence as reverse_sequence
+from aioflow.kernels.array.sequence import searchsorted as searchsorted
+from aioflow.kernels.array.sequence import setdiff1d as setdiff1d
+from aioflow.kernels.array.sequence import unique_with_counts as unique_with_counts
+from aioflow.kernels.array.shapes import shape_n as shape_n
+from aioflow.kernels.array.slicing import strided_slice as strided_slice
+from aioflow.kernels.array.space_to_batch import batch_to_space as batch_to_space
+from aioflow.kernels.array.space_to_batch import batch_to_space_nd as batch_to_space_nd
+from aioflow.kernels.array.space_to_batch import space_to_batch as space_to_batch
+from aioflow.kernels.array.space_to_batch import space_to_batch_nd as space_to_batch_nd
+from aioflow.kernels.control.assertions import assert_equal as assert_equal
+from aioflow.kernels.control.assertions import assert_greater as assert_greater
+from aioflow.kernels.control.assertions import assert_greater_equal as assert_greater_equal
+from aioflow.kernels.control.assertions import assert_integer as assert_integer
+from aioflow.kernels.control.assertions import assert_less as assert_less
+from aioflow.kernels.control.assertions import assert_less_equal as assert_less_equal
+from aioflow.kernels.control.assertions import assert_near as assert_near
+from aioflow.kernels.control.assertions import assert_negative as assert_negative
+from aioflow.kernels.control.assertions import assert_non_negative as assert_non_negative
+from aioflow.kernels.control.assertions import assert_non_positive as assert_non_positive
+from aioflow.kernels.control.assertions import assert_none_equal as assert_none_equal
+from aioflow.kernels.control.assertions import assert_positive as assert_positive
+from aioflow.kernels.control.assertions import assert_rank as assert_rank
+from aioflow.kernels.control.assertions import assert_rank_at_least as assert_rank_at_least
+from aioflow.kernels.control.assertions import assert_rank_in as assert_rank_in
+from aioflow.kernels.control.assertions import assert_same_float_dtype as assert_same_float_dtype
+from aioflow.kernels.control.assertions import assert_scalar as assert_scalar
+from aioflow.kernels.control.assertions import assert_type as assert_type
+from aioflow.kernels.control.debugging import add_check_numerics_ops as add_check_numerics_ops
+from aioflow.kernels.control.debugging import brackets as brackets
+from aioflow.kernels.control.debugging import summarize_value as summarize_value
+from aioflow.kernels.control.debugging import verify_tensor_all_finite as verify_tensor_all_finite
+from aioflow.kernels.control.lossy import lossy as lossy
+from aioflow.kernels.control.py_func import numpy_function as numpy_function
+from aioflow.kernels.control.py_func import py_func as py_func
+from aioflow.kernels.data.raw import decode_raw as decode_raw
+from aioflow.kernels.linalg.eig_svd import svd as svd
+from aioflow.kernels.linalg.einsum import einsum as einsum
+from aioflow.kernels.linalg.least_squares import matrix_solve_ls as matrix_solve_ls
+from aioflow.kernels.linalg.norms import norm as norm
+from aioflow.kernels.linalg.solvers import cholesky_solve as cholesky_solve
+from aioflow.kernels.linalg.tensordot import tensordot as tensordot
+from aioflow.kernels.math.accumulation import accumulate_n as accumulate_n
+from aioflow.kernels.math.accumulation import polyval as polyval
+from aioflow.kernels.math.arithmetic import add as add
+from aioflow.kernels.math.bessel import bessel_i0 as bessel_i0
+from aioflow.kernels.math.bessel import bessel_i1 as bessel_i1
+from aioflow.kernels.math.casting import cast as cast
+from aioflow.kernels.math.casting import saturate_cast as saturate_cast
+from aioflow.kernels.math.casting import to_bfloat16 as to_bfloat16
+from aioflow.kernels.math.casting import to_double as to_double
+from aioflow.kernels.math.casting import to_float as to_float
+from aioflow.kernels.math.casting import to_int32 as to_int32
+from aioflow.kernels.math.casting import to_int64 as to_int64
+from aioflow.kernels.math.complex import angle as angle
+from aioflow.kernels.math.complex import conj as conj
+from aioflow.kernels.math.complex import imag as imag
+from aioflow.kernels.math.complex import real as real
+from aioflow.kernels.math.division import div as div
+from aioflow.kernels.math.division import reciprocal_no_nan as reciprocal_no_nan
+from aioflow.kernels.math.gamma import lbeta as lbeta
+from aioflow.kernels.math.histograms import bincount as bincount
+from aioflow.kernels.math.histograms import confusion_matrix as confusion_matrix
+from aioflow.kernels.math.logistic import log_sigmoid as log_sigmoid
+from aioflow.kernels.math.random import get_seed as get_seed
+from aioflow.kernels.math.random import multinomial as multinomial
+from aioflow.kernels.math.random import random_normal as random_normal
+from aioflow.kernels.math.random import random_shuffle as random_shuffle
+from aioflow.kernels.math.random import random_uniform as random_uniform
+from aioflow.kernels.math.random import set_random_seed as set_random_seed
+from aioflow.kernels.math.random import truncated_normal as truncated_normal
+from aioflow.kernels.math.random_distributions import random_bernoulli as random_bernoulli
+from aioflow.kernels.math.random_distributions import random_gamma as random_gamma
+from aioflow.kernels.math.random_distributions import random_poisson as random_poisson
+from aioflow.kernels.math.rounding import clip_by_value as clip_by_value
+from aioflow.kernels.math.rounding import round as round
+from aioflow.kernels.math.statistics import reduce_std as reduce_std
+from aioflow.kernels.math.statistics import reduce_variance as reduce_variance
+from aioflow.kernels.math.unsorted_segments import unsorted_segment_mean as unsorted_segment_mean
+from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from aioflow.kernels.nn.patches import extract_image_patches as extract_image_patches
+from aioflow.kernels.sparse.sets import set_difference as set_difference
+from aioflow.kernels.sparse.sets import set_intersection as set_intersection
+from aioflow.kernels.sparse.sets import set_size as set_size
+from aioflow.kernels.sparse.sets import set_union as set_union
+from aioflow.kernels.sparse.sparse_segments import sparse_segment_mean as sparse_segment_mean
+from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as sparse_segment_sqrt_n
+from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as sparse_segment_sum
+from aioflow.kernels.text.string_split import string_split as string_split
+from aioflow.kernels.text.strings import reduce_join as reduce_join
+from aioflow.library import bitwise as bitwise
+from aioflow.library import collectives as collectives
+from aioflow.library import image as image
+from aioflow.library import initializers as initializers
+from aioflow.library import io as io
+from aioflow.library import linalg as linalg
+from aioflow.library import math as math
+from aioflow.library import nn as nn
+from aioflow.library import python_io as python_io
+from aioflow.library import random as random
+from aioflow.library import sets as sets
+from aioflow.library import sparse_names as sparse
+from aioflow.library import sparse_names as sparse_names
+from aioflow.library import strings as strings
+from aioflow.library.accumulators import ConditionalAccumulator as ConditionalAccumulator
+from aioflow.library.accumulators import ConditionalAccumulatorBase as ConditionalAccumulatorBase
+from aioflow.library.accumulators import SparseConditionalAccumulator as SparseConditionalAccumulator
+from aioflow.library.arrays import arg_max as arg_max
+from aioflow.library.arrays import arg_min as arg_min
+from aioflow.library.arrays import gather_nd as gather_nd
+from aioflow.library.arrays import is_numeric_tensor as is_numeric_tensor
+from aioflow.library.arrays import newaxis as newaxis
+from aioflow.library.arrays import parallel_stack as parallel_stack
+from aioflow.library.arrays import repeat as repeat
+from aioflow.library.arrays import scalar_mul as scalar_mul
+from aioflow.library.arrays import to_complex128 as to_complex128
+from aioflow.library.arrays import to_complex64 as to_complex64
+from aioflow.library.arrays import where_v2 as where_v2
+from aioflow.library.barrier import Barrier as Barrier
+from aioflow.library.branches import cond as cond
+from aioflow.library.cases import case as case
+from aioflow.library.cases import switch_case as switch_case
+from aioflow.library.clip import clip_by_average_norm as clip_by_average_norm
+from aioflow.library.clip import clip_by_global_norm as clip_by_global_norm
+from aioflow.library.clip import clip_by_norm as clip_by_norm
+from aioflow.library.clip import global_norm as global_norm
+from aioflow.library.control import add_to_collection as add_to_collection
+from aioflow.library.control import add_to_collections as add_to_collections
+from aioflow.library.control import colocate_with as colocate_with
+from aioflow.library.control import container as container
+from aioflow.library.control import control_dependencies as control_dependencies
+from aioflow.library.control import device as device
+from aioflow.library.control import get_collection as get_collection
+from aioflow.library.control import get_collection_ref as get_collection_ref
+from aioflow.library.control import group as group
+from aioflow.library.control import is_tensor as is_tensor
+from aioflow.library.control import name_scope as name_scope
+from aioflow.library.control import register_tensor_conversion_function as register_tensor_conversion_function
+from aioflow.library.control import tuple as tuple
+from aioflow.library.control import with_dependencies as with_dependencies
+from aioflow.library.critical_section import CriticalSection as CriticalSection
+from aioflow.library.custom_gradient import custom_gradient as custom_gradient
+from aioflow.library.functional import foldl as foldl
+from aioflow.library.functional import foldr as foldr
+from aioflow.library.functional import map_fn as map_fn
+from aioflow.library.functional import scan as scan
+from aioflow.library.initializers import Initializer as Initializer
+from aioflow.library.initializers import constant_initializer as constant_initializer
+from aioflow.library.initializers import glorot_normal_initializer as glorot_normal_initializer
+from aioflow.library.initializers import glorot_uniform_initializer as glorot_uniform_initializer
+from aioflow.library.initializers import identity_initializer as identity_initializer
+from aioflow.library.initializers import ones_initializer as ones_initializer
+from aioflow.library.initializers import orthogonal_initializer as orthogonal_initializer
+from aioflow.library.initializers import random_normal_initializer as random_normal_initializer
+from aioflow.library.initializers import random_uniform_initializer as random_uniform_initializer
+from aioflow.library.initializers import truncated_normal_initializer as truncated_normal_initializer
+from aioflow.library.initializers import uniform_unit_scaling_initializer as uniform_unit_scaling_initializer
+from aioflow.library.initializers import variance_scaling_initializer as variance_scaling_initializer
+from aioflow.library.initializers import zeros_initializer as zeros_initializer
+from aioflow.library.loops import while_loop as while_loop
+from aioflow.library.nn_windows import required_space_to_batch_paddings as required_space_to_batch_paddings
+from aioflow.library.parsing import FixedLenFeature as FixedLenFeature
+from aioflow.library.parsing import FixedLenSequenceFeature as FixedLenSequenceFeature
+from aioflow.library.parsing import SparseFeature as SparseFeature
+from aioflow.library.parsing import VarLenFeature as VarLenFeature
+from aioflow.library.parsing import parse_example as parse_example
+from aioflow.library.parsing import parse_single_example as parse_single_example
+from aioflow.library.parsing import parse_single_sequence_example as parse_single_sequence_example
+from aioflow.library.queues import FIFOQueue as FIFOQueue
+from aioflow.library.queues import PaddingFIFOQueue as PaddingFIFOQueue
+from aioflow.library.queues import PriorityQueue as PriorityQueue
+from aioflow.library.queues import QueueBase as QueueBase
+from aioflow.library.queues import RandomShuffleQueue as RandomShuffleQueue
+from aioflow.library.random import random_crop as random_crop
+from aioflow.library.readers import FixedLengthRecordReader as FixedLengthRecordReader
+from aioflow.library.readers import IdentityReader as IdentityReader
+from aioflow.library.readers import ReaderBase as ReaderBase
+from aioflow.library.readers import TFRecordReader as TFRecordReader
+from aioflow.library.readers import TextLineReader as TextLineReader
+from aioflow.library.readers import WholeFileReader as WholeFileReader
+from aioflow.library.scattering import assign_mul as assign_mul
+from aioflow.library.scattering import batch_scatter_update as batch_scatter_update
+from aioflow.library.scattering import count_up_to as count_up_to
+from aioflow.library.scattering import scatter_div as scatter_div
+from aioflow.library.scattering import scatter_max as scatter_max
+from aioflow.library.scattering import scatter_min as scatter_min
+from aioflow.library.scattering import scatter_mul as scatter_mul
+from aioflow.library.scattering import scatter_nd_add as scatter_nd_add
+from aioflow.library.scattering import scatter_nd_sub as scatter_nd_sub
+from aioflow.library.scattering import scatter_nd_update as scatter_nd_update
+from aioflow.library.sparse import convert_to_tensor_or_sparse_tensor as convert_to_tensor_or_sparse_tensor
+from aioflow.library.sparse import from_dense as from_dense
+from aioflow.library.sparse import sparse_add as sparse_add
+from aioflow.library.sparse import sparse_concat as sparse_concat
+from aioflow.library.sparse import sparse_dense_cwise_div as sparse_dense_cwise_div
+from aioflow.library.sparse import sparse_dense_cwise_mul as sparse_dense_cwise_mul
+from aioflow.library.sparse import sparse_fill_empty_rows as sparse_fill_empty_rows
+from aioflow.library.sparse import sparse_placeholder as sparse_placeholder
+from aioflow.library.sparse import sparse_reduce_sum as sparse_reduce_sum
+from aioflow.library.sparse import sparse_reorder as sparse_reorder
+from aioflow.library.sparse import sparse_reshape as sparse_reshape
+from aioflow.library.sparse import sparse_retain as sparse_retain
+from aioflow.library.sparse import sparse_slice as sparse_slice
+from aioflow.library.sparse import sparse_softmax as sparse_softmax
+from aioflow.library.sparse import sparse_tensor_dense_matmul as sparse_tensor_dense_matmul
+from aioflow.library.sparse import sparse_tensor_to_dense as sparse_tensor_to_dense
+from aioflow.library.sparse import sparse_transpose as sparse_transpose
+from aioflow.library.sparse_reduction import sparse_mask as sparse_mask
+from aioflow.library.sparse_reduction import sparse_matmul as sparse_matmul
+from aioflow.library.sparse_reduction import sparse_maximum as sparse_maximum
+from aioflow.library.sparse_reduction import sparse_merge as sparse_merge
+from aioflow.library.sparse_reduction import sparse_minimum as sparse_minimum
+from aioflow.library.sparse_reduction import sparse_reduce_max as sparse_reduce_max
+from aioflow.library.sparse_reduction import sparse_reduce_max_sparse as sparse_reduce_max_sparse
+from aioflow.library.sparse_reduction import sparse_reduce_sum_sparse as sparse_reduce_sum_sparse
+from aioflow.library.sparse_reduction import sparse_reset_shape as sparse_reset_shape
+from aioflow.library.sparse_reduction import sparse_split as sparse_split
+from aioflow.library.sparse_reduction import sparse_to_indicator as sparse_to_indicator
+from aioflow.library.sparse_strings import deserialize_many_sparse as deserialize_many_sparse
+from aioflow.library.sparse_strings import serialize_many_sparse as serialize_many_sparse
+from aioflow.library.sparse_strings import serialize_sparse as serialize_sparse
+from aioflow.library.staging import MapStagingArea as MapStagingArea
+from aioflow.library.staging import StagingArea as StagingArea
+from aioflow.library.state import Template as Template
+from aioflow.library.state import all_variables as all_variables
+from aioflow.library.state import assert_variables_initialized as assert_variables_initialized
+from aioflow.library.state import assign as assign
+from aioflow.library.state import assign_add as assign_add
+from aioflow.library.state import assign_sub as assign_sub
+from aioflow.library.state import global_variables as global_variables
+from aioflow.library.state import global_variables_initializer as global_variables_initializer
+from aioflow.library.state import initialize_all_variables as initialize_all_variables
+from aioflow.library.state import initialize_local_variables as initialize_local_variables
+from aioflow.library.state import initialize_variables as initialize_variables
+from aioflow.library.state import is_variable_initialized as is_variable_initialized
+from aioflow.library.state import local_variables as local_variables
+from aioflow.library.state import local_variables_initializer as local_variables_initializer
+from aioflow.library.state import make_template as make_template
+from aioflow.library.state import model_variables as model_variables
+from aioflow.library.state import moving_average_variables as moving_average_variables
+from aioflow.library.state import report_uninitialized_variables as report_uninitialized_variables
+from aioflow.library.state import scatter_add as scatter_add
+from aioflow.library.state import scatter_sub as scatter_sub
+from aioflow.library.state import scatter_update as scatter_update
+from aioflow.library.state import trainable_variables as trainable_variables
+from aioflow.library.state import variables_initializer as variables_initializer
+from aioflow.library.tensor_array import TensorArray as TensorArray
+from aioflow.library.variable_scope import AUTO_REUSE as AUTO_REUSE
+from aioflow.library.variable_scope import VariableScope as VariableScope
+from aioflow.library.variable_scope import get_local_variable as get_local_variable
+from aioflow.library.variable_scope import get_variable as get_variable
+from aioflow.library.variable_scope import get_variable_scope as get_variable_scope
+from aioflow.library.variable_scope import variable_scope as variable_scope
+from aioflow.library.variables import Variable as Variable
+from aioflow.library.variables import VariableAggregation as VariableAggregation
+from aioflow.library.variables import VariableSynchronization as VariableSynchronization
+from aioflow.plan.cost_model import CostModel as CostModel
+from aioflow.plan.cost_model import Link as Link
+from aioflow.plan.op_cost import Rates as Rates
+from aioflow.plan.placement.report import Placement as Placement
+from aioflow.porting import Comparison as Comparison
+from aioflow.porting import Difference as Difference
+from aioflow.porting import ParameterReport as ParameterReport
+from aioflow.porting import check_learning_off as check_learning_off
+from aioflow.porting import compare as compare
+from aioflow.porting import parameter_report as parameter_report
+from aioflow.session import Session as Session
+from aioflow.session import get_default_session as get_default_session
+from aioflow.session import reset as reset
+from aioflow.tensors import nest as nest
+from aioflow.tensors.codecs import Saving as Saving
+from aioflow.tensors.dtypes import DType as DType
+from aioflow.tensors.dtypes import as_dtype as as_dtype
+from aioflow.tensors.dtypes import bfloat16 as bfloat16
+from aioflow.tensors.dtypes import bool_ as bool
+from aioflow.tensors.dtypes import bool_ as bool_
+from aioflow.tensors.dtypes import complex128 as complex128
+from aioflow.tensors.dtypes import complex64 as complex64
+from aioflow.tensors.dtypes import float16 as float16
+from aioflow.tensors.dtypes import float16 as half
+from aioflow.tensors.dtypes import float32 as float32
+from aioflow.tensors.dtypes import float64 as double
+from aioflow.tensors.dtypes import float64 as float64
+from aioflow.tensors.dtypes import float8_e4m3fn as float8_e4m3fn
+from aioflow.tensors.dtypes import float8_e5m2 as float8_e5m2
+from aioflow.tensors.dtypes import int16 as int16
+from aioflow.tensors.dtypes import int32 as int32
+from aioflow.tensors.dtypes import int64 as int64
+from aioflow.tensors.dtypes import int8 as int8
+from aioflow.tensors.dtypes import resource as resource
+from aioflow.tensors.dtypes import string as string
+from aioflow.tensors.dtypes import uint16 as uint16
+from aioflow.tensors.dtypes import uint32 as uint32
+from aioflow.tensors.dtypes import uint64 as uint64
+from aioflow.tensors.dtypes import uint8 as uint8
+from aioflow.tensors.shape import Dimension as Dimension
+from aioflow.tensors.shape import TensorShape as TensorShape
+from aioflow.tensors.shape import as_shape as as_shape
+from aioflow.tensors.shape import dimension_value as dimension_value
+from aioflow.tracing import NodeStats as NodeStats
+from aioflow.tracing import RunMetadata as RunMetadata
+from aioflow.version import __version__ as __version__
+
+__all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison", "ConditionalAccumulator",
+    "ConditionalAccumulatorBase", "Config", "CostModel", "CriticalSection", "DType", "DeviceAttributes", "DeviceSpec",
+    "Difference", "Dimension", "FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader",
+    "Graph", "GraphDef", "GraphKeys", "IdentityReader", "IndexedSlices", "IndexedSlicesValue", "Initializer", "Link",
+    "MapStagingArea", "MemoryUse", "NoGradient", "NodeStats", "NotDifferentiable", "OpError", "Operation",
+    "PaddingFIFOQueue", "ParameterReport", "Placement", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
+    "Rates", "ReaderBase", "RegisterGradient", "RunMetadata", "RunOptions", "Saving", "Session",
+    "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue", "StagingArea",
+    "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorShape", "TextLineReader", "UnconnectedGradients",
+    "VarLenFeature", "Variable", "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader",
+    "__version__", "abs", "accumulate_n", "acos", "acosh", "add", "add_check_numerics_ops", "add_n",
+    "add_to_collection", "add_to_collections", "all_variables", "angle", "arg_max", "arg_min", "argmax", "argmin",
+    "argsort", "as_dtype", "as_shape", "as_string", "asin", "asinh", "assert_equal", "assert_greater",
+    "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative",
+    "assert_non_negative", "assert_non_positive", "assert_none_equal", "assert_positive", "assert_rank",
+    "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type",
+    "assert_variables_initialized", "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh",
+    "batch_gather", "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e",
+    "bessel_i1", "bessel_i1e", "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "bool", "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape", "broadcast_static_shape",
+    "broadcast_to", "case", "cast", "ceil", "check_learning_off", "check_numerics", "cholesky", "cholesky_solve",
+    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives", "colocate_with",
+    "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj", "constant",
+    "constant_initializer", "container", "control_dependencies", "control_trigger", "convert_to_tensor",
+    "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross", "cumprod", "cumsum",
+    "cumulative_logsumexp", "custom_gradient", "decode_base64", "decode_compressed", "decode_csv",
+    "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse", "device", "diag",
+    "diag_part", "digamma", "dimension_value", "div", "div_no_nan", "divide", "divide_no_nan", "double",
+    "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape", "enter", "equal",
+    "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches", "eye", "fill",
+    "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "floor", "floor_div", "floordiv", "floormod",
+    "foldl", "foldr", "from_dense", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
+    "get_default_session", "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm",
+    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
+    "gradients", "greater", "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
+    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "igamma", "igammac", "imag",
+    "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
+    "initializers", "int16", "int32", "int64", "int8", "invert", "invert_permutation", "io", "is_finite", "is_inf",
+    "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
+    "is_variable_initialized", "launch", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space", "linalg",
+    "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p", "log_matrix_determinant",
+    "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond", "lossy", "make_template",
+    "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant", "matrix_diag",
+    "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
+    "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "minimum", "mod", "model_variables",
+    "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest",
+    "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "norm", "not_equal", "nth_element", "numpy_function",
+    "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "parallel_stack",
+    "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "placeholder",
+    "placeholder_with_default", "polygamma", "polyval", "population_count", "pow", "prevent_gradient", "py_func",
+    "python_io", "qr", "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal",
+    "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
+    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any",
+    "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
+    "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace",
+    "register_tensor_conversion_function", "repeat", "report_uninitialized_variables",
+    "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape", "resource", "reverse",
+    "reverse_sequence", "reverse_v2", "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast", "scalar_mul",
+    "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add",
+    "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max",
+    "segment_mean", "segment_min", "segment_prod", "segment_sum", "select", "self_adjoint_eig", "self_adjoint_eigvals",
+    "sequence_mask", "serialize_many_sparse", "serialize_sparse", "set_difference", "set_intersection",
+    "set_random_seed", "set_size", "set_union", "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "sin",
+    "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add",
+    "sparse_concat", "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask",
+    "sparse_matmul", "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder",
+    "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder",
+    "sparse_reset_shape", "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n",
+    "sparse_segment_sum", "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul",
+    "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "split", "sqrt", "square",
+    "squared_difference", "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2",
+    "stop_gradient", "strided_slice", "string", "string_join", "string_length", "string_lower", "string_split",
+    "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
+    "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
+    "switch_case", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_sub", "tensor_scatter_update", "tensordot",
+    "tile", "to_bfloat16", "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k",
+    "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer",
+    "truncatediv", "truncatemod", "tuple", "uint16", "uint32", "uint64", "uint8", "uniform_unit_scaling_initializer",
+    "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "where",
+    "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros", "zeros_initializer",
+    "zeros_like", "zeta"]
+
+def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
+    """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""
+
+
+def diag_part(input: TensorLike, name: str | None = None) -> Tensor:
+    """The elements of `input` where the first half of the indices equals the second: what `diag` laid out."""
+
+
+def matrix_transpose(a: TensorLike, name: str | None = None, conjugate: builtins.bool = False) -> Tensor:
+    """`a` with its last two axes swapped; with `conjugate`, the adjoint of each matrix."""
+
+
+def reverse(tensor: TensorLike, axis: int | Sequence[int], name: str | None = None) -> Tensor:
+    """`tensor` with the elements along these axes in the opposite order."""
+
+
+def tile(input: TensorLike, multiples: NumberLike, name: str | None = None) -> Tensor:
+    """`input` repeated `multiples[i]` times along axis i."""
+
+
+def transpose(
+    a: TensorLike,
+    perm: Sequence[int] | None = None,
+    name: str | None = None,
+    conjugate: builtins.bool = False,
+) -> Tensor:
+    """`a` with its axes in the order `perm`, by default reversed: axis i of the result is axis `perm[i]` of `a`.
+
+    With `conjugate`, the complex conjugate of that.
+    """
+
+
+def identity(input: TensorLike, name: str | None = None) -> Tensor:
+    """`input` unchanged."""
+
+
+def no_op(name: str | None = None) -> Operation:
+    """Nothing: a place for control inputs to meet."""
+
+
+def placeholder_with_default(input: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
+    """`input`, unless a run feeds another value of a shape compatible with `shape`."""
+
+
+def prevent_gradient(input: TensorLike, message: str = "", name: str | None = None) -> Tensor:
+    """`input` unchanged; building a gradient through it raises LookupError with `message`."""
+
+
+def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
+    """`input` unchanged, as a constant to the gradient."""
+
+
+def fill(dims: NumberLike, value: TensorLike, name: str | None = None) -> Tensor:
+    """A tensor of shape `dims` in which every element is `value`, a scalar."""
+
+
+def scatter_nd(indices: NumberLike, updates: NumberLike, shape: NumberLike, name: str | None = None) -> Tensor:
+    """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`."""
+
+
+def argsort(
+    values: NumberLike,
+    axis: int = -1,
+    direction: str = "ASCENDING",
+    stable: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """For each place along an axis the place, as int32, of the element that `sort` puts there.
+
+    Of equal elements the one at the lower place comes first, whether `stable` or not.
+    """
+
+
+def nth_element(input: NumberLike, n: NumberLike, reverse: builtins.bool = False, name: str | None = None) -> Tensor:
+    """Of the elements along the last axis, in rising or, if `reverse`, falling order, the one with `n` before it.
+
+    The gradient is shared evenly by those equal to it. InvalidArgumentError if there are not more than `n` elements.
+    """
+
+
+def sort(values: NumberLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
+    """The elements in rising or, if `direction` is "DESCENDING", falling order along an axis.
+
+    NaN counts as greater than all else.
+    """
+
+
+def broadcast_dynamic_shape(shape_x: NumberLike, shape_y: NumberLike, name: str | None = None) -> Tensor:
+    """The shape that two shapes, vectors of sizes, broadcast to. InvalidArgumentError if they cannot."""
+
+
+def dynamic_partition(
+    data: TensorLike,
+    partitions: NumberLike,
+    num_partitions: int,
+    name: str | None = None,
+) -> builtins.tuple[Tensor, ...]:
+    """One tensor for each number below `num_partitions`: the rows of `data` that `partitions` gives that number.
+
+    The shape of `data` begins with that of `partitions`. InvalidArgumentError if a number is out of range.
+    """
+
+
+def dynamic_stitch(indices: Sequence[NumberLike], data: Sequence[TensorLike], name: str | None = None) -> Tensor:
+    """The tensor whose row `indices[m][i]` is `data[m][i]`; of rows named twice the last holds, rows not named are 0.
+
+    It has as many rows as the highest index tells. The shape of each `data[m]` begins with that of `indices[m]`.
+    """
+
+
+def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
+    """`x`, whose shape is what `shape` says. InvalidArgumentError if it is not."""
+
+
+def unravel_index(indices: NumberLike, dims: NumberLike, name: str | None = None) -> Tensor:
+    """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
+
+    The shape is [len(dims), *indices.shape]. InvalidArgumentError if there is no element of that number.
+    """
+
+
+def linspace(start: NumberLike, stop: NumberLike, num: NumberLike, name: str | None = None) -> Tensor:
+    """`num` numbers at equal distances, the first of which is `start` and the last `stop`."""
+
+
+def tensor_scatter_add(tensor: NumberLike, indices: NumberLike, updates: NumberLike, name: str | None = None) -> Tensor:
+    """`tensor` with `updates` added at the positions `indices`.
+
+    The positions are along the last axis of `indices`: as `gather_nd` takes them.
+    """
+
+
+def tensor_scatter_sub(tensor: NumberLike, indices: NumberLike, updates: NumberLike, name: str | None = None) -> Tensor:
+    """`tensor` with `updates` subtracted at the positions `indices`.
+
+    The positions are along the last axis of `indices`: as `gather_nd` takes them.
+    """
+
+
+def tensor_scatter_update(
+    tensor: TensorLike,
+    indices: NumberLike,
+    updates: TensorLike,
+    name: str | None = None,
+) -> Tensor:
+    """`tensor` with `updates` at the positions `indices`; of repeated ones the last.
+
+    The positions are along the last axis of `indices`: as `gather_nd` takes them.
+    """
+
+
+def masked(x: TensorLike, mask: TensorLike, name: str | None = None) -> Tensor:
+    """`x` where `mask` is true, 0 elsewhere, even where x is infinite or NaN. The mask broadcasts to x's shape."""
+
+
+def select(condition: TensorLike, x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """`x` where `condition` is true, y elsewhere; all three are broadcast together by NumPy's rule."""
+
+
+def roll(input: TensorLike, shift: NumberLike, axis: int | Sequence[int], name: str | None = None) -> Tensor:
+    """`input` with the elements moved `shift` places along an axis, those pushed out at the end coming in at the begin.
+
+    Several axes go with several shifts; of an axis named twice the shifts add up.
+    """
+
+
+def broadcast_to(input: TensorLike, shape: NumberLike, name: str | None = None) -> Tensor:
+    """`input` repeated along axes of size 1, and along new axes in front, to have that shape."""
+
+
+def expand_dims(input: TensorLike, axis: int, name: str | None = None) -> Tensor:
+    """`input` with an axis of size 1 put in, which becomes `axis`; a negative one counts from the end of the result."""
+
+
+def rank(input: TensorLike, name: str | None = None) -> Tensor:
+    """The number of axes of `input`."""
+
+
+def reshape(tensor: TensorLike, shape: NumberLike, name: str | None = None) -> Tensor:
+    """The elements of `tensor`, last axis fastest, as an array of that shape.
+
+    One size may be -1: it is what the number of elements leaves. ValueError if they do not fit.
+    """
+
+
+def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike = ...) -> Tensor:
+    """The sizes of the axes of `input`, as a vector."""
+
+
+def size(input: TensorLike, name: str | None = None, out_type: DTypeLike = ...) -> Tensor:
+    """The number of elements of `input`."""
+
+
+def squeeze(
+    input: TensorLike,
+    axis: int | Sequence[int] | None = None,
+    name: str | None = None,
+    *,
+    squeeze_dims: int | Sequence[int] | None = None,
+) -> Tensor:
+    """`input` without its axes of size 1, or without those named. ValueError if one named has another size."""
+
+
+def slice(input_: TensorLike, begin: NumberLike, size: NumberLike, name: str | None = None) -> Tensor:
+    """The part of `input_` that begins at `begin` and has the shape `size`, in which -1 means all that is left.
+
+    ValueError, or InvalidArgumentError in a run, if it does not lie wholly within `input_`.
+    """
+
+
+def invert_permutation(x: NumberLike, name: str | None = None) -> Tensor:
+    """The order that undoes `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is no order of the numbers from 0 on."""
+
+
+def top_k(
+    input: NumberLike,
+    k: int = 1,
+    sorted: builtins.bool = True,
+    name: str | None = None,
+) -> builtins.tuple[Tensor, Tensor]:
+    """The `k` greatest elements along the last axis, greatest first, and their places, as int32.
+
+    Of equal elements the one at the lower place comes first. NaN counts as greater than all else. Where `sorted` is
+    False any order would do.
+    """
+
+
+def unique(x: TensorLike, out_idx: DTypeLike = ..., name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The distinct elements of a vector in the order of their first occurrence, and for each element its place there.
+
+    With `y, idx = unique(x)`, `y[idx[i]] == x[i]`. NaN is distinct from NaN.
+    """
+
+
+def depth_to_space(input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Each pixel as a block of `block_size` x `block_size`, between which its channels are divided."""
+
+
+def space_to_depth(input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Each block of `block_size` x `block_size` pixels as one, whose channels are theirs one after the other."""
+
+
+def Assert(
+    condition: TensorLike,
+    data: Sequence[TensorLike],
+    summarize: int | None = None,
+    name: str | None = None,
+) -> Operation:
+    """`condition`, a scalar, is true; else InvalidArgumentError with the first elements of each of `data`."""
+
+
+def control_trigger(name: str | None = None) -> Operation:
+    """Nothing, once its control inputs are there; it runs even if they are dead, and then what follows is not dead."""
+
+
+def enter(
+    data: TensorLike,
+    frame_name: str,
+    is_constant: builtins.bool = False,
+    parallel_iterations: int = 10,
+    name: str | None = None,
+) -> Tensor:
+    """`data` in the first iteration of the frame of that name, or in every iteration if `is_constant`.
+
+    All that enters one frame comes from the same place. At most `parallel_iterations` of its iterations are under way
+    at the same time: the fewest that any `enter` of the frame which is not constant asks for.
+    """
+
+
+def exit(data: TensorLike, name: str | None = None) -> Tensor:
+    """`data` outside of the frame: of the iteration in which it is not dead, which for a loop is the last."""
+
+
+def loop_cond(input: TensorLike, name: str | None = None) -> Tensor:
+    """`input`, the truth that decides whether the loop goes on: what the loop's switches choose by."""
+
+
+def merge(inputs: Sequence[TensorLike], name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """(output, value_index): the first of the inputs that is there and not dead, and its number; the rest is ignored.
+
+    It does not wait for the others. It is dead if all inputs are; that of a loop, if what enters it is.
+    """
+
+
+def next_iteration(data: TensorLike, name: str | None = None) -> Tensor:
+    """`data` in the next iteration of the frame; nothing if it is dead, which ends the loop."""
+
+
+def switch(data: TensorLike, pred: TensorLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """(output_false, output_true): `data` at the one that the truth `pred` chooses, while the other is dead.
+
+    A control edge from it is not dead: to make operations depend on the choice, let them depend on an `af.identity`
+    of one of the outputs.
+    """
+
+
+def check_numerics(tensor: NumberLike, message: str, name: str | None = None) -> Tensor:
+    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite."""
+
+
+def Print(
+    input_: TensorLike,
+    data: Sequence[TensorLike],
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """`input_` unchanged; each time it is computed, `message` and the first elements of each of `data` go to stderr.
+
+    `first_n` bounds how often it prints in one session, `summarize` how many elements of each tensor, 3 by default; a
+    negative number stands for no bound.
+    """
+
+
+def stack_close_v2(handle: TensorLike, name: str | None = None) -> Operation:
+    """The stack is empty and closed: pushing and popping fail."""
+
+
+def stack_pop_v2(handle: TensorLike, elem_type: DTypeLike, name: str | None = None) -> Tensor:
+    """The element on top of the stack, which is taken off. InvalidArgumentError if the stack is empty or closed."""
+
+
+def stack_push_v2(
+    handle: TensorLike,
+    elem: TensorLike,
+    swap_memory: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """`elem`, once it is on top of the stack.
+
+    With `swap_memory` a large one is kept in host memory if the device's own is nearly full. InvalidArgumentError if
+    the stack is full or closed.
+    """
+
+
+def stack_v2(max_size: NumberLike, elem_type: DTypeLike, stack_name: str = "", name: str | None = None) -> Tensor:
+    """A handle to a new, empty stack of at most `max_size` elements; of any number if that is negative."""
+
+
+def decode_csv(
+    records: TextLike,
+    record_defaults: Sequence[TensorLike],
+    field_delim: str = ",",
+    use_quote_delim: builtins.bool = True,
+    name: str | None = None,
+    na_value: str = "",
+    select_cols: builtins.tuple[int, ...] | None = None,
+) -> builtins.tuple[Tensor, ...]:
+    """The fields of records of comma-separated values, column by column: each has the shape of `records`.
+
+    Fields may be put in quotes, in which two quotes stand for one.
+
+    Args:
+        records: strings, each a line without its end.
+        record_defaults: for each column a tensor of its dtype: the value of empty fields; one without elements if a
+            field must not be empty.
+        field_delim: the character between fields.
+        use_quote_delim: whether quotes are anything but a character like others.
+        name: the name of the operation.
+        na_value: fields of that text count as empty.
+        select_cols: the numbers of the columns that are wanted, rising; all by default.
+
+    Raises:
+        InvalidArgumentError: in the run: a record has more or fewer fields, or one is empty, or spells no number.
+    """
+
+
+def decode_json_example(json_examples: TextLike, name: str | None = None) -> Tensor:
+    """Each example written as JSON, as the bytes that `parse_example` takes.
+
+    `{"features": {"feature": {"label": {"int64List": {"value": ["7"]}}}}}` is one; there are `floatList` and, with
+    base64 for its strings, `bytesList`. Names may also be written as `int64_list`.
+
+    InvalidArgumentError for anything else.
+    """
+
+
+def decode_compressed(
+    bytes: TextLike,
+    compression_type: str = "",
+    max_output_bytes: int = 1073741824,
+    name: str | None = None,
+) -> Tensor:
+    """Each string decompressed, by ZLIB or GZIP; itself if the type is empty.
+
+    InvalidArgumentError for bytes that are not so compressed, ResourceExhaustedError for a string that becomes longer
+    than `max_output_bytes`, or, beyond 64 MiB, more than 250 times longer.
+    """
+
+
+def decode_npy(contents: TextLike, dtype: DTypeLike, shape: ShapeLike = ..., name: str | None = None) -> Tensor:
+    """The array that a string holds in the form of NumPy's `.npy` files, of that dtype.
+
+    InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header says.
+    """
+
+
+def cholesky(input: NumberLike, name: str | None = None) -> Tensor:
+    """The lower triangle L with a positive diagonal for which L adjoint(L) is `input`, Hermitian and positive definite.
+
+    Only the lower triangle of `input` is read; its gradient is Hermitian. InvalidArgumentError names the first matrix
+    that is not positive definite.
+    """
+
+
+def qr(
+    input: NumberLike,
+    full_matrices: builtins.bool = False,
+    name: str | None = None,
+) -> builtins.tuple[Tensor, Tensor]:
+    """Q and R with Q R = `input`: the columns of Q are orthonormal, R is an upper triangle.
+
+    Q is [..., m, p] and R [..., p, n] for matrices of m rows and n columns, with p the lesser of both, or m with
+    `full_matrices`. What the columns of Q beyond the n-th are has no gradient, only the space that they span.
+    """
+
+
+def log_matrix_determinant(input: NumberLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The sign of each determinant, and the logarithm of its absolute value, both of the dtype of `input`.
+
+    The sign is 0 and the logarithm -inf for a singular matrix; the sign of a complex one is on the unit circle.
+    """
+
+
+def matrix_determinant(input: NumberLike, name: str | None = None) -> Tensor:
+    """The determinant of each square matrix. Its gradient needs the inverse, which a singular matrix does not have."""
+
+
+def matrix_band_part(
+    input: NumberLike,
+    num_lower: NumberLike,
+    num_upper: NumberLike,
+    name: str | None = None,
+) -> Tensor:
+    """`input` with zeros outside of a band: `num_lower` diagonals below the main one and `num_upper` above it.
+
+    A negative number keeps all: (-1, 0) is the lower triangle, (0, -1) the upper one, (0, 0) the diagonal.
+    """
+
+
+def matrix_diag(
+    diagonal: NumberLike,
+    name: str | None = None,
+    k: int | Sequence[int] = 0,
+    num_rows: int = -1,
+    num_cols: int = -1,
+    padding_value: float = 0,
+) -> Tensor:
+    """Matrices with `diagonal` on diagonal `k`, or rows of it on several, and `padding_value` elsewhere.
+
+    They are square and as small as can be, unless a number of rows or columns other than -1 is given.
+    """
+
+
+def matrix_diag_part(
+    input: NumberLike,
+    name: str | None = None,
+    k: int | Sequence[int] = 0,
+    padding_value: float = 0,
+) -> Tensor:
+    """The elements of diagonal `k` of each matrix; of several, one row each, padded with `padding_value`."""
+
+
+def matrix_set_diag(
+    input: NumberLike,
+    diagonal: NumberLike,
+    name: str | None = None,
+    k: int | Sequence[int] = 0,
+) -> Tensor:
+    """`input` with `diagonal` on diagonal `k` of each matrix, or rows of it on several."""
+
+
+def self_adjoint_eig(tensor: NumberLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The eigenvalues e of each Hermitian matrix, least first, and in the columns of v the vectors.
+
+    `tensor` v = v diag(e). Both have the dtype of `tensor`, of which only the lower triangle is read; its gradient is
+    Hermitian.
+    """
+
+
+def self_adjoint_eigvals(tensor: NumberLike, name: str | None = None) -> Tensor:
+    """The eigenvalues of each Hermitian matrix, least first, of its dtype; only its lower triangle is read."""
+
+
+def matmul(
+    a: NumberLike,
+    b: NumberLike,
+    transpose_a: builtins.bool = False,
+    transpose_b: builtins.bool = False,
+    adjoint_a: builtins.bool = False,
+    adjoint_b: builtins.bool = False,
+    a_is_sparse: builtins.bool = False,
+    b_is_sparse: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The matrix product of a and b, each optionally transposed, or transposed and conjugated.
+
+    Tensors of higher rank are batches of matrices in their last two axes; the axes before broadcast by NumPy's rule.
+    Narrow floats are multiplied as float32 on the CPU and rounded once. That a or b is sparse is a
+    hint without meaning.
+    """
+
+
+def matrix_exponential(input: NumberLike, name: str | None = None) -> Tensor:
+    """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices."""
+
+
+def trace(x: NumberLike, name: str | None = None) -> Tensor:
+    """The sum of the diagonal of each matrix in the last two axes."""
+
+
+def cross(a: NumberLike, b: NumberLike, name: str | None = None) -> Tensor:
+    """The vector product of the vectors of three numbers in the last axes of a and b, whose other axes broadcast."""
+
+
+def matrix_inverse(input: NumberLike, adjoint: builtins.bool = False, name: str | None = None) -> Tensor:
+    """The inverse of each square matrix, or with `adjoint` of its conjugate transpose.
+
+    InvalidArgumentError names the first matrix that is singular.
+    """
+
+
+def matrix_solve(
+    matrix: NumberLike,
+    rhs: NumberLike,
+    adjoint: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The x for which `matrix` x = `rhs`, or with `adjoint` for its conjugate transpose; batches broadcast.
+
+    InvalidArgumentError names the first matrix that is singular.
+    """
+
+
+def matrix_triangular_solve(
+    matrix: NumberLike,
+    rhs: NumberLike,
+    lower: builtins.bool = True,
+    adjoint: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The x for which `matrix` x = `rhs`, where only the lower (or upper) triangle of `matrix` counts.
+
+    With `adjoint`, for the conjugate transpose of that triangle. Batches broadcast. InvalidArgumentError names the
+    first matrix with a zero on its diagonal.
+    """
+
+
+def cumulative_logsumexp(
+    x: NumberLike,
+    axis: int = 0,
+    exclusive: builtins.bool = False,
+    reverse: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The running log(sum(exp(x))) along an axis, without overflow: element i is that of all up to i.
+
+    Without i itself if `exclusive`, so that the first one is -inf; counted from the end if `reverse`. On the CPU alone.
+    """
+
+
+def argmax(
+    input: NumberLike,
+    axis: int | None = None,
+    name: str | None = None,
+    output_type: DTypeLike = ...,
+    *,
+    dimension: int | None = None,
+) -> Tensor:
+    """The index of the greatest element along one axis, 0 if None; the first of several.
+
+    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
+
+    Raises InvalidArgumentError where the axis is empty.
+    """
+
+
+def argmin(
+    input: NumberLike,
+    axis: int | None = None,
+    name: str | None = None,
+    output_type: DTypeLike = ...,
+    *,
+    dimension: int | None = None,
+) -> Tensor:
+    """The index of the smallest element along one axis, 0 if None; the first of several.
+
+    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
+
+    Raises InvalidArgumentError where the axis is empty.
+    """
+
+
+def add_n(inputs: Sequence[NumberLike], name: str | None = None) -> Tensor:
+    """The sum of all inputs, which have one shape: no broadcasting."""
+
+
+def divide(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """`x` divided by y; integers as floats: of 8 and 16 bits as float32, wider ones as float64."""
+
+
+def floordiv(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.
+
+    Floats follow NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.
+    """
+
+
+def floormod(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The remainder of `floordiv`: x - floordiv(x, y) * y, with the sign of y, as Python's %.
+
+    For floats: NaN for an infinite x or a y of 0; x, or y where their signs differ, for an infinite y.
+    """
+
+
+def maximum(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The greater of x and y; NaN if either is. The gradient goes to the greater one, to x if they are equal."""
+
+
+def minimum(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The smaller of x and y; NaN if either is. The gradient goes to the smaller one, to x if they are equal."""
+
+
+def multiply(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x times y."""
+
+
+def pow(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x to the power of y. Raises InvalidArgumentError for an integer to a negative power."""
+
+
+def squared_difference(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """|x - y| squared."""
+
+
+def subtract(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x - y."""
+
+
+def bessel_i0e(x: NumberLike, name: str | None = None) -> Tensor:
+    """exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone."""
+
+
+def bessel_i1e(x: NumberLike, name: str | None = None) -> Tensor:
+    """exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone."""
+
+
+def left_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow replaces a y that is too large by the width less 1, and a negative one by 0)."""
+
+
+def population_count(x: NumberLike, name: str | None = None) -> Tensor:
+    """How many bits of x are 1, negative numbers as two's complements: a uint8."""
+
+
+def right_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more, or negative, nothing else is left (TensorFlow takes a y that is too large for the width less 1, and a negative one for 0)."""
+
+
+def bitcast(input: NumberLike, type: DTypeLike, name: str | None = None) -> Tensor:
+    """The same bytes, read as another dtype.
+
+    A wider dtype takes up the last axis, which must be as long as it is wider; a narrower one adds such an axis.
+    """
+
+
+def bitwise_and(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The bits set in both x and y."""
+
+
+def bitwise_or(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The bits set in x or y, or both."""
+
+
+def bitwise_xor(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The bits set in exactly one of x and y."""
+
+
+def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """Whether x == y; NaN equals nothing."""
+
+
+def greater(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """Whether x > y."""
+
+
+def greater_equal(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """Whether x >= y."""
+
+
+def invert(x: NumberLike, name: str | None = None) -> Tensor:
+    """x with every bit flipped: -x - 1 where it has a sign."""
+
+
+def less(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """Whether x < y."""
+
+
+def less_equal(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """Whether x <= y."""
+
+
+def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """Whether x and y are both true."""
+
+
+def logical_not(x: TensorLike, name: str | None = None) -> Tensor:
+    """Whether x is false."""
+
+
+def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """Whether x or y is true, or both."""
+
+
+def logical_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """Whether exactly one of x and y is true."""
+
+
+def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """Whether x != y; NaN differs from all."""
+
+
+def complex(real: NumberLike, imag: NumberLike, name: str | None = None) -> Tensor:
+    """`real + i imag`, of float32 as complex64, of float64 as complex128."""
+
+
+def cumprod(
+    x: NumberLike,
+    axis: int = 0,
+    exclusive: builtins.bool = False,
+    reverse: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The running product along an axis: element i is the product of all up to i.
+
+    Without i itself if `exclusive`, counted from the end if `reverse`.
+    """
+
+
+def cumsum(
+    x: NumberLike,
+    axis: int = 0,
+    exclusive: builtins.bool = False,
+    reverse: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The running sum along an axis: element i is the sum of all up to i.
+
+    Without i itself if `exclusive`, counted from the end if `reverse`.
+    """
+
+
+def divide_no_nan(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x / y, and 0 where y is 0, for every x."""
+
+
+def truncatediv(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero."""
+
+
+def truncatemod(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """What `truncatediv` leaves of x: x - truncatediv(x, y) * y, with the sign of x, as C's %.
+
+    Raises InvalidArgumentError where integers are divided by zero.
+    """
+
+
+def xlogy(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x log(y), and 0 where x is 0, even if y is negative or NaN."""
+
+
+def abs(x: NumberLike, name: str | None = None) -> Tensor:
+    """The distance of x from 0; of a complex number its modulus, which is real."""
+
+
+def acos(x: NumberLike, name: str | None = None) -> Tensor:
+    """The angle in radians, between 0 and pi, whose cosine is x; NaN outside [-1, 1]."""
+
+
+def acosh(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number, not negative, whose hyperbolic cosine is x; NaN below 1."""
+
+
+def asin(x: NumberLike, name: str | None = None) -> Tensor:
+    """The angle in radians, between -pi/2 and pi/2, whose sine is x; NaN outside [-1, 1]."""
+
+
+def asinh(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number whose hyperbolic sine is x."""
+
+
+def atan(x: NumberLike, name: str | None = None) -> Tensor:
+    """The angle in radians, between -pi/2 and pi/2, whose tangent is x."""
+
+
+def atan2(y: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """The angle in radians, between -pi and pi, from the positive x axis to the point (x, y)."""
+
+
+def atanh(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number whose hyperbolic tangent is x; NaN outside [-1, 1]."""
+
+
+def cos(x: NumberLike, name: str | None = None) -> Tensor:
+    """The cosine of x radians."""
+
+
+def cosh(x: NumberLike, name: str | None = None) -> Tensor:
+    """The hyperbolic cosine of x."""
+
+
+def exp(x: NumberLike, name: str | None = None) -> Tensor:
+    """e to the power of x."""
+
+
+def expm1(x: NumberLike, name: str | None = None) -> Tensor:
+    """exp(x) - 1, exact also near x = 0."""
+
+
+def log(x: NumberLike, name: str | None = None) -> Tensor:
+    """The natural logarithm of x; -inf at 0, NaN below."""
+
+
+def log1p(x: NumberLike, name: str | None = None) -> Tensor:
+    """log(1 + x), exact also near x = 0."""
+
+
+def negative(x: NumberLike, name: str | None = None) -> Tensor:
+    """-x."""
+
+
+def reciprocal(x: NumberLike, name: str | None = None) -> Tensor:
+    """1 / x."""
+
+
+def rsqrt(x: NumberLike, name: str | None = None) -> Tensor:
+    """1 / sqrt(x)."""
+
+
+def sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
+    """1 / (1 + exp(-x)): 1/2 at 0, flattening out towards 0 and 1, never NaN for a number."""
+
+
+def sign(x: NumberLike, name: str | None = None) -> Tensor:
+    """-1, 0 or 1 as x is negative, zero or positive; of a complex number x / |x|."""
+
+
+def sin(x: NumberLike, name: str | None = None) -> Tensor:
+    """The sine of x radians."""
+
+
+def sinh(x: NumberLike, name: str | None = None) -> Tensor:
+    """The hyperbolic sine of x."""
+
+
+def sqrt(x: NumberLike, name: str | None = None) -> Tensor:
+    """The square root of x; NaN for a negative number."""
+
+
+def square(x: NumberLike, name: str | None = None) -> Tensor:
+    """x times x."""
+
+
+def tan(x: NumberLike, name: str | None = None) -> Tensor:
+    """The tangent of x radians."""
+
+
+def tanh(x: NumberLike, name: str | None = None) -> Tensor:
+    """The hyperbolic tangent of x: 0 at 0, flattening out towards -1 and 1."""
+
+
+def erf(x: NumberLike, name: str | None = None) -> Tensor:
+    """The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone."""
+
+
+def erfc(x: NumberLike, name: str | None = None) -> Tensor:
+    """1 - erf(x), exact also where erf(x) is near 1. On the CPU alone."""
+
+
+def digamma(x: NumberLike, name: str | None = None) -> Tensor:
+    """The derivative of `lgamma`; NaN at the negative integers. On the CPU alone."""
+
+
+def lgamma(x: NumberLike, name: str | None = None) -> Tensor:
+    """The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone."""
+
+
+def histogram_fixed_width(
+    values: NumberLike,
+    value_range: NumberLike,
+    nbins: NumberLike = 100,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+) -> Tensor:
+    """How many values fall into each of `nbins` equally wide bins that fill `value_range`.
+
+    Values below and above fall into the first and the last, NaN into none. InvalidArgumentError for an empty range.
+    """
+
+
+def histogram_fixed_width_bins(
+    values: NumberLike,
+    value_range: NumberLike,
+    nbins: NumberLike = 100,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+) -> Tensor:
+    """The number of the bin that each value falls into, of `nbins` equally wide ones that fill `value_range`.
+
+    Values below and above fall into the first and the last, NaN into bin -1. InvalidArgumentError for an empty range.
+    """
+
+
+def betainc(a: NumberLike, b: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """The integral of t^(a-1) (1-t)^(b-1) from 0 to x over Beta(a, b); all three are broadcast together.
+
+    NaN where a or b is not above 0 or x is outside [0, 1]. On the CPU alone.
+
+    No gradient flows to a and b, though the value depends on them: `gradients` for these is None.
+    """
+
+
+def igamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """The lower regularised incomplete gamma function: the integral of t^(a-1) exp(-t) from 0 to x over gamma(a).
+
+    0 at x = 0 and 1 at infinity; NaN where a or x is negative. On the CPU alone.
+    """
+
+
+def igammac(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone."""
+
+
+def multiply_no_nan(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x times y, and 0 where y is 0, even if x is infinite or NaN."""
+
+
+def xdivy(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """x / y, and 0 where x is 0, even if y is 0, infinite or NaN."""
+
+
+def erfinv(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone."""
+
+
+def ndtri(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone."""
+
+
+def count_nonzero(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """How many elements along the axes, all if None, are not 0 or not false."""
+
+
+def reduce_all(
+    input_tensor: TensorLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """Whether all elements along the axes, all if None, are true; true of nothing."""
+
+
+def reduce_any(
+    input_tensor: TensorLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """Whether any element along the axes, all if None, is true; false of nothing."""
+
+
+def reduce_logsumexp(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """log(sum(exp(x))) along the axes, all if None, without overflow on the way; -inf of nothing."""
+
+
+def reduce_max(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The greatest element along the axes, all if None; NaN if one is; of nothing the lowest value of the dtype.
+
+    The gradient is shared evenly by those that are greatest.
+    """
+
+
+def reduce_mean(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The mean along the axes, all if None; NaN of nothing. Of integers an integer, the fraction cut off."""
+
+
+def reduce_min(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The smallest element along the axes, all if None; NaN if one is; of nothing the highest value of the dtype.
+
+    The gradient is shared evenly by those that are smallest.
+    """
+
+
+def reduce_prod(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The product along the axes, all if None; 1 of nothing."""
+
+
+def reduce_sum(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The sum along the axes, all if None; 0 of nothing."""
+
+
+def ceil(x: NumberLike, name: str | None = None) -> Tensor:
+    """The smallest whole number not below x."""
+
+
+def floor(x: NumberLike, name: str | None = None) -> Tensor:
+    """The greatest whole number not above x."""
+
+
+def is_finite(x: NumberLike, name: str | None = None) -> Tensor:
+    """Whether x is a number and not infinite."""
+
+
+def is_inf(x: NumberLike, name: str | None = None) -> Tensor:
+    """Whether x is infinite."""
+
+
+def is_nan(x: NumberLike, name: str | None = None) -> Tensor:
+    """Whether x is not a number."""
+
+
+def rint(x: NumberLike, name: str | None = None) -> Tensor:
+    """The whole number nearest to x, the even one of two."""
+
+
+def segment_max(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
+    """Row s holds the greatest of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
+
+    Its gradient is shared evenly by those that are greatest. InvalidArgumentError if the ids, a vector, are negative or
+    not in rising order.
+    """
+
+
+def segment_mean(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
+    """Row s is the mean of the rows of `data` whose segment id is s, up to the highest id; 0 where there is none.
+
+    Of integers an integer, the fraction cut off. InvalidArgumentError if the ids, a vector, are negative or not in
+    rising order.
+    """
+
+
+def segment_min(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
+    """Row s holds the least of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
+
+    Its gradient is shared evenly by those that are least. InvalidArgumentError if the ids, a vector, are negative or
+    not in rising order.
+    """
+
+
+def segment_prod(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
+    """Row s is the product of the rows of `data` whose segment id is s, up to the highest id; 1 where there is none.
+
+    InvalidArgumentError if the ids, a vector, are negative or not in rising order.
+    """
+
+
+def segment_sum(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
+    """Row s of the result is the sum of the rows of `data` whose segment id is s, up to the highest id.
+
+    InvalidArgumentError if the ids, a vector, are negative or not in rising order.
+    """
+
+
+def unsorted_segment_sum(
+    data: NumberLike,
+    segment_ids: NumberLike,
+    num_segments: NumberLike,
+    name: str | None = None,
+) -> Tensor:
+    """Row s of the result is the sum of the rows of `data` whose segment id is s; negative ids are left out.
+
+    The shape of `data` begins with that of `segment_ids`. InvalidArgumentError if an id is not below `num_segments`.
+    """
+
+
+def reduce_euclidean_norm(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The square root of the sum of the squares along the axes, of complex numbers of their moduli; 0 of nothing.
+
+    Of integers an integer, the fraction cut off. The gradient is 0 where the norm is.
+    """
+
+
+def unsorted_segment_max(
+    data: NumberLike,
+    segment_ids: NumberLike,
+    num_segments: NumberLike,
+    name: str | None = None,
+) -> Tensor:
+    """Row s holds the greatest of the rows of `data` whose segment id is s; the dtype's lowest value if there is none.
+
+    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
+    evenly by those that are greatest. InvalidArgumentError if an id is not below `num_segments`.
+    """
+
+
+def unsorted_segment_min(
+    data: NumberLike,
+    segment_ids: NumberLike,
+    num_segments: NumberLike,
+    name: str | None = None,
+) -> Tensor:
+    """Row s holds the least of the rows of `data` whose segment id is s; the dtype's highest value if there is none.
+
+    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
+    evenly by those that are least. InvalidArgumentError if an id is not below `num_segments`.
+    """
+
+
+def unsorted_segment_prod(
+    data: NumberLike,
+    segment_ids: NumberLike,
+    num_segments: NumberLike,
+    name: str | None = None,
+) -> Tensor:
+    """Row s is the product of the rows of `data` whose segment id is s; 1 if there is none.
+
+    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out.
+    InvalidArgumentError if an id is not below `num_segments`.
+    """
+
+
+def polygamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.
+
+    No gradient flows to a, though the value depends on it: `gradients` for it is None.
+    """
+
+
+def zeta(x: NumberLike, q: NumberLike, name: str | None = None) -> Tensor:
+    """Hurwitz's zeta function, the sum of (q + k)^-x for k from 0 on. On the CPU alone.
+
+    Infinite for x = 1 and where q is 0 or a negative integer, NaN for x below 1 and where q is negative and x no
+    integer.
+
+    No gradient flows to x, though the value depends on it: `gradients` for it is None.
+    """
+
+
+def matching_files(pattern: TextLike, name: str | None = None) -> Tensor:
+    """The names of the files that match a pattern of `*`, `?` and `[...]`, or one of several patterns, sorted."""
+
+
+def read_file(filename: TextLike, name: str | None = None) -> Tensor:
+    """The contents of the file of that name, as a string. NotFoundError if there is none."""
+
+
+def write_file(filename: TextLike, contents: TextLike, name: str | None = None) -> Operation:
+    """The file of that name holds the string, and the folders above it exist."""
+
+
+def decode_base64(input: TextLike, name: str | None = None) -> Tensor:
+    """What each string, in web-safe base 64 with or without padding, stands for. InvalidArgumentError if it is none."""
+
+
+def encode_base64(input: TextLike, pad: builtins.bool = False, name: str | None = None) -> Tensor:
+    """Each string in web-safe base 64: letters, digits, - and _; with `pad`, = up to a multiple of four."""
+
+
+def string_to_hash_bucket(string_tensor: TextLike, num_buckets: int, name: str | None = None) -> Tensor:
+    """The bucket of each string, independent of the one that `string_to_hash_bucket_fast` gives."""
+
+
+def string_to_hash_bucket_fast(input: TextLike, num_buckets: int, name: str | None = None) -> Tensor:
+    """The bucket, from 0 to `num_buckets - 1`, of each string: always the same for the same string."""
+
+
+def string_to_hash_bucket_strong(
+    input: TensorLike,
+    num_buckets: int,
+    key: Sequence[int],
+    name: str | None = None,
+) -> Tensor:
+    """The bucket of each string under a key of two integers: who lacks the key cannot aim at a bucket."""
+
+
+def as_string(
+    input: NumberLike,
+    precision: int = -1,
+    scientific: builtins.bool = False,
+    shortest: builtins.bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """Each element as text: integers by their digits, truth values as `true` and `false`, complex ones as `(re,im)`.
+
+    Floats are written as C's `%f` does, with `scientific` as `%e`, with `shortest` as `%g`, with `precision` digits, in
+    at least `width` characters, filled up with `fill`, which is one of C's flags: blank, 0, + or -.
+    """
+
+
+def regex_full_match(input: TextLike, pattern: str, name: str | None = None) -> Tensor:
+    """Whether the whole of each string matches `pattern`, a regular expression as for `regex_replace`."""
+
+
+def regex_replace(
+    input: TextLike,
+    pattern: str,
+    rewrite: str,
+    replace_global: builtins.bool = True,
+    name: str | None = None,
+) -> Tensor:
+    """Each string with all matches of `pattern`, or only the first, replaced by `rewrite`.
+
+    `pattern` is a regular expression of RE2, on UTF-8; `\\0` to `\\9` in `rewrite` stand for the match and its groups.
+    Matching takes time linear in the string. Without the package google-re2 (aioflow[re2]) all but simple expressions
+    raise UnimplementedError: see `regex`.
+    """
+
+
+def string_join(inputs: Sequence[TextLike], separator: str = "", name: str | None = None) -> Tensor:
+    """The strings at one place of all inputs, joined; inputs of rank 0 are used at every place."""
+
+
+def string_length(input: TextLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """The number of bytes of each string, or with unit UTF8_CHAR of its letters."""
+
+
+def string_lower(input: TextLike, encoding: str = "", name: str | None = None) -> Tensor:
+    """Each string with small letters for capital ones. Only those of ASCII, or with encoding utf-8 all."""
+
+
+def string_strip(input: TextLike, name: str | None = None) -> Tensor:
+    """Each string without blanks, tabs and line ends around it."""
+
+
+def string_to_number(string_tensor: TextLike, out_type: DTypeLike = ..., name: str | None = None) -> Tensor:
+    """The number that each string spells, blanks around it left out. InvalidArgumentError if one spells none."""
+
+
+def string_upper(input: TextLike, encoding: str = "", name: str | None = None) -> Tensor:
+    """Each string with capital letters for small ones. Only those of ASCII, or with encoding utf-8 all."""
+
+
+def substr(input: TextLike, pos: NumberLike, len: NumberLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """The part of each string that begins at `pos` and has `len` bytes, or letters with unit UTF8_CHAR, or fewer.
+
+    A negative position counts from the end. All three are broadcast together. InvalidArgumentError if a position lies
+    outside its string.
+    """
+
+
+def sparse_to_dense(
+    sparse_indices: NumberLike,
+    output_shape: NumberLike,
+    sparse_values: TensorLike,
+    default_value: TensorLike = 0,
+    validate_indices: builtins.bool = True,
+    name: str | None = None,
+) -> Tensor:
+    """A dense tensor that holds `sparse_values` at the positions `sparse_indices` and `default_value` elsewhere.
+
+    The positions are the rows of a matrix; a vector or a scalar of numbers is positions in a vector. One value may
+    stand for all. InvalidArgumentError if a position lies outside, and, with `validate_indices`, if they are not in
+    rising order.
+    """
+
+mod = floormod
+realdiv = divide
+truediv = divide
+floor_div = floordiv
+div_no_nan = divide_no_nan
+lin_space = linspace
+reverse_v2 = reverse

@@ -1,0 +1,20 @@
+"""Clusters on engines that exist already: what they have told a process, and tasks started on their workers."""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow.launch.here import local as local
+from aioflow.launch.launcher import Cluster as Cluster
+from aioflow.launch.launcher import Launch as Launch
+from aioflow.launch.on_dask import dask as dask
+from aioflow.launch.on_ray import ray as ray
+from aioflow.launch.resolving import resolve as resolve
+
+__all__ = ["Cluster", "Launch", "dask", "local", "ray", "resolve"]

@@ -1,0 +1,215 @@
+"""Images resized, cropped, padded, turned and adjusted: `af.image`.
+
+An image is [height, width, channels], or a batch of such; the ops come from kernels.
+"""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow.kernels.nn.patches import extract_image_patches as extract_image_patches
+from aioflow.library.crops import crop_and_resize as crop_and_resize
+from aioflow.library.decoding import decode_image as decode_image
+from aioflow.library.image_basics import adjust_brightness as adjust_brightness
+from aioflow.library.image_basics import adjust_contrast as adjust_contrast
+from aioflow.library.image_basics import convert_image_dtype as convert_image_dtype
+from aioflow.library.image_color import adjust_gamma as adjust_gamma
+from aioflow.library.image_color import adjust_hue as adjust_hue
+from aioflow.library.image_color import adjust_saturation as adjust_saturation
+from aioflow.library.image_color import hsv_to_rgb as hsv_to_rgb
+from aioflow.library.image_color import rgb_to_hsv as rgb_to_hsv
+from aioflow.library.image_color import rgb_to_yiq as rgb_to_yiq
+from aioflow.library.image_color import rgb_to_yuv as rgb_to_yuv
+from aioflow.library.image_color import yiq_to_rgb as yiq_to_rgb
+from aioflow.library.image_color import yuv_to_rgb as yuv_to_rgb
+from aioflow.library.image_geometry import ResizeMethod as ResizeMethod
+from aioflow.library.image_geometry import central_crop as central_crop
+from aioflow.library.image_geometry import crop_to_bounding_box as crop_to_bounding_box
+from aioflow.library.image_geometry import extract_patches as extract_patches
+from aioflow.library.image_geometry import flip_left_right as flip_left_right
+from aioflow.library.image_geometry import flip_up_down as flip_up_down
+from aioflow.library.image_geometry import grayscale_to_rgb as grayscale_to_rgb
+from aioflow.library.image_geometry import pad_to_bounding_box as pad_to_bounding_box
+from aioflow.library.image_geometry import per_image_standardization as per_image_standardization
+from aioflow.library.image_geometry import resize as resize
+from aioflow.library.image_geometry import resize_image_with_crop_or_pad as resize_image_with_crop_or_pad
+from aioflow.library.image_geometry import resize_image_with_pad as resize_image_with_pad
+from aioflow.library.image_geometry import resize_images as resize_images
+from aioflow.library.image_geometry import resize_with_crop_or_pad as resize_with_crop_or_pad
+from aioflow.library.image_geometry import rgb_to_grayscale as rgb_to_grayscale
+from aioflow.library.image_geometry import rot90 as rot90
+from aioflow.library.image_geometry import transpose as transpose
+from aioflow.library.image_geometry import transpose_image as transpose_image
+from aioflow.library.image_measures import image_gradients as image_gradients
+from aioflow.library.image_measures import psnr as psnr
+from aioflow.library.image_measures import sobel_edges as sobel_edges
+from aioflow.library.image_measures import total_variation as total_variation
+from aioflow.library.image_random import random_brightness as random_brightness
+from aioflow.library.image_random import random_contrast as random_contrast
+from aioflow.library.image_random import random_flip_left_right as random_flip_left_right
+from aioflow.library.image_random import random_flip_up_down as random_flip_up_down
+from aioflow.library.image_random import random_hue as random_hue
+from aioflow.library.image_random import random_saturation as random_saturation
+from aioflow.library.random import random_crop as random_crop
+
+__all__ = ["ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
+    "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_and_crop_jpeg",
+    "decode_bmp", "decode_gif", "decode_image", "decode_jpeg", "decode_png", "encode_jpeg", "encode_png",
+    "extract_image_patches", "extract_jpeg_shape", "extract_patches", "flip_left_right", "flip_up_down",
+    "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "is_jpeg", "pad_to_bounding_box", "per_image_standardization",
+    "psnr", "random_brightness", "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down",
+    "random_hue", "random_saturation", "resize", "resize_area", "resize_bicubic", "resize_bilinear",
+    "resize_image_with_crop_or_pad", "resize_image_with_pad", "resize_images", "resize_nearest_neighbor",
+    "resize_with_crop_or_pad", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv", "rot90", "sobel_edges",
+    "total_variation", "transpose", "transpose_image", "yiq_to_rgb", "yuv_to_rgb"]
+
+def decode_and_crop_jpeg(
+    contents: TextLike,
+    crop_window: TensorLike,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1.0,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """The part of a decoded JPEG that `crop_window` says: the first row and column, the number of rows and columns."""
+
+
+def decode_bmp(contents: TextLike, channels: int = 0, name: str | None = None) -> Tensor:
+    """The pixels of a BMP, uint8 [height, width, channels]."""
+
+
+def decode_gif(contents: TextLike, name: str | None = None) -> Tensor:
+    """The pictures of a GIF, one after the other: uint8 [pictures, height, width, 3]."""
+
+
+def decode_jpeg(
+    contents: TextLike,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1.0,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """The pixels of a JPEG, uint8 [height, width, channels].
+
+    Args:
+        contents: the JPEG, a string.
+        channels: 1 for grey, 3 for red, green, blue; 0 for those it has.
+        ratio: 2, 4 or 8 to decode it at a half, a quarter or an eighth of its size.
+        fancy_upscaling: for compatibility.
+        try_recover_truncated: for compatibility; a truncated one is refused.
+        acceptable_fraction: for compatibility.
+        dct_method: for compatibility.
+
+    Raises:
+        InvalidArgumentError: in the run: it is no JPEG, damaged, or too large.
+    """
+
+
+def decode_png(contents: TextLike, channels: int = 0, dtype: DTypeLike = ..., name: str | None = None) -> Tensor:
+    """The pixels of a PNG, [height, width, channels].
+
+    Args:
+        contents: the PNG, a string.
+        channels: 1 for grey, 2 with opacity, 3 for red, green, blue, 4 with opacity; 0 for those it has.
+        dtype: uint8 or uint16. Of 16 bits of colour the upper 8 are decoded, of 16 bits of grey all.
+
+    Raises:
+        InvalidArgumentError: in the run: it is no PNG, damaged, or too large.
+    """
+
+
+def encode_jpeg(
+    image: TensorLike,
+    format: str = "",
+    quality: int = 95,
+    progressive: bool = False,
+    optimize_size: bool = False,
+    chroma_downsampling: bool = True,
+    density_unit: str = "in",
+    x_density: int = 300,
+    y_density: int = 300,
+    xmp_metadata: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """An image of uint8 as a JPEG, a string.
+
+    Args:
+        image: [height, width, channels], of 1 or 3 channels.
+        format: "grayscale" or "rgb" to insist on so many channels.
+        quality: 0 to 100.
+        progressive: whether it shows better and better while it is loaded.
+        optimize_size: whether more time is spent to make it smaller.
+        chroma_downsampling: whether colour is kept at half the resolution.
+        density_unit: what the densities count: pixels per "in" or "cm".
+        x_density: pixels per unit across.
+        y_density: pixels per unit down.
+        xmp_metadata: XMP to store with it.
+    """
+
+
+def encode_png(image: TensorLike, compression: int = -1, name: str | None = None) -> Tensor:
+    """An image as a PNG, a string. Of uint8 with 1 to 4 channels, or of uint16 with one.
+
+    `compression` is 0 for none to 9 for the smallest, -1 for a good compromise.
+    """
+
+
+def extract_jpeg_shape(contents: TextLike, output_type: DTypeLike = ..., name: str | None = None) -> Tensor:
+    """Height, width and channels of a JPEG, of its header alone."""
+
+
+def is_jpeg(contents: TextLike, name: str | None = None) -> Tensor:
+    """Whether a string begins as a JPEG does."""
+
+
+def resize_area(
+    images: NumberLike,
+    size: NumberLike,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Images of height and width `size`, of which each pixel is the mean of those it covers."""
+
+
+def resize_bicubic(
+    images: NumberLike,
+    size: NumberLike,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Images of height and width `size`, of which each pixel is interpolated between sixteen by cubic polynomials."""
+
+
+def resize_bilinear(
+    images: NumberLike,
+    size: NumberLike,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Images of height and width `size`, of which each pixel is interpolated linearly between four."""
+
+
+def resize_nearest_neighbor(
+    images: NumberLike,
+    size: NumberLike,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Images of height and width `size`, of which each pixel is the nearest one."""
+

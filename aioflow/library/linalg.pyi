@@ -1,0 +1,59 @@
+"""`af.linalg`: matrices, under the names TensorFlow and NumPy have for them."""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow import cholesky as cholesky
+from aioflow import cross as cross
+from aioflow import diag as tensor_diag
+from aioflow import diag_part as tensor_diag_part
+from aioflow import log_matrix_determinant as log_matrix_determinant
+from aioflow import log_matrix_determinant as slogdet
+from aioflow import matmul as matmul
+from aioflow import matrix_band_part as band_part
+from aioflow import matrix_determinant as det
+from aioflow import matrix_diag as diag
+from aioflow import matrix_diag_part as diag_part
+from aioflow import matrix_exponential as expm
+from aioflow import matrix_inverse as inv
+from aioflow import matrix_set_diag as set_diag
+from aioflow import matrix_solve as solve
+from aioflow import matrix_transpose as matrix_transpose
+from aioflow import matrix_transpose as transpose
+from aioflow import matrix_triangular_solve as triangular_solve
+from aioflow import qr as qr
+from aioflow import self_adjoint_eig as eigh
+from aioflow import self_adjoint_eigvals as eigvalsh
+from aioflow import trace as trace
+from aioflow.kernels.array.fill import eye as eye
+from aioflow.kernels.linalg.determinants import logdet as logdet
+from aioflow.kernels.linalg.eig_svd import svd as svd
+from aioflow.kernels.linalg.einsum import einsum as einsum
+from aioflow.kernels.linalg.least_squares import matrix_solve_ls as lstsq
+from aioflow.kernels.linalg.norms import norm as norm
+from aioflow.kernels.linalg.products import adjoint as adjoint
+from aioflow.kernels.linalg.products import matvec as matvec
+from aioflow.kernels.linalg.solvers import cholesky_solve as cholesky_solve
+from aioflow.kernels.linalg.tensordot import tensordot as tensordot
+from aioflow.library.clip import global_norm as global_norm
+from aioflow.library.nn_functions import l2_normalize as l2_normalize
+
+__all__ = ["adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh",
+    "eigvalsh", "einsum", "expm", "eye", "global_norm", "inv", "l2_normalize", "log_matrix_determinant", "logdet",
+    "lstsq", "matmul", "matrix_transpose", "matvec", "norm", "pinv", "qr", "set_diag", "slogdet", "solve", "svd",
+    "tensor_diag", "tensor_diag_part", "tensordot", "trace", "transpose", "triangular_solve"]
+
+def pinv(a: NumberLike, rcond: float | None = None, name: str | None = None) -> Tensor:
+    """The pseudo-inverse P of each matrix: of all x for which a x is nearest to b, P b is the shortest.
+
+    Singular values up to `rcond` times the greatest count as 0, by default 10 times the greater side times the
+    dtype's precision. The gradient is that at a fixed rank, where those are 0 indeed.
+    """
+

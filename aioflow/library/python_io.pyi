@@ -1,0 +1,18 @@
+"""`af.python_io`: TFRecords outside of graphs. What is here blocks, so on a loop it belongs on a thread."""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow.files.tfrecord import TFRecordCompressionType as TFRecordCompressionType
+from aioflow.files.tfrecord import TFRecordOptions as TFRecordOptions
+from aioflow.files.tfrecord import TFRecordWriter as TFRecordWriter
+from aioflow.files.tfrecord import tf_record_iterator as tf_record_iterator
+
+__all__ = ["TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]

@@ -1,0 +1,43 @@
+"""Summaries for TensorBoard: operations that make them, and writers of event files. `pip install aioflow[tensorboard]`.
+
+    with graph.as_default():
+        af.summary.scalar("loss", loss)
+        af.summary.histogram("weights", weights)
+        merged = af.summary.merge_all()
+
+    async with af.Session(graph=graph) as session, af.summary.FileWriter("logs", graph) as writer:
+        text, _ = await session.run([merged, train])
+        writer.add_summary(text, step)
+
+`tensorboard --logdir logs` shows them. The package is needed where files are written, not where operations run.
+`Event`, `SessionLog`, `Summary`, `SummaryDescription` and `TaggedRunMetadata` are its messages, loaded when asked for.
+"""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow.summary.events import Event as Event
+from aioflow.summary.events import SessionLog as SessionLog
+from aioflow.summary.events import Summary as Summary
+from aioflow.summary.events import SummaryDescription as SummaryDescription
+from aioflow.summary.events import TaggedRunMetadata as TaggedRunMetadata
+from aioflow.summary.functions import audio as audio
+from aioflow.summary.functions import histogram as histogram
+from aioflow.summary.functions import image as image
+from aioflow.summary.functions import merge as merge
+from aioflow.summary.functions import merge_all as merge_all
+from aioflow.summary.functions import scalar as scalar
+from aioflow.summary.functions import tensor_summary as tensor_summary
+from aioflow.summary.functions import text as text
+from aioflow.summary.writer import FileWriter as FileWriter
+from aioflow.summary.writer import FileWriterCache as FileWriterCache
+
+__all__ = ["FileWriter", "FileWriterCache", "audio", "histogram", "image", "merge", "merge_all", "scalar",
+    "tensor_summary", "text"]

@@ -1,0 +1,125 @@
+"""Training: optimizers, learning rates, the global step, moving averages; input by queues, and their coordination.
+
+`Server` is imported when it is first looked for: it needs packages that a local session does not.
+"""
+
+# Made by `make stubs`.
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.convert import NumberLike, TensorLike, TextLike
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.tensors.dtypes import DTypeLike, ShapeLike
+
+from aioflow.net.cluster import ClusterSpec as ClusterSpec
+from aioflow.net.server import Server as Server
+from aioflow.net.stopping import stop_servers as stop_servers
+from aioflow.train.adam import AdamOptimizer as AdamOptimizer
+from aioflow.train.adaptive import AdadeltaOptimizer as AdadeltaOptimizer
+from aioflow.train.adaptive import AdagradOptimizer as AdagradOptimizer
+from aioflow.train.adaptive import RMSPropOptimizer as RMSPropOptimizer
+from aioflow.train.all_reduce import all_reduce_gradients as all_reduce_gradients
+from aioflow.train.all_reduce import broadcast_variables as broadcast_variables
+from aioflow.train.async_replicas_optimizer import AsyncReplicasOptimizer as AsyncReplicasOptimizer
+from aioflow.train.average_gradients import average_gradients as average_gradients
+from aioflow.train.basic_session_run_hooks import FeedFnHook as FeedFnHook
+from aioflow.train.basic_session_run_hooks import FinalOpsHook as FinalOpsHook
+from aioflow.train.basic_session_run_hooks import GlobalStepWaiterHook as GlobalStepWaiterHook
+from aioflow.train.basic_session_run_hooks import LoggingTensorHook as LoggingTensorHook
+from aioflow.train.basic_session_run_hooks import NanLossDuringTrainingError as NanLossDuringTrainingError
+from aioflow.train.basic_session_run_hooks import NanTensorHook as NanTensorHook
+from aioflow.train.basic_session_run_hooks import StopAtStepHook as StopAtStepHook
+from aioflow.train.batching import batch as batch
+from aioflow.train.batching import batch_join as batch_join
+from aioflow.train.batching import maybe_batch as maybe_batch
+from aioflow.train.batching import maybe_batch_join as maybe_batch_join
+from aioflow.train.batching import maybe_shuffle_batch as maybe_shuffle_batch
+from aioflow.train.batching import maybe_shuffle_batch_join as maybe_shuffle_batch_join
+from aioflow.train.batching import shuffle_batch as shuffle_batch
+from aioflow.train.batching import shuffle_batch_join as shuffle_batch_join
+from aioflow.train.checkpoint_saver_hook import CheckpointSaverHook as CheckpointSaverHook
+from aioflow.train.checkpoint_saver_hook import CheckpointSaverListener as CheckpointSaverListener
+from aioflow.train.checkpoints import CheckpointReader as CheckpointReader
+from aioflow.train.checkpoints import checkpoint_exists as checkpoint_exists
+from aioflow.train.checkpoints import latest_checkpoint as latest_checkpoint
+from aioflow.train.checkpoints import list_variables as list_variables
+from aioflow.train.checkpoints import load_checkpoint as load_checkpoint
+from aioflow.train.checkpoints import load_variable as load_variable
+from aioflow.train.coordinator import Coordinator as Coordinator
+from aioflow.train.decay import cosine_decay as cosine_decay
+from aioflow.train.decay import exponential_decay as exponential_decay
+from aioflow.train.decay import inverse_time_decay as inverse_time_decay
+from aioflow.train.decay import natural_exp_decay as natural_exp_decay
+from aioflow.train.decay import piecewise_constant as piecewise_constant
+from aioflow.train.decay import piecewise_constant_decay as piecewise_constant_decay
+from aioflow.train.decay import polynomial_decay as polynomial_decay
+from aioflow.train.device_setter import GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy
+from aioflow.train.device_setter import byte_size_load_fn as byte_size_load_fn
+from aioflow.train.device_setter import replica_device_setter as replica_device_setter
+from aioflow.train.ftrl import FtrlOptimizer as FtrlOptimizer
+from aioflow.train.gradient_accumulation import GradientAccumulationOptimizer as GradientAccumulationOptimizer
+from aioflow.train.gradient_compression import compress_gradients as compress_gradients
+from aioflow.train.gradient_descent import GradientDescentOptimizer as GradientDescentOptimizer
+from aioflow.train.gradient_descent import MomentumOptimizer as MomentumOptimizer
+from aioflow.train.input import input_producer as input_producer
+from aioflow.train.input import limit_epochs as limit_epochs
+from aioflow.train.input import match_filenames_once as match_filenames_once
+from aioflow.train.input import range_input_producer as range_input_producer
+from aioflow.train.input import slice_input_producer as slice_input_producer
+from aioflow.train.input import string_input_producer as string_input_producer
+from aioflow.train.monitored_session import MonitoredSession as MonitoredSession
+from aioflow.train.monitored_session import SingularMonitoredSession as SingularMonitoredSession
+from aioflow.train.monitored_training_session import MonitoredTrainingSession as MonitoredTrainingSession
+from aioflow.train.moving_averages import ExponentialMovingAverage as ExponentialMovingAverage
+from aioflow.train.optimizer import Optimizer as Optimizer
+from aioflow.train.pipelining import Pipelined as Pipelined
+from aioflow.train.pipelining import Stage as Stage
+from aioflow.train.pipelining import pipeline as pipeline
+from aioflow.train.progress import Progress as Progress
+from aioflow.train.progress import ProgressHook as ProgressHook
+from aioflow.train.queue_runner import QueueRunner as QueueRunner
+from aioflow.train.queue_runner import add_queue_runner as add_queue_runner
+from aioflow.train.queue_runner import start_queue_runners as start_queue_runners
+from aioflow.train.recovery import Recovery as Recovery
+from aioflow.train.saver import Saver as Saver
+from aioflow.train.scaffold import Scaffold as Scaffold
+from aioflow.train.session_creator import ChiefSessionCreator as ChiefSessionCreator
+from aioflow.train.session_creator import SessionCreator as SessionCreator
+from aioflow.train.session_creator import WorkerSessionCreator as WorkerSessionCreator
+from aioflow.train.session_manager import SessionManager as SessionManager
+from aioflow.train.session_run_hook import SessionRunArgs as SessionRunArgs
+from aioflow.train.session_run_hook import SessionRunContext as SessionRunContext
+from aioflow.train.session_run_hook import SessionRunHook as SessionRunHook
+from aioflow.train.session_run_hook import SessionRunValues as SessionRunValues
+from aioflow.train.step_counter import assert_global_step as assert_global_step
+from aioflow.train.step_counter import create_global_step as create_global_step
+from aioflow.train.step_counter import get_global_step as get_global_step
+from aioflow.train.step_counter import get_or_create_global_step as get_or_create_global_step
+from aioflow.train.step_counter import global_step as global_step
+from aioflow.train.summary_hooks import ProfilerHook as ProfilerHook
+from aioflow.train.summary_hooks import StepCounterHook as StepCounterHook
+from aioflow.train.summary_hooks import SummarySaverHook as SummarySaverHook
+from aioflow.train.supervisor import Supervisor as Supervisor
+from aioflow.train.sync_replicas_optimizer import SyncReplicasOptimizer as SyncReplicasOptimizer
+from aioflow.train.triggers import SecondOrStepTimer as SecondOrStepTimer
+from aioflow.train.writing import Writing as Writing
+
+__all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "AsyncReplicasOptimizer", "CheckpointReader",
+    "CheckpointSaverHook", "CheckpointSaverListener", "ChiefSessionCreator", "ClusterSpec", "Coordinator",
+    "ExponentialMovingAverage", "FeedFnHook", "FinalOpsHook", "FtrlOptimizer", "GlobalStepWaiterHook",
+    "GradientAccumulationOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy", "LoggingTensorHook",
+    "MomentumOptimizer", "MonitoredSession", "MonitoredTrainingSession", "NanLossDuringTrainingError", "NanTensorHook",
+    "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook", "QueueRunner", "RMSPropOptimizer", "Recovery",
+    "Saver", "Scaffold", "SecondOrStepTimer", "Server", "SessionCreator", "SessionManager", "SessionRunArgs",
+    "SessionRunContext", "SessionRunHook", "SessionRunValues", "SingularMonitoredSession", "Stage", "StepCounterHook",
+    "StopAtStepHook", "SummarySaverHook", "Supervisor", "SyncReplicasOptimizer", "WorkerSessionCreator", "Writing",
+    "add_queue_runner", "all_reduce_gradients", "assert_global_step", "average_gradients", "batch", "batch_join",
+    "broadcast_variables", "byte_size_load_fn", "checkpoint_exists", "compress_gradients", "cosine_decay",
+    "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step", "global_step",
+    "input_producer", "inverse_time_decay", "latest_checkpoint", "limit_epochs", "list_variables", "load_checkpoint",
+    "load_variable", "match_filenames_once", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch",
+    "maybe_shuffle_batch_join", "natural_exp_decay", "piecewise_constant", "piecewise_constant_decay", "pipeline",
+    "polynomial_decay", "range_input_producer", "replica_device_setter", "shuffle_batch", "shuffle_batch_join",
+    "slice_input_producer", "start_queue_runners", "stop_servers", "string_input_producer"]
