@@ -1,6 +1,6 @@
 """What to use for a name that aioflow lacks: the name of TensorFlow 1.x that it replaces, or the name that is close.
 
-Imported only when an AttributeError or a TypeError is made.
+Only errors look into the tables.
 """
 
 import difflib

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 from aioflow import errors
 from aioflow.config import Config, RunOptions, expect
@@ -17,7 +17,8 @@ from aioflow.devices.memory import MemoryUse
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import Runner, default_session, enter_session, leave_session
 from aioflow.graph.graph import Graph
-from aioflow.graph.operation import Tensor, items_of
+from aioflow.graph.operation import Operation, Tensor, items_of
+from aioflow.instead import refuse
 from aioflow.plan.cost_model import CostModel
 from aioflow.plan.pipeline import Signature
 from aioflow.plan.placement.report import Placement
@@ -28,18 +29,21 @@ from aioflow.runtime.call_cache import CallCache
 from aioflow.runtime.engine import AnyPartialRun, LocalEngine
 from aioflow.runtime.explain import Report, explain, report_stall, with_idle_runners
 from aioflow.runtime.feeds import check_distinct, check_mapping, converter, feed_key, in_order, parse_feeds
-from aioflow.runtime.fetches import parse_fetches
+from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row, parse_fetches
 from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.stream import stream
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.tensors.codecs import Saving
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.dtypes import Array
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
 
 if TYPE_CHECKING:
+    from aioflow.library.queues import QueueBase
     from aioflow.net.client.client import Address, RemoteEngine
+    from aioflow.net.client.queue import RemoteQueue
+    from aioflow.queues import Queue
 
 _running_loop: Final = asyncio._get_running_loop
 
@@ -72,7 +76,7 @@ class Session:
         expect("config", config, Config)
         self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
-        self._engine: Final = _engine_at(target, self.graph, self.config) if target else LocalEngine(self.config)
+        self._engine: Final = _engine(target, self.graph, self.config) if target else LocalEngine(self.config)
         if isinstance(self._engine, LocalEngine):
             self._engine.state.on_stall = functools.partial(_report_stall, weakref.ref(self))
         self.boundary: Final = Boundary()
@@ -104,12 +108,28 @@ class Session:
         finally:
             default_session.reset(token)
 
+    @overload
     async def run(
-        self,
-        fetches: Any,
-        feeds: Mapping[Any, Any] | None = None,
-        options: RunOptions | None = None,
-        metadata: RunMetadata | None = None,
+        self, fetches: Operation, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> None: ...
+    @overload
+    async def run(
+        self, fetches: Element, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> Array: ...
+    @overload
+    async def run(
+        self, fetches: Record, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> Record: ...
+    @overload
+    async def run(
+        self, fetches: Row, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> Row: ...
+    @overload
+    async def run(
+        self, fetches: Mapping[K, Any], feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> dict[K, Any]: ...
+    async def run(
+        self, fetches: Any, feeds: Feeds = None, options: Options = None, metadata: Metadata = None, **wrong: Any
     ) -> Any:
         """Compute `fetches` and return their values in the same structure; an operation's value is None.
 
@@ -127,21 +147,19 @@ class Session:
                 copied if dtype and layout fit.
             options: a time limit, tracing, checks.
             metadata: filled with what was traced.
+            **wrong: refused, with the name to use.
 
         Raises:
             TypeError, ValueError: fetches or feeds do not fit the graph; nothing has run.
             RuntimeError: the session is closed, or belongs to another loop.
             af.errors.OpError: the run failed; the error names the operation and the user's line that built it.
         """
+        if wrong:
+            refuse("run", wrong)
         return await self._begun(fetches, feeds, options, metadata)
 
     def _begun(
-        self,
-        fetches: Any,
-        feeds: Mapping[Any, Any] | None,
-        options: RunOptions | None,
-        metadata: RunMetadata | None = None,
-        held: Held | None = None,
+        self, fetches: Any, feeds: Feeds, options: Options, metadata: Metadata = None, held: Held | None = None
     ) -> Awaitable[Any]:
         """The coroutine of a run; the caller awaits it at once."""
         self._check()
@@ -156,11 +174,25 @@ class Session:
         values = tuple(feeds.values())
         return call.run(values if arrange is None else arrange(values), options or DEFAULT, metadata, held)
 
-    def make_callable(self, fetches: Any, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[Any]]:
+    @overload
+    def make_callable(self, fetches: Operation, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[None]]: ...
+    @overload
+    def make_callable(self, fetches: Element, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[Array]]: ...
+    @overload
+    def make_callable(self, fetches: Record, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[Record]]: ...
+    @overload
+    def make_callable(self, fetches: Row, feeds: Sequence[Any] = ()) -> Callable[..., Awaitable[Row]]: ...
+    @overload
+    def make_callable(
+        self, fetches: Mapping[K, Any], feeds: Sequence[Any] = ()
+    ) -> Callable[..., Awaitable[dict[K, Any]]]: ...
+    def make_callable(self, fetches: Any, feeds: Sequence[Any] = (), **wrong: Any) -> Callable[..., Awaitable[Any]]:
         """A coroutine function that takes values for `feeds` positionally and returns what `run` would.
 
         What does not depend on the values is checked and planned here, once.
         """
+        if wrong:
+            refuse("make_callable", wrong)
         self._check_open()
         keys = list(items_of("feeds", feeds))
         call, arrange, _ = self._calls.make(fetches, keys)
@@ -196,7 +228,7 @@ class Session:
         limit = self.config.operation_timeout if options is None or options.timeout is None else options.timeout
         return await self._engine.begin(Signature(tuple(tensors), parsed.tensors, parsed.operations), limit)
 
-    async def partial_run(self, handle: AnyPartialRun, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
+    async def partial_run(self, handle: AnyPartialRun, fetches: Any, feeds: Feeds = None) -> Any:
         """Give some feeds to a partial run and return some of its fetches, in the structure of `fetches`.
 
         Each feed and fetch is used once; after the last the handle is dead. Cancelling ends that partial run alone.
@@ -229,12 +261,16 @@ class Session:
         self._check()
         return with_idle_runners(await self._engine.explain(), self, self.graph)
 
+    @overload
+    def stream(
+        self, fetches: Row, feeds: Feeds = None, read_ahead: int = 1, options: Options = None
+    ) -> AsyncGenerator[Row, None]: ...
+    @overload
+    def stream(
+        self, fetches: Any, feeds: Feeds = None, read_ahead: int = 1, options: Options = None
+    ) -> AsyncGenerator[Any, None]: ...
     async def stream(
-        self,
-        fetches: Any,
-        feeds: Mapping[Any, Any] | None = None,
-        read_ahead: int = 1,
-        options: RunOptions | None = None,
+        self, fetches: Any, feeds: Feeds = None, read_ahead: int = 1, options: Options = None
     ) -> AsyncGenerator[Any, None]:
         """The values of step after step until the input ends, which is when a step raises OutOfRangeError.
 
@@ -271,7 +307,7 @@ class Session:
         """Whether it was closed."""
         return self._closed
 
-    def queue(self, handle: Any) -> Any:
+    def queue(self, handle: "QueueBase | Tensor") -> "Queue | RemoteQueue":
         """The live queue behind a handle: what steps of this session put elements into and take them off.
 
             await session.queue(images).put(image)
@@ -418,19 +454,10 @@ def _report_stall(session: "weakref.ref[Session]") -> None:
         report_stall(report, found.config.stall_report or 0.0)
 
 
-def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "RemoteEngine":
-    """What runs a graph by the master at an address `ws://host:port`. ValueError if the target is something else."""
-    from aioflow.net.client.client import Address, RemoteEngine
-    from aioflow.net.transport.access import network_of_client
+def _engine(target: "str | Address", graph: Graph, config: Config) -> "RemoteEngine":
+    from aioflow.net.client.target import engine_at  # needs packages that a local session does not
 
-    if isinstance(target, Address):
-        return RemoteEngine(target, graph, config)
-    if not isinstance(target, str):
-        raise TypeError(f"target must be text, 'ws://host:2222', not {shown(target)}; pass graph= and config= by name")
-    scheme, separator, address = target.partition("://")
-    if not separator or scheme not in ("ws", "wss") or not address:
-        raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")
-    return RemoteEngine(Address(address, network_of_client(config, scheme == "wss")), graph, config)
+    return engine_at(target, graph, config)
 
 
 def get_default_session() -> Session | None:
@@ -460,7 +487,7 @@ async def reset(
     if isinstance(containers, str):
         raise TypeError(f"containers are a list of names, not {containers!r}")
     if target:
-        await _engine_at(target, Graph(), config or Config()).reset(tuple(containers or ()))
+        await _engine(target, Graph(), config or Config()).reset(tuple(containers or ()))
         return
     dropped = drop_shared(containers)
     with _sessions_lock:

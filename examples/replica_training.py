@@ -206,7 +206,9 @@ class Report(af.train.SessionRunHook):
 
     async def after_create_session(self, session: af.Session, coord: af.train.Coordinator) -> None:
         """Say from where on it trains."""
-        self.say(f"trains from step {await session.run(af.train.get_global_step(session.graph))} on")
+        step = af.train.get_global_step(session.graph)
+        assert step is not None
+        self.say(f"trains from step {await session.run(step)} on")
 
     def before_run(self, run_context: af.train.SessionRunContext) -> af.train.SessionRunArgs:
         """Ask how stale the gradient is, where that is known."""

@@ -89,7 +89,8 @@ async def listening(live: Any) -> AsyncIterator[str]:
 async def score(session: af.Session, model: Model, queue: af.FIFOQueue, labels: Any) -> tuple[int, int, int]:
     """Read what comes out of the queue, batch by batch: how many images, how many right, how many waited at most."""
     read = session.make_callable(model.probabilities, feeds=[model.images])
-    live, scored, right, most = session.queue(queue), 0, 0, 0
+    live: Any = session.queue(queue)  # in this process, so that its size is known
+    scored, right, most = 0, 0, 0
     batches = session.stream(queue.dequeue_up_to(BATCH))
     async with contextlib.aclosing(batches):
         async for batch in batches:

@@ -286,7 +286,7 @@ class Op(Generic[R]):
         parameters = [p for p in self.__signature__.parameters.values() if p.kind is not p.KEYWORD_ONLY]
         shown = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
         try:
-            self.__signature__.bind(*args, **kwargs)
+            inspect.signature(self.rule).bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{error}; it is called as {self.name}({shown})") from None
         raise TypeError(f"it is called as {self.name}({shown}), and was given {args} {kwargs}")

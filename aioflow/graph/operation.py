@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from aioflow.graph.default_session import current_session
 from aioflow.graph.operators import Operand
+from aioflow.instead import refuse
 from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import DType, ShapeLike, Spec, TensorShape
 
@@ -106,8 +107,10 @@ class Tensor(Operand):
         """The operations that have it as an input, each once, in the order they were built."""
         return list(dict.fromkeys(self._consumers))
 
-    async def eval(self, feeds: Any = None) -> Any:
+    async def eval(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> Any:
         """Its value, computed by the default session. ValueError if there is none."""
+        if wrong:
+            refuse("eval", wrong)
         return await current_session().run(self, feeds)
 
     def __repr__(self) -> str:
@@ -211,8 +214,10 @@ class Operation:
         """The names of the operations it must share a device with, as `loc:@name`."""
         return [f"loc:@{name}" for name in self.colocation or (self.name,)]
 
-    async def run(self, feeds: Any = None) -> None:
+    async def run(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> None:
         """Run it with the default session. ValueError if there is none."""
+        if wrong:
+            refuse("run", wrong)
         await current_session().run(self, feeds)
 
     def __repr__(self) -> str:

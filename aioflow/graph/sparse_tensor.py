@@ -1,6 +1,7 @@
 """A tensor of which only the elements that are not zero are held, each with its position."""
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
 
 from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
@@ -8,6 +9,7 @@ from aioflow.graph.default_session import current_session
 from aioflow.graph.numpy_functions import Symbolic
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.instead import refuse
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, TensorShape
 
@@ -91,8 +93,10 @@ class SparseTensor(Symbolic):
         """The operations that have its values as an input."""
         return self.values.consumers()
 
-    async def eval(self, feeds: Any = None) -> Any:
+    async def eval(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> Any:
         """Its value, computed by the default session. ValueError if there is none."""
+        if wrong:
+            refuse("eval", wrong)
         return await current_session().run(self, feeds)
 
     def _as_graph_element(self) -> Tensor:

@@ -212,7 +212,7 @@ def get_variable(
     constraint: Constraint | None = None,
     synchronization: VariableSynchronization = VariableSynchronization.AUTO,
     aggregation: VariableAggregation = VariableAggregation.NONE,
-) -> Any:
+) -> Variable:
     """The variable of that name in the present variable scope: made, or the one made before if the scope reuses.
 
     Args:
@@ -253,7 +253,8 @@ def get_variable(
         "reuse": scope.reuse,
     }
     full = f"{scope.name}/{name}" if scope.name else name
-    return _get(full, **options) if getter is None else getter(_get, full, **options)
+    made: Variable = _get(full, **options) if getter is None else getter(_get, full, **options)
+    return made
 
 
 def _dtype_of(initializer: Any) -> DType | None:
@@ -339,7 +340,7 @@ def get_local_variable(
     collections: Iterable[str] | None = None,
     *options: Any,
     **named: Any,
-) -> Any:
+) -> Variable:
     """As `get_variable`, for a variable that each process has for itself and that is not trained."""
     keys = [GraphKeys.LOCAL_VARIABLES, *(collections or ())]
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)

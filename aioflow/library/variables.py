@@ -6,8 +6,8 @@ updates built before it and none built after it.
 
 import contextlib
 import enum
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, Never, overload
 
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in, same_graph
@@ -19,6 +19,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import Operand
+from aioflow.instead import refuse
 from aioflow.kernels.state import variables as kernels
 from aioflow.tensors.dtypes import DType, DTypeLike
 from aioflow.tensors.recursion import shown
@@ -201,37 +202,71 @@ class Variable(Operand):
         with self._building():
             return kernels.gather_variable(self.handle, indices, name=name)
 
-    async def eval(self, feeds: Any = None) -> Any:
+    async def eval(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> Any:
         """Its value in the default session. ValueError if there is none."""
+        if wrong:
+            refuse("eval", wrong)
         return await current_session().run(self._snapshot, feeds)
 
     # Updating
 
+    @overload
+    def assign(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
+    ) -> Tensor: ...
+    @overload
+    def assign(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
+    ) -> Operation: ...
     def assign(
         self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Any:
+    ) -> Tensor | Operation:
         """It holds `value`. The new value, or the operation if `read_value` is false; every update is atomic."""
         return self._update(kernels.assign_variable, value, name, read_value)
 
+    @overload
+    def assign_add(
+        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
+    ) -> Tensor: ...
+    @overload
+    def assign_add(
+        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
+    ) -> Operation: ...
     def assign_add(
         self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Any:
+    ) -> Tensor | Operation:
         """It grows by `delta`."""
         return self._update(kernels.assign_add_variable, delta, name, read_value)
 
+    @overload
+    def assign_sub(
+        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
+    ) -> Tensor: ...
+    @overload
+    def assign_sub(
+        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
+    ) -> Operation: ...
     def assign_sub(
         self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Any:
+    ) -> Tensor | Operation:
         """It shrinks by `delta`."""
         return self._update(kernels.assign_sub_variable, delta, name, read_value)
 
+    @overload
+    def assign_mul(
+        self, factor: TensorLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
+    ) -> Tensor: ...
+    @overload
+    def assign_mul(
+        self, factor: TensorLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
+    ) -> Operation: ...
     def assign_mul(
         self, factor: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Any:
+    ) -> Tensor | Operation:
         """It is multiplied by `factor`."""
         return self._update(kernels.assign_mul_variable, factor, name, read_value)
 
-    def _update(self, op: Op[Tensor], value: TensorLike, name: str | None, read: bool) -> Any:
+    def _update(self, op: Op[Tensor], value: TensorLike, name: str | None, read: bool) -> Tensor | Operation:
         with self._building():
             result = op(self.handle, convert_to_tensor(value, self.dtype), name=name)
         return result if read else result.op

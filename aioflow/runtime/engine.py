@@ -3,7 +3,7 @@
 import asyncio
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.config import Config, RunOptions
@@ -27,6 +27,9 @@ from aioflow.tensors.dtypes import Array
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
 from aioflow.waiting.time_slice import slice_of
+
+if TYPE_CHECKING:
+    from aioflow.net.client.queue import RemoteQueue
 
 
 class AnyCall(Protocol):
@@ -83,7 +86,7 @@ class Engine(Protocol):
     async def savings(self) -> dict[str, Saving]:
         """What lossy forms have saved, by edge."""
 
-    def queue(self, handle: Tensor) -> Any:
+    def queue(self, handle: Tensor) -> "Queue | RemoteQueue":
         """The live queue behind a handle."""
 
     async def take_back(self, attempt: Attempt, tasks: Sequence[str], deadline: float | None) -> tuple[str, ...]:

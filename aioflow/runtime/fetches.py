@@ -3,13 +3,44 @@
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
+from aioflow.config import RunOptions
 from aioflow.graph.composites import composite_of
 from aioflow.graph.graph import Graph
+from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor, describe_line
+from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import DEEPEST
+from aioflow.tracing import RunMetadata
+
+if TYPE_CHECKING:
+    from aioflow.library.variables import Variable
+
+
+class _Dataclass(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class _NamedTuple(Protocol):
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+
+
+class _Attrs(Protocol):
+    __attrs_attrs__: ClassVar[Any]
+
+
+K = TypeVar("K")
+Record = TypeVar("Record", bound=_Dataclass | _NamedTuple | _Attrs)
+"""A dataclass, a named tuple or an object of attrs: a run gives another one, with values for fetches."""
+Row = TypeVar("Row", list[Any], tuple[Any, ...], Sequence[Any])
+Element: TypeAlias = "Tensor | Variable | IndexedSlices | SparseTensor | str"
+"""What has one value. The value of a name is None if it names an operation."""
+Feeds: TypeAlias = Mapping[Any, Any] | None
+Options: TypeAlias = RunOptions | None
+Metadata: TypeAlias = RunMetadata | None
 
 Build = Callable[[Sequence[Any]], Any]
 """From the fetched values, one per element, to what the caller gets."""

@@ -11,16 +11,19 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 from aioflow import errors
 from aioflow.config import Config, RunOptions
 from aioflow.files.filesystem import Path
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
-from aioflow.graph.operation import items_of
+from aioflow.graph.operation import Operation, items_of
+from aioflow.instead import refuse
 from aioflow.runtime.attempts import Attempt, Attempts
+from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row
 from aioflow.session import Session
+from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import shown
 from aioflow.tracing import RunMetadata
 from aioflow.train.hooked_run import Merged, finished
@@ -147,12 +150,28 @@ class _MonitoredSession:
 
     # Runs
 
+    @overload
     async def run(
-        self,
-        fetches: Any,
-        feeds: Mapping[Any, Any] | None = None,
-        options: RunOptions | None = None,
-        metadata: RunMetadata | None = None,
+        self, fetches: Operation, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> None: ...
+    @overload
+    async def run(
+        self, fetches: Element, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> Array: ...
+    @overload
+    async def run(
+        self, fetches: Record, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> Record: ...
+    @overload
+    async def run(
+        self, fetches: Row, feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> Row: ...
+    @overload
+    async def run(
+        self, fetches: Mapping[K, Any], feeds: Feeds = None, options: Options = None, metadata: Metadata = None
+    ) -> dict[K, Any]: ...
+    async def run(
+        self, fetches: Any, feeds: Feeds = None, options: Options = None, metadata: Metadata = None, **wrong: Any
     ) -> Any:
         """What `Session.run` gives, with what hooks do before and after.
 
@@ -167,6 +186,8 @@ class _MonitoredSession:
             af.errors.DeadlineExceededError: the time of the run, or of the recovery, is over.
             af.errors.OpError: the run, a hook, or a task beside failed by something else than a loss.
         """
+        if wrong:
+            refuse("run", wrong)
         args = SessionRunArgs(fetches, feeds, options)
         return await self._surviving(lambda life: self._hooked(life, args, metadata))
 

@@ -185,7 +185,7 @@ class Optimizer:
             if constraint is None:
                 return made
             with graph.control_dependencies([made]):
-                return variable.assign(constraint(variable), read_value=False)  # type: ignore[no-any-return]
+                return variable.assign(constraint(variable), read_value=False)
 
     # Slots
 

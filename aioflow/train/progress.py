@@ -217,7 +217,6 @@ class ProgressHook(SessionRunHook):
         self._progress: Final = progress or Progress(total_steps, examples_per_step)
         asked = {"loss": loss, "workers": workers, "staleness": staleness}
         self._asked: Final[dict[str, Any]] = {name: tensor for name, tensor in asked.items() if tensor is not None}
-        self._step: Tensor | None = None
         self._known: dict[str, Any] = {}
 
     def begin(self) -> None:
