@@ -25,7 +25,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo test test-all test-dask test-ray soak bench oracle clean
+.PHONY: demo stubs test test-all test-dask test-ray soak bench oracle clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -37,6 +37,10 @@ test: .venv/test.stamp
 	.venv/bin/lint-imports
 	.venv/bin/pytest -n 2 --dist worksteal
 	AIOFLOW_ONEDNN=off .venv/bin/pytest -n 2 --dist worksteal $(NUMPY_ALONE)
+
+# What type checkers see of the public modules, made anew: needed when an op or a table of public names has changed.
+stubs: .venv/test.stamp
+	.venv/bin/python -m tests.typed.stubs
 
 test-all:
 	$(MAKE) --keep-going $(foreach version,$(VERSIONS),$(if $(call interpreter,$(version)),test-on-$(version)))

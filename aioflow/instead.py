@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
-_SHOWN: Final = {
+SHOWN: Final = {
     "aioflow": "af",
     "aioflow.errors": "af.errors",
     "aioflow.launch": "af.launch",
@@ -40,7 +40,7 @@ _LOSSES: Final = "compose af.nn.softmax_cross_entropy_with_logits, af.squared_di
 _META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
 _TABLES: Final = "look names up in Python, or by af.py_func, and feed the numbers"
 
-_INSTEAD: Final[Mapping[str, str]] = {
+INSTEAD: Final[Mapping[str, str]] = {
     "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
     "af.ConditionalAccumulatorV1": "use af.ConditionalAccumulator",
     "af.ConfigProto": "use af.Config",
@@ -53,7 +53,6 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "af.MetaGraphDef": _META,
     "af.NodeDef": "use af.GraphDef",
     "af.OptimizerOptions": "use af.Config",
-    "af.Print": "fetch the tensor, or use af.py_func",
     "af.RaggedTensor": "use af.SparseTensor, or pad to one shape",
     "af.Summary": "use af.summary.Summary",
     "af.SummaryMetadata": "use af.summary",
@@ -62,7 +61,6 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "af.audio": "decode audio in Python and feed the samples",
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
-    "af.config": "use af.Config",
     "af.contrib": "what is kept of it has a place in af, as af.collectives for contrib.nccl",
     "af.data": _DATA,
     "af.debugging": "its functions are at the top: af.assert_equal, af.verify_tensor_all_finite",
@@ -132,8 +130,8 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
 
 def hint(module: str, name: str, names: Iterable[str]) -> str:
     """How an AttributeError for `name` goes on: what replaces it, or the closest name, or where else there is one."""
-    shown = _SHOWN.get(module, module)
-    replaced = _INSTEAD.get(f"{shown}.{name}")
+    shown = SHOWN.get(module, module)
+    replaced = INSTEAD.get(f"{shown}.{name}")
     if replaced is not None:
         return f": {replaced}"
     close = _elsewhere(name) or [f"{shown}.{found}" for found in difflib.get_close_matches(name, names, 1, 0.75)]
@@ -141,7 +139,7 @@ def hint(module: str, name: str, names: Iterable[str]) -> str:
 
 
 def _elsewhere(name: str) -> list[str]:
-    return [f"{shown}.{name}" for module, shown in _SHOWN.items() if name in dir(importlib.import_module(module))]
+    return [f"{shown}.{name}" for module, shown in SHOWN.items() if name in dir(importlib.import_module(module))]
 
 
 def refuse(function: str, given: Iterable[str]) -> NoReturn:

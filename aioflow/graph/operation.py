@@ -119,19 +119,23 @@ class Tensor(Operand):
     def __bool__(self) -> bool:
         raise TypeError(f"the truth of {self!r} is known only in a run: use af.cond, af.where or af.logical_and")
 
-    def __iter__(self) -> "Iterator[Tensor]":
-        raise TypeError(f"{self!r} cannot be iterated while the graph is built: use af.unstack or af.map_fn")
+    if not TYPE_CHECKING:  # a checker takes what is not there for an error, as it is
 
-    def __len__(self) -> int:
-        raise TypeError(f"{self!r} has no len(): use its .shape, or af.shape for the value in a run")
+        def __iter__(self) -> "Iterator[Tensor]":
+            raise TypeError(f"{self!r} cannot be iterated while the graph is built: use af.unstack or af.map_fn")
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise TypeError(f"{self!r} is no array while the graph is built: use `await session.run(tensor)` for its value")
+        def __len__(self) -> int:
+            raise TypeError(f"{self!r} has no len(): use its .shape, or af.shape for the value in a run")
 
-    def __float__(self) -> float:
-        raise TypeError(f"{self!r} has no value while the graph is built: use `await session.run(tensor)`")
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise TypeError(
+                f"{self!r} is no array while the graph is built: use `await session.run(tensor)` for its value"
+            )
 
-    __int__ = __float__
+        def __float__(self) -> float:
+            raise TypeError(f"{self!r} has no value while the graph is built: use `await session.run(tensor)`")
+
+        __int__ = __float__
 
 
 class Operation:

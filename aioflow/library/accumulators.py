@@ -3,7 +3,7 @@
 from typing import Final
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import accumulators as ops
@@ -150,7 +150,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike | None = None,
+        grad_shape: NumberLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
         order: int = UNORDERED,
@@ -162,7 +162,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
         def build(name: str) -> Operation:
             values = convert_to_tensor(grad_values, self._dtype)
-            shape: TensorLike = [] if grad_shape is None else grad_shape
+            shape: NumberLike = [] if grad_shape is None else grad_shape
             known = grad_shape is not None
             return ops.sparse_accumulator_apply_gradient(
                 self._ref, local_step, grad_indices, values, shape, known, order, name

@@ -114,7 +114,7 @@ def is_numeric_tensor(tensor: TensorLike) -> bool:
 
 
 @transactional
-def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None, batch_dims: int = 0) -> Tensor:
+def gather_nd(params: TensorLike, indices: NumberLike, name: str | None = None, batch_dims: int = 0) -> Tensor:
     """The elements or slices of `params` at the positions along the last axis of `indices`.
 
     The first `batch_dims` axes of both go together: positions are counted within each batch. The shape is

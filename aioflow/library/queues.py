@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import transactional, with_text
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.math.random import get_seed
 from aioflow.kernels.state import queue_handles as handles
@@ -40,7 +40,7 @@ class QueueBase(Handle):
 
     @staticmethod
     @transactional
-    def from_list(index: TensorLike, queues: Sequence["QueueBase"]) -> "QueueBase":
+    def from_list(index: NumberLike, queues: Sequence["QueueBase"]) -> "QueueBase":
         """One of these queues, by an index that is known in a run. TypeError, ValueError if they are not alike."""
         if not queues or not all(isinstance(queue, QueueBase) for queue in queues):
             raise TypeError("a list of queues is expected")
@@ -154,7 +154,7 @@ class QueueBase(Handle):
         """
         return self._taken("dequeue", name, lambda name: ops.queue_dequeue(self._ref, name))
 
-    def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
+    def dequeue_many(self, n: NumberLike, name: str | None = None) -> Any:
         """The next `n` elements component by component, stacked, as soon as there are so many.
 
         While it waits all of them stay in the queue. The run fails with OutOfRangeError if the queue is closed and has
@@ -162,7 +162,7 @@ class QueueBase(Handle):
         """
         return self._taken("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._ref, n, name))
 
-    def dequeue_up_to(self, n: TensorLike, name: str | None = None) -> Any:
+    def dequeue_up_to(self, n: NumberLike, name: str | None = None) -> Any:
         """The same; of a closed queue what is left, if that is at least one element."""
         return self._taken("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._ref, n, name))
 

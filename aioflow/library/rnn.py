@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.select import masked, select
@@ -30,7 +30,7 @@ Scope = str | VariableScope | None
 def dynamic_rnn(
     cell: Any,
     inputs: Any,
-    sequence_length: TensorLike | None = None,
+    sequence_length: NumberLike | None = None,
     initial_state: Any = None,
     dtype: Any = None,
     parallel_iterations: int | None = None,
@@ -96,7 +96,7 @@ def static_rnn(
     inputs: Sequence[Any],
     initial_state: Any = None,
     dtype: Any = None,
-    sequence_length: TensorLike | None = None,
+    sequence_length: NumberLike | None = None,
     scope: Scope = None,
 ) -> tuple[list[Any], Any]:
     """The outputs of a cell for a list of inputs, one step each, and its state after the last.
@@ -162,7 +162,7 @@ def batch_size_of(tensors: Sequence[Tensor], axis: int) -> Any:
     return sizes.pop() if sizes else shape(tensors[0])[axis]
 
 
-def checked_lengths(lengths: TensorLike, batch: Any) -> Tensor:
+def checked_lengths(lengths: NumberLike, batch: Any) -> Tensor:
     """The lengths as int32. TypeError or ValueError unless they are integers [batch]; what is open the run asserts."""
     tensor = convert_to_tensor(lengths)
     if not tensor.dtype.is_integer:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat, stack, unstack
@@ -19,7 +19,7 @@ def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,
     inputs: Any,
-    sequence_length: TensorLike | None = None,
+    sequence_length: NumberLike | None = None,
     initial_state_fw: Any = None,
     initial_state_bw: Any = None,
     dtype: Any = None,
@@ -70,7 +70,7 @@ def static_bidirectional_rnn(
     initial_state_fw: Any = None,
     initial_state_bw: Any = None,
     dtype: Any = None,
-    sequence_length: TensorLike | None = None,
+    sequence_length: NumberLike | None = None,
     scope: Scope = None,
 ) -> tuple[list[Any], Any, Any]:
     """What `static_rnn` gives for one cell from the first step on, and for another from the last step on.
@@ -98,7 +98,7 @@ def static_bidirectional_rnn(
         return outputs, state, other
 
 
-def _all_reversed(steps: list[Any], lengths: TensorLike | None) -> list[Any]:
+def _all_reversed(steps: list[Any], lengths: NumberLike | None) -> list[Any]:
     """The steps of each sequence from its end."""
     if lengths is None:
         return steps[::-1]

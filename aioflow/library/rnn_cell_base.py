@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from aioflow.graph.building import get_default_graph
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
@@ -95,12 +95,12 @@ class RNNCell:
                 self._set(built=True)
             return self.call(given, state)
 
-    def zero_state(self, batch_size: TensorLike, dtype: Any) -> Any:
+    def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
         """A state of zeros, of the structure of `state_size`, each [batch_size, size]."""
         with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             return zero_states(self.state_size, batch_size, dtype)
 
-    def get_initial_state(self, inputs: Any = None, batch_size: TensorLike | None = None, dtype: Any = None) -> Any:
+    def get_initial_state(self, inputs: Any = None, batch_size: NumberLike | None = None, dtype: Any = None) -> Any:
         """A state of zeros for `inputs` [batch, ...], or for that batch size and dtype."""
         if inputs is not None:
             tensor = convert_to_tensor(inputs)
@@ -189,7 +189,7 @@ def sizes_of(size: Any) -> list[Any]:
     return size.as_list() if isinstance(size, TensorShape) else [size]
 
 
-def zero_states(state_size: Any, batch_size: TensorLike, dtype: Any) -> Any:
+def zero_states(state_size: Any, batch_size: NumberLike, dtype: Any) -> Any:
     """Zeros of the structure of `state_size`, each [batch_size, size]; of one dtype, or of a structure of them."""
     sizes = nest.flatten(state_size)
     dtypes = nest.flatten(dtype) if nest.is_nested(dtype) else [dtype] * len(sizes)

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat, split
 from aioflow.kernels.linalg.matmul import matmul
@@ -142,10 +142,10 @@ class LSTMCell(BasicLSTMCell):
         self,
         num_units: int,
         use_peepholes: bool = False,
-        cell_clip: TensorLike | None = None,
+        cell_clip: NumberLike | None = None,
         initializer: Initializer | None = None,
         num_proj: int | None = None,
-        proj_clip: TensorLike | None = None,
+        proj_clip: NumberLike | None = None,
         num_unit_shards: int | None = None,
         num_proj_shards: int | None = None,
         forget_bias: float = 1.0,

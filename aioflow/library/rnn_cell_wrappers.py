@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import get_default_graph
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat, split
 from aioflow.kernels.math.random import random_uniform
@@ -50,7 +50,7 @@ class MultiRNNCell(RNNCell):
         """That of the cell on top."""
         return self._cells[-1].output_size
 
-    def zero_state(self, batch_size: TensorLike, dtype: Any) -> Any:
+    def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
         """The states of the cells before the first step."""
         with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             if not self._state_is_tuple:
@@ -102,7 +102,7 @@ class _Wrapper(RNNCell):
         """Those of the cell inside."""
         return list(getattr(self.cell, "variables", ()))
 
-    def zero_state(self, batch_size: TensorLike, dtype: Any) -> Any:
+    def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
         """That of the cell inside."""
         with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             return self.cell.zero_state(batch_size, dtype)
@@ -139,9 +139,9 @@ class DropoutWrapper(_Wrapper):
     def __init__(
         self,
         cell: Any,
-        input_keep_prob: TensorLike = 1.0,
-        output_keep_prob: TensorLike = 1.0,
-        state_keep_prob: TensorLike = 1.0,
+        input_keep_prob: NumberLike = 1.0,
+        output_keep_prob: NumberLike = 1.0,
+        state_keep_prob: NumberLike = 1.0,
         variational_recurrent: bool = False,
         input_size: Any = None,
         dtype: Any = None,
@@ -274,7 +274,7 @@ class DeviceWrapper(_Wrapper):
         super().__init__(cell)
         self._device = device
 
-    def zero_state(self, batch_size: TensorLike, dtype: Any) -> Any:
+    def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
         """That of the cell inside, on the device."""
         with device(self._device):
             return super().zero_state(batch_size, dtype)

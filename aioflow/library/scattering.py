@@ -3,7 +3,7 @@
 from typing import Any
 
 from aioflow.graph.building import graph_to_build_in, transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import scatter as kernels
@@ -14,7 +14,7 @@ from aioflow.tensors.dtypes import int32
 from aioflow.tensors.recursion import shown
 
 
-def _scatter(op: Op[Tensor], ref: Any, indices: TensorLike, updates: TensorLike, name: str | None) -> Tensor:
+def _scatter(op: Op[Tensor], ref: Any, indices: NumberLike, updates: TensorLike, name: str | None) -> Tensor:
     return _checked(ref).scatter(op, indices, updates, name)
 
 
@@ -41,49 +41,49 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
 
 
 def scatter_mul(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The rows `indices` of the variable are multiplied by `updates`, repeated ones repeatedly. Gives its new value."""
     return _scatter(kernels.scatter_mul_variable, ref, indices, updates, name)
 
 
 def scatter_div(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The rows `indices` of the variable are divided by `updates`, repeated ones repeatedly. Gives its new value."""
     return _scatter(kernels.scatter_div_variable, ref, indices, updates, name)
 
 
 def scatter_min(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The rows `indices` of the variable hold the lesser of themselves and `updates`. Gives its new value."""
     return _scatter(kernels.scatter_min_variable, ref, indices, updates, name)
 
 
 def scatter_max(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The rows `indices` of the variable hold the greater of themselves and `updates`. Gives its new value."""
     return _scatter(kernels.scatter_max_variable, ref, indices, updates, name)
 
 
 def scatter_nd_update(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
     """The variable holds `updates` at the positions along the last axis of `indices`. Gives its new value."""
     return _scatter(kernels.scatter_nd_update_variable, ref, indices, updates, name)
 
 
 def scatter_nd_add(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The variable grows by `updates` at the positions along the last axis of `indices`. Gives its new value."""
     return _scatter(kernels.scatter_nd_add_variable, ref, indices, updates, name)
 
 
 def scatter_nd_sub(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The variable shrinks by `updates` at the positions along the last axis of `indices`. Gives its new value."""
     return _scatter(kernels.scatter_nd_sub_variable, ref, indices, updates, name)
@@ -91,7 +91,7 @@ def scatter_nd_sub(
 
 @transactional
 def batch_scatter_update(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
     """In each batch, along all axes of `indices` but the last, the rows `indices` hold `updates`. Gives the new value.
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
@@ -227,7 +227,7 @@ def sparse_transpose(
 
 
 @transactional
-def sparse_reshape(sp_input: SparseTensor, shape: TensorLike, name: str | None = None) -> SparseTensor:
+def sparse_reshape(sp_input: SparseTensor, shape: NumberLike, name: str | None = None) -> SparseTensor:
     """The same elements in another shape, of which one size may be -1."""
     sp_input = _sparse(sp_input)
     wanted = convert_to_tensor(shape, preferred_dtype=int64)
@@ -236,7 +236,7 @@ def sparse_reshape(sp_input: SparseTensor, shape: TensorLike, name: str | None =
 
 
 @transactional
-def sparse_slice(sp_input: SparseTensor, start: TensorLike, size: TensorLike, name: str | None = None) -> SparseTensor:
+def sparse_slice(sp_input: SparseTensor, start: NumberLike, size: TensorLike, name: str | None = None) -> SparseTensor:
     """The block of `size` at `start`, or what of it lies inside the tensor."""
     sp_input = _sparse(sp_input)
     indices, sizes, places = parts.sparse_cut(sp_input.indices, sp_input.dense_shape, start, size, name=name)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
@@ -255,7 +255,7 @@ def sparse_expand_dims(sp_input: SparseTensor, axis: int | None = None, name: st
 
 @transactional
 def sparse_eye(
-    num_rows: TensorLike, num_columns: TensorLike | None = None, dtype: Any = float32, name: str | None = None
+    num_rows: NumberLike, num_columns: NumberLike | None = None, dtype: Any = float32, name: str | None = None
 ) -> SparseTensor:
     """The matrix with ones on its diagonal, of which nothing else is held."""
     with name_scope(name, "eye"):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import staging as ops
 from aioflow.library.resource_handle import Handle, dtypes_of, names_of, outside, shapes_of
@@ -164,7 +164,7 @@ class StagingArea(BaseStagingArea):
         tensors = self._build("get", name, lambda name: ops.unstage(self._ref, name))
         return self._given(tensors, range(len(tensors)))
 
-    def peek(self, index: TensorLike, name: str | None = None) -> Any:
+    def peek(self, index: NumberLike, name: str | None = None) -> Any:
         """The components of the element before which there are `index` others, as soon as it is there; it stays."""
         tensors = self._build("peek", name, lambda name: ops.stage_peek(self._ref, index, name))
         return self._given(tensors, range(len(tensors)))

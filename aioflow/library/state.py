@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.concat import stack
@@ -121,33 +121,33 @@ def assign(
 
 
 @transactional
-def assign_add(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
+def assign_add(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
     """The variable grows by `value`. Gives the new value."""
     return _checked(ref).assign_add(value, name=name)
 
 
 @transactional
-def assign_sub(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
+def assign_sub(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
     """The variable shrinks by `value`. Gives the new value."""
     return _checked(ref).assign_sub(value, name=name)
 
 
 def scatter_update(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
     """The rows `indices` of the variable hold `updates`. Gives its new value."""
     return _checked(ref).scatter(kernels.scatter_update_variable, indices, updates, name)
 
 
 def scatter_add(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The rows `indices` of the variable grow by `updates`, repeated ones repeatedly. Gives its new value."""
     return _checked(ref).scatter(kernels.scatter_add_variable, indices, updates, name)
 
 
 def scatter_sub(
-    ref: Variable, indices: TensorLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """The rows `indices` of the variable shrink by `updates`, repeated ones repeatedly. Gives its new value."""
     return _checked(ref).scatter(kernels.scatter_sub_variable, indices, updates, name)

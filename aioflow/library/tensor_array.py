@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.composites import COMPOSITES, Composite
-from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.graph.convert import CONVERTERS, NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity, no_op
 from aioflow.kernels.array.ranges import range
@@ -111,7 +111,7 @@ class TensorArray:
     # Writing
 
     @transactional
-    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> "TensorArray":
+    def write(self, index: NumberLike, value: TensorLike, name: str | None = None) -> "TensorArray":
         """The TensorArray with `value` in the slot `index`.
 
         Raises:
@@ -133,12 +133,12 @@ class TensorArray:
         return self.with_flow(ops.tensor_array_scatter(self._flow, indices, tensor, name=name))
 
     @transactional
-    def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> "TensorArray":
+    def scatter(self, indices: NumberLike, value: TensorLike, name: str | None = None) -> "TensorArray":
         """The TensorArray with each row of `value` in the slot of its index. Errors as of `write`."""
         return self.with_flow(ops.tensor_array_scatter(self._flow, indices, self._converted(value), name=name))
 
     @transactional
-    def split(self, value: TensorLike, lengths: TensorLike, name: str | None = None) -> "TensorArray":
+    def split(self, value: TensorLike, lengths: NumberLike, name: str | None = None) -> "TensorArray":
         """The TensorArray with the pieces of `value` along its first axis, of these lengths, in its slots.
 
         There must be as many lengths as slots, unless it can grow. Errors as of `write`.
@@ -151,7 +151,7 @@ class TensorArray:
     # Reading
 
     @transactional
-    def read(self, index: TensorLike, name: str | None = None) -> Tensor:
+    def read(self, index: NumberLike, name: str | None = None) -> Tensor:
         """What the slot `index` holds; zeros if it is not written and the shape of the elements is known.
 
         Raises:
@@ -162,7 +162,7 @@ class TensorArray:
         return self._taken(ops.tensor_array_read(self._flow, place, name=name), place)
 
     @transactional
-    def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
+    def gather(self, indices: NumberLike, name: str | None = None) -> Tensor:
         """What the slots of these indices hold, side by side along a new first axis. Errors as of `read`."""
         places = convert_to_tensor(indices, preferred_dtype=int32)
         return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)

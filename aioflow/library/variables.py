@@ -7,11 +7,11 @@ updates built before it and none built after it.
 import contextlib
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, Never, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in, same_graph
-from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.graph.convert import CONVERTERS, NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.default_session import Runner, current_session
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -197,7 +197,7 @@ class Variable(Operand):
         with self._building():
             return kernels.is_variable_initialized(self.handle, name=name)
 
-    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: NumberLike, name: str | None = None) -> Tensor:
         """Its rows `indices`, without the others; the gradient is IndexedSlices."""
         with self._building():
             return kernels.gather_variable(self.handle, indices, name=name)
@@ -226,28 +226,28 @@ class Variable(Operand):
 
     @overload
     def assign_add(
-        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
+        self, delta: NumberLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
     ) -> Tensor: ...
     @overload
     def assign_add(
-        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
+        self, delta: NumberLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
     ) -> Operation: ...
     def assign_add(
-        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+        self, delta: NumberLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Tensor | Operation:
         """It grows by `delta`."""
         return self._update(kernels.assign_add_variable, delta, name, read_value)
 
     @overload
     def assign_sub(
-        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
+        self, delta: NumberLike, use_locking: bool = False, name: str | None = None, read_value: Literal[True] = True
     ) -> Tensor: ...
     @overload
     def assign_sub(
-        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
+        self, delta: NumberLike, use_locking: bool = False, name: str | None = None, *, read_value: Literal[False]
     ) -> Operation: ...
     def assign_sub(
-        self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+        self, delta: NumberLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Tensor | Operation:
         """It shrinks by `delta`."""
         return self._update(kernels.assign_sub_variable, delta, name, read_value)
@@ -288,7 +288,7 @@ class Variable(Operand):
             raise TypeError(f"rows are given as af.IndexedSlices(values, indices), not {delta!r}")
         return self.scatter(op, delta.indices, delta.values, name)
 
-    def scatter(self, op: Op[Tensor], indices: TensorLike, updates: TensorLike, name: str | None = None) -> Tensor:
+    def scatter(self, op: Op[Tensor], indices: NumberLike, updates: TensorLike, name: str | None = None) -> Tensor:
         """The new value, after one of the kernels' scatter ops on its rows `indices`."""
         with self._building():
             return op(self.handle, indices, convert_to_tensor(updates, self.dtype), name=name)
@@ -351,8 +351,10 @@ class Variable(Operand):
     def __bool__(self) -> bool:
         return bool(self._snapshot)
 
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(self._snapshot)
+    if not TYPE_CHECKING:  # a checker takes what is not there for an error, as it is
+
+        def __iter__(self) -> Iterator[Tensor]:
+            return iter(self._snapshot)
 
     def __repr__(self) -> str:
         return f"<af.Variable {self.name!r} {kernels.held(self.handle.spec)}>"

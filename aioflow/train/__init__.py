@@ -13,7 +13,7 @@ _face = Face(__name__, {
     "aioflow.train.adaptive": "AdadeltaOptimizer AdagradOptimizer RMSPropOptimizer",
     "aioflow.train.all_reduce": "all_reduce_gradients broadcast_variables",
     "aioflow.train.async_replicas_optimizer": "AsyncReplicasOptimizer",
-    "aioflow.train.average_gradients": "average_gradients",
+    "aioflow.train.gradient_averages": "average_gradients",
     "aioflow.train.basic_session_run_hooks": (
         "FeedFnHook FinalOpsHook GlobalStepWaiterHook LoggingTensorHook NanLossDuringTrainingError NanTensorHook "
         "StopAtStepHook"

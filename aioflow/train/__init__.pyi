@@ -23,7 +23,6 @@ from aioflow.train.adaptive import RMSPropOptimizer as RMSPropOptimizer
 from aioflow.train.all_reduce import all_reduce_gradients as all_reduce_gradients
 from aioflow.train.all_reduce import broadcast_variables as broadcast_variables
 from aioflow.train.async_replicas_optimizer import AsyncReplicasOptimizer as AsyncReplicasOptimizer
-from aioflow.train.average_gradients import average_gradients as average_gradients
 from aioflow.train.basic_session_run_hooks import FeedFnHook as FeedFnHook
 from aioflow.train.basic_session_run_hooks import FinalOpsHook as FinalOpsHook
 from aioflow.train.basic_session_run_hooks import GlobalStepWaiterHook as GlobalStepWaiterHook
@@ -60,6 +59,7 @@ from aioflow.train.device_setter import byte_size_load_fn as byte_size_load_fn
 from aioflow.train.device_setter import replica_device_setter as replica_device_setter
 from aioflow.train.ftrl import FtrlOptimizer as FtrlOptimizer
 from aioflow.train.gradient_accumulation import GradientAccumulationOptimizer as GradientAccumulationOptimizer
+from aioflow.train.gradient_averages import average_gradients as average_gradients
 from aioflow.train.gradient_compression import compress_gradients as compress_gradients
 from aioflow.train.gradient_descent import GradientDescentOptimizer as GradientDescentOptimizer
 from aioflow.train.gradient_descent import MomentumOptimizer as MomentumOptimizer

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.constants import no_op
@@ -32,7 +32,7 @@ Tensors = Sequence[TensorLike] | dict[Any, TensorLike]
 class _Options(NamedTuple):
     """What all functions have in common."""
 
-    size: TensorLike
+    size: NumberLike
     capacity: int
     enqueue_many: bool
     shapes: Sequence[ShapeLike] | None
@@ -46,7 +46,7 @@ class _Options(NamedTuple):
 @transactional
 def batch(
     tensors: Tensors,
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     num_threads: int = 1,
     capacity: int = 32,
     enqueue_many: bool = False,
@@ -85,7 +85,7 @@ def batch(
 def maybe_batch(
     tensors: Tensors,
     keep_input: TensorLike,
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     num_threads: int = 1,
     capacity: int = 32,
     enqueue_many: bool = False,
@@ -105,7 +105,7 @@ def maybe_batch(
 @transactional
 def batch_join(
     tensors_list: Sequence[Tensors],
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     capacity: int = 32,
     enqueue_many: bool = False,
     shapes: Sequence[ShapeLike] | None = None,
@@ -128,7 +128,7 @@ def batch_join(
 def maybe_batch_join(
     tensors_list: Sequence[Tensors],
     keep_input: TensorLike,
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     capacity: int = 32,
     enqueue_many: bool = False,
     shapes: Sequence[ShapeLike] | None = None,
@@ -147,7 +147,7 @@ def maybe_batch_join(
 @transactional
 def shuffle_batch(
     tensors: Tensors,
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     capacity: int,
     min_after_dequeue: int,
     num_threads: int = 1,
@@ -185,7 +185,7 @@ def shuffle_batch(
 @transactional
 def maybe_shuffle_batch(
     tensors: Tensors,
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     capacity: int,
     min_after_dequeue: int,
     keep_input: TensorLike,
@@ -207,7 +207,7 @@ def maybe_shuffle_batch(
 @transactional
 def shuffle_batch_join(
     tensors_list: Sequence[Tensors],
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     capacity: int,
     min_after_dequeue: int,
     seed: int | None = None,
@@ -227,7 +227,7 @@ def shuffle_batch_join(
 @transactional
 def maybe_shuffle_batch_join(
     tensors_list: Sequence[Tensors],
-    batch_size: TensorLike,
+    batch_size: NumberLike,
     capacity: int,
     min_after_dequeue: int,
     keep_input: TensorLike,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import constant, identity
@@ -129,7 +129,7 @@ def string_input_producer(
 
 @transactional
 def range_input_producer(
-    limit: TensorLike,
+    limit: NumberLike,
     num_epochs: int | None = None,
     shuffle: bool = True,
     seed: int | None = None,

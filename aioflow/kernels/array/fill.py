@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -109,13 +109,13 @@ def _like(made: Op[Tensor], number: int, tensor: Tensor, dtype: Any, name: str |
 
 
 @transactional
-def zeros(shape: TensorLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
+def zeros(shape: NumberLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """Zeros of that shape; False for bool, the empty text for strings."""
     return _full(shape, 0, as_dtype(dtype), name)
 
 
 @transactional
-def ones(shape: TensorLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
+def ones(shape: NumberLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """Ones of that shape; True for bool. TypeError for strings."""
     return _full(shape, 1, as_dtype(dtype), name)
 
@@ -169,9 +169,9 @@ def _(xp: Namespace, num_rows: Array, num_columns: Array, *, dtype: DType) -> Ar
 
 @transactional
 def eye(
-    num_rows: TensorLike,
-    num_columns: TensorLike | None = None,
-    batch_shape: TensorLike | None = None,
+    num_rows: NumberLike,
+    num_columns: NumberLike | None = None,
+    batch_shape: NumberLike | None = None,
     dtype: DTypeLike = float32,
     name: str | None = None,
 ) -> Tensor:

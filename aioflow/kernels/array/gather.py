@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Indices, Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
@@ -171,7 +171,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 def gather(
     params: TensorLike,
-    indices: TensorLike,
+    indices: NumberLike,
     validate_indices: Any = None,
     name: str | None = None,
     axis: int | None = None,

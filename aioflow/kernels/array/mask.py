@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.op import Indices, Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -114,7 +114,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @transactional
 def sequence_mask(
-    lengths: TensorLike, maxlen: TensorLike | None = None, dtype: DTypeLike = dtypes.bool_, name: str | None = None
+    lengths: NumberLike, maxlen: NumberLike | None = None, dtype: DTypeLike = dtypes.bool_, name: str | None = None
 ) -> Tensor:
     """Whether each of the places 0 to `maxlen` - 1 lies within each length: shape `[*lengths.shape, maxlen]`.
 

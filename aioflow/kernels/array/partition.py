@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
@@ -190,7 +190,7 @@ for _op in (dynamic_partition, dynamic_stitch):
 
 
 @transactional
-def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = None) -> Tensor:
+def batch_gather(params: TensorLike, indices: NumberLike, name: str | None = None) -> Tensor:
     """For each batch, the first axes of both, the slices of `params` that the last axis of `indices` names."""
     indices = convert_to_tensor(indices, preferred_dtype=int32)
     if not indices.spec.rank:

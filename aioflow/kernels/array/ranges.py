@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -79,9 +79,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @transactional
 def range(
-    start: TensorLike,
-    limit: TensorLike | None = None,
-    delta: TensorLike = 1,
+    start: NumberLike,
+    limit: NumberLike | None = None,
+    delta: NumberLike = 1,
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -215,8 +215,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @transactional
 def one_hot(
-    indices: TensorLike,
-    depth: TensorLike,
+    indices: NumberLike,
+    depth: NumberLike,
     on_value: TensorLike | None = None,
     off_value: TensorLike | None = None,
     axis: int | None = None,

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike
+from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.op import Indices, Ints, NodeView, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
@@ -100,7 +100,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 @transactional
 def reverse_sequence(
     input: TensorLike,
-    seq_lengths: TensorLike,
+    seq_lengths: NumberLike,
     seq_axis: int | None = None,
     batch_axis: int | None = None,
     name: str | None = None,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
@@ -120,8 +120,8 @@ def getitem(tensor: Tensor, key: Any, name: str | None = None) -> Tensor:
 @transactional
 def strided_slice(
     input_: TensorLike,
-    begin: TensorLike,
-    end: TensorLike,
+    begin: NumberLike,
+    end: NumberLike,
     strides: int | Sequence[int] | None = None,
     begin_mask: int = 0,
     end_mask: int = 0,

@@ -244,7 +244,7 @@ def _flat(pairs: Any) -> Any:
 
 @transactional
 def space_to_batch_nd(
-    input: TensorLike, block_shape: TensorLike, paddings: NumberLike, name: str | None = None
+    input: TensorLike, block_shape: NumberLike, paddings: NumberLike, name: str | None = None
 ) -> Tensor:
     """The pixels at the same place of each block, of `input` padded with zeros, as an image of their own.
 
@@ -258,7 +258,7 @@ def space_to_batch_nd(
 
 
 @transactional
-def batch_to_space_nd(input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None) -> Tensor:
+def batch_to_space_nd(input: TensorLike, block_shape: NumberLike, crops: NumberLike, name: str | None = None) -> Tensor:
     """What `space_to_batch_nd` made undone, and `crops`, pairs of sizes, taken off before and after each axis."""
     return _batch_to_space_nd(input, block_shape, _flat(crops), name=name)
 
@@ -269,7 +269,7 @@ def space_to_batch(
     paddings: NumberLike,
     block_size: int | None = None,
     name: str | None = None,
-    block_shape: TensorLike | None = None,
+    block_shape: NumberLike | None = None,
 ) -> Tensor:
     """As `space_to_batch_nd`, for square blocks of images [batch, height, width, channels]."""
     block: Any = (block_size, block_size) if block_shape is None else block_shape
@@ -279,10 +279,10 @@ def space_to_batch(
 @transactional
 def batch_to_space(
     input: TensorLike,
-    crops: TensorLike,
+    crops: NumberLike,
     block_size: int | None = None,
     name: str | None = None,
-    block_shape: TensorLike | None = None,
+    block_shape: NumberLike | None = None,
 ) -> Tensor:
     """As `batch_to_space_nd`, for square blocks of images [batch, height, width, channels]."""
     block: Any = (block_size, block_size) if block_shape is None else block_shape
