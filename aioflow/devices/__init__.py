@@ -1,7 +1,6 @@
-"""The devices that kernels run on: CPUs, GPUs, and simulated GPUs.
+"""The devices that kernels run on: CPU threads, GPUs through CuPy, and oneDNN.
 
-Input: kernels, arrays, and the `Config` of a session. Output: results on a device, futures of copies and of GPU work,
-and accounts of memory. `device` makes the devices of a session, `cpu` runs kernels inline or on compute threads, `gpu`
-enqueues them on streams, `moving` copies values between devices, `onednn` loads the library of fast CPU kernels. Only
-this folder imports CuPy. It knows no plan or session.
+Input: arrays, and functions to call on a thread or stream. Output: arrays in the memory of a device, and futures of
+finished work. `memory` counts what each device holds and enforces its limit; `moving` copies values between devices.
+This is the only folder that imports CuPy, and it does so lazily. It never runs a kernel itself and never plans.
 """

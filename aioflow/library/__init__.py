@@ -1,6 +1,6 @@
-"""Functions that users compose graphs with: variables, branches, loops, `af.nn`, images, queues, collectives.
+"""What users compose from ops: variables, control flow, queues, neural networks, initializers and images.
 
-Input: tensors and Python values. Output: tensors, and handles such as `Variable` and `FIFOQueue`. Every function
-builds operations of `kernels`, with their gradients. This folder never computes a value, and it knows no plan, device
-or session.
+Input: the calls of a user's program. Output: operations in the default graph, with gradients, and handles to resources.
+A failed call leaves the graph as it was. This folder uses `kernels`, `graph` and `autodiff`. It never runs a step, and
+it never imports a session, an executor or the network.
 """

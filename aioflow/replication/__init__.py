@@ -1,6 +1,6 @@
-"""Replicas that train together: the gradients of a step, their staleness, and the replicas that wait for a decision.
+"""Replicas that train together: which gradients make a step, and how stale a gradient may be.
 
-Input: gradients and arrivals of replicas. Output: decisions, which are the same for all variables, and waits that end.
-`quorum` decides for synchronous training, `turns` for asynchronous training, `shares` keeps the gradients of one
-variable. This folder knows no graph, session or network.
+Input: gradients and announcements of replicas. Output: decisions on which gradients count, and futures for the
+replicas that wait for them. `quorum` and `turns` decide, `shares` adds gradients, `waitable` lets steps wait. This
+folder never computes a gradient and never touches the network.
 """
