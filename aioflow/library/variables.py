@@ -135,7 +135,7 @@ class Variable(Operand):
             self.initializer = kernels.assign_variable(self.handle, value, name="assign").op
             self._snapshot = kernels.read_variable(self.handle, name="read")
 
-    # What it is
+    # Attributes
 
     @property
     def name(self) -> str:
@@ -169,7 +169,7 @@ class Variable(Operand):
 
     @property
     def initial_value(self) -> Tensor:
-        """What the initializer assigns."""
+        """The value that the initializer assigns."""
         return self._initial_value
 
     def get_shape(self) -> TensorShape:
@@ -307,7 +307,7 @@ class Variable(Operand):
             yield
 
     def _at_home(self) -> contextlib.AbstractContextManager[None]:
-        """What is built inside shares the variable's device, whatever device scopes are around."""
+        """Operations built inside share the variable's device; device scopes outside do not count."""
         graph = graph_to_build_in(self.graph)
         scope = scopes.scope_of(graph)
         if scope.devices or scope.colocation:
