@@ -9,8 +9,8 @@ from aioflow.autodiff.gradients import gradients
 from aioflow.graph.indexed_slices import dense
 from aioflow.kernels.array.constants import placeholder
 from aioflow.tensors.dtypes import as_dtype
-from tests.kernels.test_registry import build, cases, is_differentiable
 from tests.support.evaluate import evaluate
+from tests.support.every_op import build, every_op, is_differentiable
 
 POLES = np.array([0.0, 1.0, -1.0, -0.0, 0.5, 2.0, -2.0, 3.0, -3.0])
 NOT_FINITE = {
@@ -41,9 +41,7 @@ def backwards(ys, xs):
     return arriving, [dense(dx) for dx in gradients(ys, xs, arriving, unconnected_gradients="zero")]
 
 
-@pytest.mark.parametrize(
-    ("name", "sample"), cases(lambda name, sample: is_differentiable(name, sample) and name not in NOT_FINITE)
-)
+@every_op(lambda name, sample: is_differentiable(name, sample) and name not in NOT_FINITE)
 def test_a_zero_gradient_stays_zero_through_every_op_to_second_order(name, sample):
     graph, outputs, feeds = build(sample)
     with graph.as_default():
