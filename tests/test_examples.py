@@ -306,7 +306,7 @@ async def trained_to(client, step):
     return status
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 async def test_answers_become_right_while_training_goes_on():
     _, unseen = train_digits.load_digits()
@@ -321,7 +321,7 @@ async def test_answers_become_right_while_training_goes_on():
         assert (await get_status(client))["state"] == "training"
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_an_image_is_taken_flat_or_in_rows():
     _, unseen = train_digits.load_digits()
     async with served(epochs=1) as (client, training):
@@ -331,7 +331,7 @@ async def test_an_image_is_taken_flat_or_in_rows():
         assert await get_status(client) | {"loss": 0} == {"state": "trained", "step": 45, "loss": 0}
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_the_server_stops_in_the_middle_of_training_and_requests_and_leaves_nothing():
     with no_leaks():
         async with served(epochs=10_000) as (client, _):
@@ -347,7 +347,7 @@ async def test_the_server_stops_in_the_middle_of_training_and_requests_and_leave
 # Streaming
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 async def test_a_stream_is_scored_whole_and_no_faster_than_the_net_can_read():
     with no_leaks():
@@ -358,7 +358,7 @@ async def test_a_stream_is_scored_whole_and_no_faster_than_the_net_can_read():
         await asyncio.sleep(0)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_message_of_another_size_ends_the_stream_with_the_reason():
     graph = af.Graph()
     with graph.as_default():
@@ -393,7 +393,7 @@ BAD = {
 }
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_bad_input_is_refused_with_what_to_send_instead():
     async with served(epochs=1) as (client, _):
         for name, (body, complaint) in BAD.items():
@@ -405,7 +405,7 @@ async def test_bad_input_is_refused_with_what_to_send_instead():
             assert response.status == 413
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_training_that_failed_is_told_and_raised_when_the_server_stops(monkeypatch):
     async def fail(*arguments):
         raise ArithmeticError("lost")

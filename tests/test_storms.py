@@ -103,7 +103,7 @@ async def test_no_element_is_lost_or_doubled_on_a_real_loop(name):
         await rage(where, name, 3)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.parametrize("name", ["fifo one one elsewhere", "shuffle many up_to live", "sparse beside", "reader alone"])
 async def test_no_element_is_lost_or_doubled_over_sockets(name):
     async with sockets() as place:

@@ -11,6 +11,7 @@ from aioflow.kernels.array.constants import placeholder
 from aioflow.tensors.dtypes import as_dtype
 from tests.support.evaluate import evaluate
 from tests.support.every_op import build, every_op, is_differentiable
+from tests.support.scale import some
 
 POLES = np.array([0.0, 1.0, -1.0, -0.0, 0.5, 2.0, -2.0, 3.0, -3.0])
 NOT_FINITE = {
@@ -49,7 +50,7 @@ def test_a_zero_gradient_stays_zero_through_every_op_to_second_order(name, sampl
         xs = [tensor for tensor in feeds if tensor.dtype.is_differentiable]
         dys, first = backwards(ys, xs)
         ddys, second = backwards(first, xs)
-    for arrays in fillings(sample.inputs):
+    for arrays in some(fillings(sample.inputs), 3):
         fed = dict(zip(feeds, arrays, strict=True))
         try:
             fed |= dict(zip(dys, map(np.zeros_like, evaluate(ys, fed)), strict=True))

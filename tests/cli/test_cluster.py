@@ -77,7 +77,7 @@ def run(target, build, config=None):
 # worker
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -90,7 +90,7 @@ def test_a_worker_says_when_it_listens_and_stops_at_a_signal(one, loop, number):
         assert (worker.wait(15), worker.stdout.read(), worker.stderr.read()) == (0, "", "")
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_a_worker_has_a_token_functions_and_files_and_is_stopped_over_the_wire(one, tmp_path):
     (tmp_path / "helpers.py").write_text("def double(x):\n    return 2 * x\n")
@@ -154,7 +154,7 @@ def test_a_worker_that_cannot_be_says_why_and_ends_with_1(text, tmp_path, monkey
     assert SECRET not in err
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_a_worker_gives_up_a_peer_that_is_silent_for_as_long_as_it_is_told(one):
     async def silent(address):
@@ -234,7 +234,7 @@ def test_the_loop_is_uvloop_unless_asyncio_is_wanted():
 # cluster
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -269,7 +269,7 @@ def test_a_cluster_starts_names_a_dead_task_and_ends_with_its_status_or_by_a_sig
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")
 def test_a_cluster_restarts_dead_tasks_with_the_option_restart():
@@ -291,7 +291,7 @@ def test_a_cluster_restarts_dead_tasks_with_the_option_restart():
         assert cluster.wait(30) == 0
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_a_cluster_has_certificates_functions_and_files(tmp_path, capsys):
     pytest.importorskip("cryptography", reason="the package cryptography is not installed")
@@ -337,7 +337,7 @@ def test_tasks_that_cannot_be_asked_to_stop_are_named(tmp_path, capsys):
     assert "of 1 tasks 1 could not be asked: /job:worker/replica:0/task:4 at name-that" in capsys.readouterr().err
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_a_cluster_goes_down_though_one_task_is_already_dead(tmp_path, caplog):
     ports = free_ports(2)

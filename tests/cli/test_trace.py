@@ -152,7 +152,7 @@ def test_for_how_long_is_a_number_of_seconds_up_to_an_hour(text, capsys):
     assert f"--seconds: invalid span value: {text!r}" in capsys.readouterr().err
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_a_running_task_is_traced_to_a_file_that_viewers_open(one, tmp_path, capsys):  # noqa: F811
     with running("worker", "--cluster", one) as worker:
@@ -168,7 +168,7 @@ def test_a_running_task_is_traced_to_a_file_that_viewers_open(one, tmp_path, cap
         worker.send_signal(signal.SIGTERM)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_tasks_that_are_not_there_are_named_and_the_others_are_traced(tmp_path, capsys):
     there, absent = (f"127.0.0.1:{port}" for port in free_ports(2))

@@ -14,7 +14,7 @@ from aioflow.rendezvous import Key
 from tests.support.cluster_processes import PS, SECOND, on_one_loop
 
 pytest_plugins = ["tests.support.three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)

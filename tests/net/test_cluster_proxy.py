@@ -25,7 +25,7 @@ def has_second_loopback():
 
 
 pytestmark = [
-    pytest.mark.real,
+    pytest.mark.sockets,
     pytest.mark.slow,
     pytest.mark.skipif(not has_second_loopback(), reason=f"{BEFORE} is no address of this machine"),
 ]

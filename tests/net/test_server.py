@@ -14,7 +14,7 @@ from aioflow import errors
 from aioflow.net.peer import statuses
 from aioflow.net.transport.authority import init
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.sockets
 SECRET = "correct-horse-battery"
 ALONE = {"worker": ["127.0.0.1:0"]}
 

@@ -87,7 +87,7 @@ def test_no_other_datagram_is_answered_or_taken_for_an_answer(data):
             monitor_process.answered(KEY, NAME, wrong)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_listening_task_is_asked_at_its_address_by_those_who_have_its_token():
     token, other = Token("0123456789abcdef"), Token("another-token-of-16")
 
@@ -150,7 +150,7 @@ async def said(words):
         return await words.get()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_process_gets_the_reports_of_another_monitor_from_its_own(listening):
     _, port, words = listening
     there = Connection(DIAL, NAME, KEY, 0.5, None)
@@ -175,7 +175,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_unidentified_connections_are_closed_and_disturb_no_other(listening):
     _, port, words = listening
     there = Connection(DIAL, NAME, KEY, 0.5, None)
@@ -197,7 +197,7 @@ async def test_unidentified_connections_are_closed_and_disturb_no_other(listenin
     await writer.wait_closed()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_too_many_unidentified_connections_are_closed_and_their_places_reused(listening):
     _, port, words = listening
     strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(70)]
@@ -219,7 +219,7 @@ async def test_too_many_unidentified_connections_are_closed_and_their_places_reu
     await soon(refused)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     here, port, words = listening
     watch = here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
@@ -230,7 +230,7 @@ async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     watch.close()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_monitor_dials_until_the_other_one_listens_and_again_when_the_connection_is_cut(listening):
     (port,) = free_ports(1)
     watch = listening[0].watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
@@ -246,7 +246,7 @@ async def test_a_monitor_dials_until_the_other_one_listens_and_again_when_the_co
         watch.close()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_monitor_that_is_killed_is_replaced_by_the_next_connection(listening):
     first, _, _ = listening
     os.kill(first.pid, signal.SIGKILL)
@@ -261,7 +261,7 @@ async def test_a_monitor_that_is_killed_is_replaced_by_the_next_connection(liste
     assert asyncio.get_running_loop() not in Monitor._running
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_without_a_program_to_start_there_is_no_monitor(monkeypatch):
     class Transport:
         def get_extra_info(self, name):
