@@ -3,6 +3,7 @@ import gc
 import importlib.util
 import itertools
 import os
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -65,6 +66,12 @@ def pytest_runtest_setup(item):
 def process_is_left_clean():
     with no_leaks():
         yield
+
+
+@pytest.fixture
+def exact_offsets(monkeypatch):
+    """The tasks of a simulated cluster know that they share a clock: on a slow machine they estimate an offset."""
+    monkeypatch.setattr("aioflow.net.peer.peer.time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
 @pytest.fixture

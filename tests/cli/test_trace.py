@@ -69,7 +69,9 @@ async def test_the_traces_of_all_tasks_are_one_on_one_clock(cluster):
     assert str(written).endswith(f"transfers, of {PS}, {FIRST}, {SECOND}")
 
 
-async def test_each_thread_has_one_lane_and_each_arrow_leads_forward_however_many_steps_there_were(cluster):
+async def test_each_thread_has_one_lane_and_each_arrow_leads_forward_however_many_steps_there_were(
+    exact_offsets, cluster
+):
     written, steps = await traced(cluster, 2.0)
     events = written.metadata.chrome_trace()["traceEvents"]
     lanes = [(event["pid"], event["args"]["name"]) for event in events if event["name"] == "thread_name"]

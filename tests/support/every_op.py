@@ -17,6 +17,7 @@ from aioflow.kernels.array.constants import placeholder
 from aioflow.tensors.dtypes import as_dtype
 from tests.kernels import samples
 from tests.kernels.samples import SAMPLES
+from tests.support.scale import some
 
 for package in (kernels, samples):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -25,13 +26,16 @@ for package in (kernels, samples):
 OURS = {name: op for name, op in REGISTRY.items() if op.__module__.startswith("aioflow.")}
 
 
-def every_op(wanted=lambda name, sample: True, variants=(None,)):
-    """Make of a law on `(name, sample)`, or `(name, sample, variant)`, a test for each op with samples of that kind."""
+def every_op(wanted=lambda name, sample: True, variants=(None,), most=1000):
+    """Make of a law on `(name, sample)`, or `(name, sample, variant)`, a test for each op with samples of that kind.
+
+    In a short run it tries at most so many of them.
+    """
 
     def decorate(law):
         def trials(op):
             chosen = [(number, sample) for number, sample in enumerate(SAMPLES[op]) if wanted(op, sample)]
-            for (number, sample), variant in itertools.product(chosen, variants):
+            for (number, sample), variant in itertools.product(some(chosen, most), variants):
                 more = () if variant is None else (variant,)
                 yield " ".join([f"{op}-{number}", *(each.__name__ for each in more)]), (op, sample, *more)
 

@@ -3,6 +3,7 @@
 A test that has no short form is marked `long`, and so are single cases: `pytest.param(..., marks=pytest.mark.long)`.
 """
 
+import math
 import os
 
 LONG = os.environ.get("AIOFLOW_LONG", "0") != "0"
@@ -14,6 +15,7 @@ def amount(short, long, variable=None):
     return int(os.environ.get(variable, chosen)) if variable else chosen
 
 
-def some(items, every):
-    """All items in a long run, and each `every`-th in a short one."""
-    return list(items)[:: 1 if LONG else every]
+def some(items, most):
+    """All items in a long run, and in a short one at most so many, at equal distances."""
+    items = list(items)
+    return items if LONG else items[:: max(1, math.ceil(len(items) / most))]
