@@ -165,7 +165,13 @@ async def test_every_file_is_read_once_an_epoch_with_the_label_in_its_name(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("program", "devices"), [("data_parallel", 1), ("data_parallel", 3), ("model_parallel", 1), ("model_parallel", 4)]
+    ("program", "devices"),
+    [
+        pytest.param("data_parallel", 1, marks=pytest.mark.long),
+        ("data_parallel", 3),
+        pytest.param("model_parallel", 1, marks=pytest.mark.long),
+        ("model_parallel", 4),
+    ],
 )
 def test_several_devices_train_with_the_losses_of_one(program, devices):
     done = run(f"examples/{program}.py", "--devices", devices, "--epochs", "2")

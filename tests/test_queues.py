@@ -27,6 +27,7 @@ from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting.element_spec import Elements
 from aioflow.waiting.stores import ByPriority, Fifo, Shuffled
 from tests.support.queue_model import Attempt, Model
+from tests.support.scale import amount
 
 STORES = {"fifo": Fifo, "shuffled": lambda: Shuffled(random.Random(1)), "priority": ByPriority}
 
@@ -231,7 +232,9 @@ class Queues(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", STORES)
 def test_a_queue_agrees_with_its_model_under_cancellation(kind):
     machine = type(f"Queues of {kind}", (Queues,), {"kind": kind})
-    run_state_machine_as_test(machine, settings=settings(max_examples=150, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=amount(40, 150), stateful_step_count=60, deadline=None)
+    )
 
 
 # Giving back

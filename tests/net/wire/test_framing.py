@@ -17,6 +17,7 @@ from aioflow.net.wire.master_verbs import RunStep, StepDone
 from aioflow.net.wire.worker_verbs import TensorSent
 from tests.support.net_frames import LIMITS, Everything, announced, assembler, bursts, frame, frames, put_together
 from tests.support.net_samples import MESSAGES, SESSION, plain
+from tests.support.scale import amount
 
 SMALL = Limits(chunk=1024, window=64 << 10, requests=4)
 
@@ -187,7 +188,7 @@ def test_arbitrary_frames_do_no_harm(data):
     feed_all(data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(60, 300))
 @example(MESSAGES[0], 0, 1, b"\xff")
 @given(st.sampled_from(MESSAGES), st.integers(0, 400), st.integers(0, 8), st.binary(max_size=8))
 def test_messages_that_were_changed_on_the_way_do_no_harm(message, at, gone, put):
