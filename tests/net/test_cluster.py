@@ -26,7 +26,7 @@ async def cluster():
         async with SimulatedCluster({"ps": 1, "worker": 2}, latency=1e-3) as cluster:
             yield cluster
             for server in cluster.servers.values():
-                assert not server._worker.meetings.open, f"{server} still has steps"
+                assert not server._worker.step_table.open, f"{server} still has steps"
     gc.collect()
 
 
@@ -162,7 +162,7 @@ async def test_cancelling_ends_the_step_on_all_tasks_and_leaves_the_session_usab
     with pytest.raises(asyncio.CancelledError):
         await task
     await settled()
-    assert not any(server._worker.meetings.open for server in cluster.servers.values())
+    assert not any(server._worker.step_table.open for server in cluster.servers.values())
     assert await session.run(af.constant(1.0)) == 1
 
 
@@ -174,7 +174,7 @@ async def test_a_limit_ends_the_step_on_all_tasks(session, cluster):
     with pytest.raises(errors.DeadlineExceededError):
         await session.run(y, options=af.RunOptions(timeout=0.5))
     await settled()
-    assert not any(server._worker.meetings.open for server in cluster.servers.values())
+    assert not any(server._worker.step_table.open for server in cluster.servers.values())
 
 
 async def test_a_worker_that_dies_fails_the_step_at_once_and_is_named(session, cluster):
@@ -356,7 +356,7 @@ async def test_a_client_that_dies_leaves_no_step_on_any_task(graph, cluster):
             await task
         await asyncio.sleep(6)  # it could have come back for so long
         for server in cluster.servers.values():
-            assert not server._worker.meetings.open
+            assert not server._worker.step_table.open
             assert not server._worker._sessions
             assert not server._master._sessions
 

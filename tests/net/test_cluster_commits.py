@@ -119,7 +119,7 @@ async def test_only_the_master_ends_a_step_that_has_run_and_taken_something():
         async with contextlib.aclosing(session.stream(model.element, read_ahead=1)) as values:
             given = [int(await anext(values))]
             await asyncio.sleep(1)
-            (step,) = simulated.servers["ps0"].worker.meetings.open
+            (step,) = simulated.servers["ps0"].worker.step_table.open
             other = await connect(simulated.network.at("worker1"), "ps0", Identity())
             await other.request(CancelStep(step, failure))
             assert await session.run(model.size) == 0

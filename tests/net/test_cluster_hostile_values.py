@@ -62,7 +62,7 @@ async def test_a_value_that_is_not_what_the_receiver_waits_for_fails_its_step_al
         running = asyncio.ensure_future(session.run(received))
         await asyncio.sleep(0.1)
         worker = cluster.servers["worker1"]._worker
-        ((step, meeting),) = worker.meetings.open.items()
+        ((step, meeting),) = worker.step_table.open.items()
         (place,) = meeting.rendezvous.waiting
         peer = await connect(cluster.network.at("stranger"), "worker1", Identity())
         peer.note(PushTensors(step, (str(place.key),), (np.ones(3, np.uint8),)))
@@ -104,10 +104,10 @@ async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(grap
             await stranger.request(GetStatus())  # so that not all is on its way at a time
     meetings = (await stranger.request(GetStatus())).counters["meetings"]
     assert 4000 <= meetings < 4200
-    assert worker.meetings._early <= 64 << 20
+    assert worker.step_table._early <= 64 << 20
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         assert await session.run(af.constant(1.0)) == 1.0
     await stranger.close()
     await asyncio.sleep(0.1)
-    assert not worker.meetings.open
-    assert worker.meetings._early == 0
+    assert not worker.step_table.open
+    assert worker.step_table._early == 0

@@ -42,7 +42,7 @@ async def test_a_partial_run_over_tasks_is_fed_and_fetched_from_call_by_call(ses
     with pytest.raises(errors.InvalidArgumentError, match="must run partial_run_setup again"):
         await session.partial_run(handle, total)
     await settled()
-    assert not any(server._worker.meetings.open for server in cluster.servers.values())
+    assert not any(server._worker.step_table.open for server in cluster.servers.values())
 
 
 async def test_a_partial_run_over_tasks_refuses_what_one_of_one_process_does(session):  # noqa: F811
@@ -96,7 +96,7 @@ async def test_a_partial_run_that_is_given_up_leaves_nothing_on_any_task(graph, 
     handle = await session.partial_run_setup([twice, waiting], [x, y])
     await session.partial_run(handle, twice, {x: [1, 2]})
     await settled()
-    assert any(server._worker.meetings.open for server in cluster.servers.values())
+    assert any(server._worker.step_table.open for server in cluster.servers.values())
     if how == "stopped":
         await handle.stop()
     elif how == "cancelled":
@@ -112,7 +112,7 @@ async def test_a_partial_run_that_is_given_up_leaves_nothing_on_any_task(graph, 
     if how == "session closed":
         await session.close()
     await settled()
-    assert not any(server._worker.meetings.open for server in cluster.servers.values())
+    assert not any(server._worker.step_table.open for server in cluster.servers.values())
     await session.close()
 
 

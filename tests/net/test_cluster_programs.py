@@ -48,7 +48,7 @@ def simulated(program):
                 found = await program(cluster)
                 await asyncio.sleep(1.0)
                 for server in cluster.servers.values():
-                    assert not server._worker.meetings.open
+                    assert not server._worker.step_table.open
                 return found
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:

@@ -120,7 +120,7 @@ class World(SimulatedCluster):
     @property
     def steps(self) -> list[str]:
         """The hosts on which something is left of a step."""
-        return [host for host, server in self.servers.items() if server._worker.meetings.open]
+        return [host for host, server in self.servers.items() if server._worker.step_table.open]
 
 
 def marked(x: Any, name: str | None = None) -> af.Tensor:

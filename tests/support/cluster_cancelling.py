@@ -102,4 +102,4 @@ async def _left(server: af.train.Server) -> list[str]:
     found = [peer.statistics for peer in peers]
     busy = [one for one in found if one.asked + one.serving + one.held + one.arriving]
     poor = [one for one in found if min(one.credit) < Limits().window * 7 // 8]  # less is told of at once
-    return [*map(repr, busy + poor), *map(str, server._worker.meetings.open)]
+    return [*map(repr, busy + poor), *map(str, server._worker.step_table.open)]
