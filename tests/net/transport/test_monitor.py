@@ -18,7 +18,7 @@ from aioflow.net.transport.liveness import State
 from aioflow.net.transport.monitor import Monitor
 from aioflow.net.transport.monitor_process import ACCEPT, DIAL, LONGEST_ANSWER, LONGEST_LINE, Connection
 from aioflow.net.transport.websocket_server import WebSocketNetwork
-from tests.support.cluster_processes import free_ports, soon
+from tests.support.cluster_processes import LONGEST, free_ports, soon
 
 NAME, KEY = "0123456789abcdef" * 2, "0f" * 16
 TURNING = "turning", 0.25, "-"
@@ -146,7 +146,7 @@ async def listening():
 
 
 async def said(words):
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(LONGEST):
         return await words.get()
 
 
@@ -186,7 +186,7 @@ async def test_unidentified_connections_are_closed_and_disturb_no_other(listenin
         reader, stranger = await asyncio.open_connection("127.0.0.1", port)
         stranger.write(sent)
         if sent:
-            async with asyncio.timeout(30.0):
+            async with asyncio.timeout(LONGEST):
                 with contextlib.suppress(ConnectionResetError):
                     assert await reader.read() == b""
         stranger.close()
@@ -202,7 +202,7 @@ async def test_too_many_unidentified_connections_are_closed_and_their_places_reu
     _, port, words = listening
     strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(70)]
     reads = [asyncio.ensure_future(reader.read()) for reader, _ in strangers]
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(LONGEST):
         await asyncio.wait(reads, return_when="FIRST_COMPLETED")
     for _, writer in strangers:
         writer.close()
