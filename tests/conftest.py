@@ -6,13 +6,14 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from pytest_asyncio import is_async_test
 
 from aioflow.testing import VirtualTimeLoop, no_leaks, no_pending_tasks
 from tests.support.scale import LONG, amount
 
 settings.register_profile("aioflow", deadline=None, max_examples=amount(15, 50), derandomize="CI" in os.environ)
+settings.register_profile("unshrunk", settings.get_profile("aioflow"), phases=set(Phase) - {Phase.shrink})
 settings.load_profile("aioflow")
 
 _TESTS = itertools.count(1)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tests" / "data" / "mutants.toml"
 COPIED = ("aioflow", "tests", "examples", "benchmarks", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile", "unshrunk")
 FOUND, NOT_FOUND = 1, 0
 """The exit status of pytest: a test has failed, or all have passed."""
 PATIENCE = 900
@@ -61,7 +62,7 @@ def is_found(mutant: Mutant, folder: Path) -> bool:
     path = folder / mutant.file
     whole = path.read_text()
     write(path, mutant.text(folder))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *shlex.split(mutant.tests)]
+    command = [sys.executable, "-m", "pytest", *OPTIONS, *shlex.split(mutant.tests)]
     environment = os.environ | {"PYTHONPATH": str(folder)}
     try:
         done = subprocess.run(
