@@ -10,11 +10,8 @@ suspends while something else can.
 """
 
 import asyncio
-import functools
-import inspect
-import types
-from collections.abc import Generator, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.graph.operation import describe_line
@@ -25,8 +22,8 @@ from aioflow.program.error_location import located, reraise
 from aioflow.program.program import Outputs, Program, UnderWay, Unit, UnitCoroutine
 from aioflow.program.ready import Activation, Frames, StraightLine
 from aioflow.tensors.dtypes import Array
+from aioflow.waiting.tasks import begin
 
-F = TypeVar("F", bound="asyncio.Future[Any] | None")
 _TURN: Final = 256
 """Primitives run in a row before the loop gets a turn."""
 
@@ -175,18 +172,17 @@ class Execution:
     def _spawn(self, begun: Begun, coroutine: UnitCoroutine) -> None:
         """Begin the unit; give it a Task if it suspends."""
         try:
-            waiting_on = marked(coroutine.send(None), False)
+            suspended = begin(coroutine)
         except StopIteration as done:
             self._finish(begun, done.value)
             return
         except BaseException as error:
             reraise(self._blamed(error, *begun[:3]))
-        task = asyncio.get_running_loop().create_task(_resumed(coroutine, waiting_on))
+        task = asyncio.get_running_loop().create_task(suspended)
         self._tasks[task] = begun
-        task.add_done_callback(functools.partial(self._on_done, coroutine))
+        task.add_done_callback(self._on_done)
 
-    def _on_done(self, coroutine: UnitCoroutine, task: "asyncio.Task[Outputs]") -> None:
-        coroutine.close()  # a task that is cancelled before its first turn never reaches its coroutine
+    def _on_done(self, task: "asyncio.Task[Outputs]") -> None:
         self._done.append(task)
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
@@ -231,16 +227,7 @@ class Execution:
         Not the error itself: its traceback leads here.
         """
         cancelled = None
-        fresh = [task for task in self._tasks if _is_fresh(task)]
         for task in self._tasks:
-            if task not in fresh:
-                task.cancel()  # at once: what comes now is for those who wait behind it
-        if fresh:
-            try:
-                await asyncio.sleep(0)  # a task cancelled before its first turn could not end its kernel in order
-            except asyncio.CancelledError as error:
-                cancelled = error.args
-        for task in fresh:
             task.cancel()
         while pending := [task for task in self._tasks if not task.done()]:
             try:
@@ -253,44 +240,6 @@ class Execution:
         self._tasks.clear()
         self._done.clear()
         return cancelled
-
-
-def _is_fresh(task: "asyncio.Task[Outputs]") -> bool:
-    """Whether it has not had its first turn."""
-    coroutine = task.get_coro()
-    return inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
-
-
-async def _resumed(coroutine: UnitCoroutine, waiting_on: Any) -> Outputs:
-    """Carry on a coroutine that was begun by hand and now waits on `waiting_on`."""
-    return await _driven(coroutine, waiting_on)  # since 3.12 a Task takes no generator, whatever its decorator says
-
-
-@types.coroutine
-def _driven(coroutine: UnitCoroutine, waiting_on: Any) -> Generator[Any, Any, Outputs]:
-    waiting_on = marked(waiting_on, True)
-    try:
-        while True:
-            try:
-                value = yield waiting_on
-            except BaseException as error:
-                waiting_on = coroutine.throw(error)
-            else:
-                waiting_on = coroutine.send(value)
-    except StopIteration as done:
-        outputs: Outputs = done.value
-        return outputs
-
-
-def marked(future: F, awaited: bool) -> F:
-    """The future a coroutine suspended at, marked for asyncio as awaited or not.
-
-    A coroutine marks it, and the Task takes the mark away. One begun by hand has no Task yet: until it has, another
-    must be able to await the same future.
-    """
-    if future is not None:
-        future._asyncio_future_blocking = awaited
-    return future
 
 
 class Stands(Protocol):

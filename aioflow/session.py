@@ -14,8 +14,8 @@ from aioflow import errors
 from aioflow.config import Config, RunOptions, expect
 from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
-from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph
+from aioflow.graph.default_session import Runner, default_session, enter_session, leave_session
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor, items_of
 from aioflow.plan.cost_model import CostModel
@@ -78,7 +78,7 @@ class Session:
         self.boundary: Final = Boundary()
         self._calls: Final = CallCache(self.graph, self.config, self._engine, self.boundary)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._outer: scopes.Runner | None = None
+        self._outer: Runner | None = None
         self._closed = False
         with _sessions_lock:
             _sessions.add(self)
@@ -86,23 +86,23 @@ class Session:
     async def __aenter__(self) -> Self:
         """Open the session, and make it the default session of this task until the block ends."""
         self._check()
-        self._outer = scopes.enter_session(self, self._outer)
+        self._outer = enter_session(self, self._outer)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        scopes.leave_session(self, self._outer)
+        leave_session(self, self._outer)
         await self.close()
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Self]:
         """Inside the block, `await tensor.eval()` and `await operation.run()` use this session."""
-        token = scopes.default_session.set(self)
+        token = default_session.set(self)
         try:
             yield self
         finally:
-            scopes.default_session.reset(token)
+            default_session.reset(token)
 
     async def run(
         self,
@@ -434,7 +434,7 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
 
 def get_default_session() -> Session | None:
     """The innermost session that this task has entered or made its default, None if there is none."""
-    session = scopes.default_session.get()
+    session = default_session.get()
     return session if isinstance(session, Session) else None
 
 

@@ -19,7 +19,7 @@ _process_graph: list[Graph] = []
 
 def get_default_graph() -> Graph:
     """The innermost `with graph.as_default()` of this task, else the process's graph."""
-    graph = scopes.innermost_graph.get()
+    graph: Graph | None = scopes.innermost_graph.get()
     if graph is not None:
         return graph
     if not _process_graph:
@@ -83,7 +83,7 @@ def graph_to_build_in(graph: Graph, used: Tensor | Operation | None = None) -> G
 
     ValueError, naming `used`, if `graph` itself is a branch or loop, and not being described.
     """
-    inner = scopes.innermost_graph.get()
+    inner: Graph | None = scopes.innermost_graph.get()
     if inner is not None and inner.sees(graph):
         return inner
     if graph.root is not graph:

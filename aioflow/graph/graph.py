@@ -142,7 +142,12 @@ class Graph:
                 if tensor.op.id < 0:
                     raise ValueError(f"{tensor!r} was built in a block that failed: it is not in the graph")
             full = self._full_name(scope, name or definition.name)
-            operation = Operation(self, definition, full, inputs, attrs, specs, scope)
+            controls = scopes.control_inputs(scope.controls, inputs) if scope.controls else ()
+            override = scope.gradient_overrides.get(definition.name)
+            place = scope.container, scope.colocation
+            operation = Operation(
+                self, definition, full, inputs, attrs, specs, controls, *place, scope.origin, override
+            )
             if scope.devices:
                 operation.device = _device(scope.devices, operation)
             self._append(operation, scope)

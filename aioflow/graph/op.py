@@ -181,7 +181,7 @@ class Op(Generic[R]):
 
     def makes(self, rule: Callable[..., int]) -> Callable[..., int]:
         """Declare a rule for the bytes of results where the shape rule gives none: (inputs, attributes) -> bytes."""
-        self.bytes_rule = rule
+        self.bytes_rule = lambda inputs, attrs, specs: rule(inputs, attrs)
         return rule
 
     def on_host(self, *params: str, outputs: bool | Iterable[int] = ()) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
-from aioflow.graph import scopes
+from aioflow.graph.default_session import current_session
 from aioflow.graph.numpy_functions import Symbolic
-from aioflow.graph.scopes import Controls, Scope
 from aioflow.tensors.dtypes import DType, Spec, TensorShape
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class Tensor(Symbolic):
 
     async def eval(self, feeds: Any = None) -> Any:
         """Its value, computed by the default session. ValueError if there is none."""
-        return await scopes.current_session().run(self, feeds)
+        return await current_session().run(self, feeds)
 
     def __repr__(self) -> str:
         return f"<af.Tensor {self.name!r} {self.spec}>"
@@ -192,7 +191,11 @@ class Operation:
         inputs: tuple[Tensor, ...],
         attrs: Attrs,
         specs: Sequence[Spec],
-        scope: Scope,
+        control_inputs: "tuple[Operation, ...]",
+        container: str,
+        colocation: tuple[str, ...],
+        origin: "Operation | None",
+        gradient_override: str | None,
     ) -> None:
         self.graph = graph
         self.definition = definition
@@ -200,12 +203,12 @@ class Operation:
         self.inputs = inputs
         self.attrs = attrs
         self.outputs = tuple([Tensor(self, index, spec) for index, spec in enumerate(specs)])
-        self.control_inputs: tuple[Operation, ...] = _control_inputs(scope.controls, inputs) if scope.controls else ()
+        self.control_inputs = control_inputs
         self.device = ""
-        self.container = scope.container
-        self.colocation = scope.colocation
-        self.origin = scope.origin
-        self.gradient_override: str | Callable[..., Any] | None = scope.gradient_overrides.get(definition.name)
+        self.container = container
+        self.colocation = colocation
+        self.origin = origin
+        self.gradient_override: str | Callable[..., Any] | None = gradient_override
         self.line = user_line()
         self.id = -1
 
@@ -254,7 +257,7 @@ class Operation:
 
     async def run(self, feeds: Any = None) -> None:
         """Run it with the default session. ValueError if there is none."""
-        await scopes.current_session().run(self, feeds)
+        await current_session().run(self, feeds)
 
     def __repr__(self) -> str:
         return f"<af.Operation {self.name!r} ({self.type})>"
@@ -274,10 +277,3 @@ def describe_line(operation: Operation) -> str:
     if operation.origin is None:
         return text
     return f"{text} (gradient of {operation.origin.name!r}, built at {describe_line(operation.origin)})"
-
-
-def _control_inputs(blocks: tuple[Controls, ...], inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
-    """What the blocks ask for, less what an input built in the same block has waited for already."""
-    made_by = {tensor.op.id for tensor in inputs}
-    wanted = (op for block in blocks if made_by.isdisjoint(block.inside) for op in block.operations)
-    return tuple([op for op in dict.fromkeys(wanted) if op.id not in made_by])

@@ -1,4 +1,4 @@
-"""What surrounds the building of an operation: default graph, default session, names, devices, control inputs.
+"""What surrounds the building of an operation: default graph, names, devices, control inputs.
 
 Everything here lives in context variables, so that two tasks or two threads that build graphs at the same time never
 see each other's scopes. A task inherits the scopes it was created in; a thread starts with none.
@@ -7,27 +7,26 @@ see each other's scopes. A task inherits the scopes it was created in; a thread 
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, TypeVar
 
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.recursion import shown
 
-if TYPE_CHECKING:
-    from aioflow.graph.graph import Graph
-    from aioflow.graph.operation import Operation
+G = TypeVar("G")
 
 VALID_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/-]*")
 _VALID_SCOPE: Final = re.compile(r"[A-Za-z0-9_.\\/-]*")
 
-DeviceFunction = Callable[["Operation"], str]
+DeviceFunction = Callable[[Operation], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Controls:
     """One `control_dependencies` block: what it waits for, and the ids of operations built inside, which imply it."""
 
-    operations: "tuple[Operation, ...]"
+    operations: tuple[Operation, ...]
     inside: set[int]
 
 
@@ -37,34 +36,26 @@ class Scope:
 
     name: str = ""
     controls: tuple[Controls, ...] = ()
-    devices: "tuple[str | DeviceFunction, ...]" = ()
+    devices: tuple[str | DeviceFunction, ...] = ()
     container: str = ""
     colocation: tuple[str, ...] = ()
     gradient_overrides: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    origin: "Operation | None" = None
+    origin: Operation | None = None
     """The forward operation whose gradient is being built."""
 
 
-class Runner(Protocol):
-    """What `Tensor.eval` and `Operation.run` need of a session."""
-
-    async def run(self, fetches: Any, feeds: Any = None) -> Any:
-        """Compute the fetches."""
-
-
 OUTSIDE: Final = Scope()
-_scopes: ContextVar[Mapping["Graph", Scope]] = ContextVar("aioflow_scopes", default={})  # noqa: B039 (never mutated)
-innermost_graph: ContextVar["Graph | None"] = ContextVar("aioflow_default_graph", default=None)
-default_session: ContextVar[Runner | None] = ContextVar("aioflow_default_session", default=None)
+_scopes: ContextVar[Mapping[Hashable, Scope]] = ContextVar("aioflow_scopes", default={})  # noqa: B039 (never mutated)
+innermost_graph: ContextVar[Any] = ContextVar("aioflow_default_graph", default=None)
 
 
-def scope_of(graph: "Graph") -> Scope:
+def scope_of(graph: Hashable) -> Scope:
     """The surroundings of the next operation of `graph` in this task."""
     return _scopes.get().get(graph, OUTSIDE)
 
 
 @contextlib.contextmanager
-def changed(graph: "Graph", **changes: Any) -> Iterator[Scope]:
+def changed(graph: Hashable, **changes: Any) -> Iterator[Scope]:
     """Inside the block, `graph`'s scope has these fields."""
     scope = dataclasses.replace(scope_of(graph), **changes)
     token = _scopes.set({**_scopes.get(), graph: scope})
@@ -75,40 +66,13 @@ def changed(graph: "Graph", **changes: Any) -> Iterator[Scope]:
 
 
 @contextlib.contextmanager
-def default_graph(graph: "Graph") -> "Iterator[Graph]":
+def default_graph(graph: G) -> Iterator[G]:
     """Inside the block, `graph` is the default graph of this task."""
     token = innermost_graph.set(graph)
     try:
         yield graph
     finally:
         innermost_graph.reset(token)
-
-
-def current_session() -> Runner:
-    """The innermost session that this task has entered or made its default. ValueError if there is none."""
-    session = default_session.get()
-    if session is None:
-        raise ValueError(
-            "no default session: use `async with af.Session()` or `with session.as_default():` around this, or call "
-            "session.run(...)"
-        )
-    return session
-
-
-def enter_session(session: Runner, outer: Runner | None) -> Runner | None:
-    """Make it the default session of this task. Returns the former one; `outer` if it is the default already."""
-    before = default_session.get()
-    default_session.set(session)
-    return outer if before is session else before
-
-
-def leave_session(session: Runner, outer: Runner | None) -> None:
-    """Make `outer` the default session again, unless `session` is not the default.
-
-    Sessions may be left in any order and task.
-    """
-    if default_session.get() is session:
-        default_session.set(outer)
 
 
 def enters_again(name: str) -> bool:
@@ -123,3 +87,10 @@ def check_scope_name(name: str, outer: str) -> None:
     valid = _VALID_SCOPE if outer else VALID_NAME
     if valid.fullmatch(name) is None:
         raise ValueError(f"{name!r} is not a valid scope name: letters, digits and _ . \\ - / only")
+
+
+def control_inputs(blocks: tuple[Controls, ...], inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
+    """What the blocks ask for, less what an input built in the same block has waited for already."""
+    made_by = {tensor.op.id for tensor in inputs}
+    wanted = (op for block in blocks if made_by.isdisjoint(block.inside) for op in block.operations)
+    return tuple([op for op in dict.fromkeys(wanted) if op.id not in made_by])

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aioflow.graph import scopes
 from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.graph.default_session import current_session
 from aioflow.graph.numpy_functions import Symbolic
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.tensors import dtypes
@@ -92,7 +92,7 @@ class SparseTensor(Symbolic):
 
     async def eval(self, feeds: Any = None) -> Any:
         """Its value, computed by the default session. ValueError if there is none."""
-        return await scopes.current_session().run(self, feeds)
+        return await current_session().run(self, feeds)
 
     def _as_graph_element(self) -> Tensor:
         return self.values

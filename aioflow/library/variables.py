@@ -12,6 +12,7 @@ from typing import Any, Final
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in, same_graph
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor
+from aioflow.graph.default_session import Runner, current_session
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
@@ -213,7 +214,7 @@ class Variable(Symbolic):
 
     async def eval(self, feeds: Any = None) -> Any:
         """Its value in the default session. ValueError if there is none."""
-        return await scopes.current_session().run(self._snapshot, feeds)
+        return await current_session().run(self._snapshot, feeds)
 
     # Updating
 
@@ -268,9 +269,9 @@ class Variable(Symbolic):
         with self._building():
             return op(self.handle, indices, convert_to_tensor(updates, self.dtype), name=name)
 
-    async def load(self, value: Any, session: scopes.Runner | None = None) -> None:
+    async def load(self, value: Any, session: Runner | None = None) -> None:
         """It holds the array `value` in that session, the default one by default. Adds nothing to the graph."""
-        session = session or scopes.current_session()
+        session = session or current_session()
         await session.run(self.initializer, {self.initializer.inputs[1]: value})
 
     # Where its operations are built

@@ -73,7 +73,7 @@ def needed(definition: Op[Any], attrs: Any, inputs: Sequence[Any], specs: Sequen
         ValueError, TypeError: the inputs do not fit the op.
     """
     if definition.bytes_rule is not None:
-        return int(definition.bytes_rule(inputs, attrs))
+        return int(definition.bytes_rule(inputs, attrs, specs))
     hosts = definition.host_inputs(len(inputs))
     given = [_spec(*each) for each in itertools.zip_longest(inputs, hosts, specs)]
     return sum([spec.bytes or 0 for spec in definition.infer(given, attrs)])

@@ -2,12 +2,13 @@
 
 import asyncio
 import functools
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from aioflow.executor import Execution, Stands, marked, note_standing
+from aioflow.executor import Execution, Stands, note_standing
 from aioflow.program.program import Outputs
 from aioflow.tensors.dtypes import Array
+from aioflow.waiting.tasks import begin
 
 Fetched = list[Array]
 
@@ -59,13 +60,13 @@ class _Group:
 
     def _begin(self, number: int, coroutine: Coroutine[Any, Any, Fetched]) -> None:
         try:
-            waiting_on = marked(coroutine.send(None), False)
+            suspended = begin(coroutine)
         except StopIteration as done:
             self.results[number] = done.value
             return
         loop = asyncio.get_running_loop()
         self.ended = self.ended or loop.create_future()
-        task = loop.create_task(_Begun(coroutine, waiting_on))
+        task = loop.create_task(suspended)
         task.add_done_callback(functools.partial(self._on_done, number))
         self._tasks.append(task)
         self._left += 1
@@ -101,50 +102,3 @@ class _Group:
         self._tasks.clear()
         if cancelled is not None:
             raise asyncio.CancelledError(*cancelled)
-
-
-class _Begun(Coroutine[Any, Any, Fetched]):
-    """A coroutine that was begun by hand and has suspended, for a Task to carry on.
-
-    Cancelling reaches it even before the Task's first turn, when a coroutine still to be begun would never know.
-    """
-
-    __slots__ = ("_coroutine", "_fresh", "_waiting_on")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Fetched], waiting_on: "asyncio.Future[Any] | None") -> None:
-        self._coroutine: Final = coroutine
-        self._waiting_on = waiting_on
-        self._fresh = True
-
-    def send(self, value: Any) -> Any:
-        """What it waits for next."""
-        if self._fresh:
-            return self._first()
-        return self._coroutine.send(value)
-
-    def throw(self, error: Any, *rest: Any) -> Any:
-        """The same. Before the first turn, what it waits for is cancelled instead, as Task.cancel does later."""
-        try:
-            if self._fresh:
-                waiting_on = self._first()
-                if waiting_on is not None and waiting_on.cancel():
-                    return waiting_on
-            return self._coroutine.throw(error, *rest)
-        finally:
-            del error, rest  # its traceback leads here
-
-    def close(self) -> None:
-        """It ends here."""
-        self._coroutine.close()
-
-    def __await__(self) -> Generator[Any, Any, Fetched]:
-        """What a Coroutine must have; Tasks do not use it."""
-        return self._coroutine.__await__()
-
-    def __getattr__(self, name: str) -> Any:
-        """What there is to see of a coroutine, as where it stands."""
-        return getattr(self._coroutine, name)
-
-    def _first(self) -> "asyncio.Future[Any] | None":
-        waiting_on, self._waiting_on, self._fresh = self._waiting_on, None, False
-        return marked(waiting_on, True)

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.building import get_default_graph
+from aioflow.graph.default_session import Runner
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
-from aioflow.graph.scopes import Runner
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import shown

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph
+from aioflow.graph.default_session import current_session
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation
 from aioflow.library.queues import QueueBase
@@ -228,7 +228,7 @@ def start_queue_runners(
         ValueError: there is no default session.
         TypeError: `sess` is no session.
     """
-    session: Any = scopes.current_session() if sess is None else sess
+    session: Any = current_session() if sess is None else sess
     if not isinstance(session, Session):
         raise TypeError(f"queue runners run in a session, not in {shown(session)}")
     runners: list[QueueRunner] = session.graph.get_collection(collection)

@@ -219,6 +219,33 @@ async def test_text_of_numbers_is_not_wider_than_memory(attribute, value):
         assert await refused(session, made, {x: np.ones(10, np.float32)}) < LIMIT
 
 
+def _concatenated(array, size):
+    return array.concat()
+
+
+def _gathered(array, size):
+    return array.gather(af.range(size))
+
+
+@pytest.mark.parametrize("read", [_concatenated, _gathered])
+@pytest.mark.parametrize("known", [True, False], ids=["element_shape", "like the written slot"])
+async def test_unwritten_slots_are_counted_by_the_size_of_their_zeros(read, known):
+    size, row = af.placeholder(af.int32, []), af.placeholder(af.float32)
+    array = af.TensorArray(af.float32, size, element_shape=[1 << 16] if known else None)
+    made = read(array.write(0, row), size)
+    async with af.Session(config=af.Config(memory_limit={"CPU:0": LIMIT})) as session:
+        assert await refused(session, made, {size: 1000, row: np.ones(1 << 16, np.float32)}) < LIMIT
+        assert (await session.run(made, {size: 2, row: np.ones(1 << 16, np.float32)})).sum() == 1 << 16
+
+
+async def test_a_few_written_slots_are_gathered_millions_of_times():
+    indices = af.placeholder(af.int32, [None])
+    array = af.TensorArray(af.float32, 3, clear_after_read=False).unstack(af.constant([1.0, 2.0, 3.0]))
+    async with af.Session() as session:
+        found = await session.run(array.gather(indices), {indices: np.arange(5_000_000, dtype=np.int32) % 3})
+    np.testing.assert_array_equal(found, np.arange(5_000_000) % 3 + 1)
+
+
 @pytest.mark.parametrize("read", [lambda array: array.concat(), lambda array: array.gather(af.range(array.size()))])
 async def test_a_list_of_many_unwritten_slots_is_not_filled(read):
     size = af.placeholder(af.int32, [])

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow import errors
 from aioflow.graph.op import Ints, NodeView, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
+from aioflow.kernels.control import unwritten
 from aioflow.kernels.control.tensor_lists import (
     check_rows,
     count_of,
@@ -36,8 +36,6 @@ Check = Callable[[TensorList, Array], None]
 _READ_TWICE: Final = "was cleared by an earlier read: pass clear_after_read=False to read it more than once"
 
 
-_MOST_GAPS: Final = 1 << 22
-"""The most unwritten slots that are read at a time."""
 _MOST: Final = 2**31 - 1
 """The most slots: the number of slots is an int32."""
 
@@ -373,7 +371,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     zeros, element = _filler(xp, node.input_specs[0]), ListSpec.check(node.input_specs[0]).element
 
     def gather(flow: TensorList, indices: Array) -> Array:
-        _check_count(flow, indices.size)
+        unwritten.check_gaps(flow, indices)
         items = _filled(flow, indices.tolist(), zeros)
         if not items and not element.shape.is_fully_defined():
             raise ValueError(f"nothing is gathered, and the shape of the elements is known only as {element.shape}")
@@ -382,12 +380,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     return gather
 
 
-def _check_count(flow: TensorList, count: int) -> None:
-    """ResourceExhaustedError for more unwritten slots than it is sensible to fill: each takes over 100 bytes."""
-    if count > _MOST_GAPS and (gaps := count - len(flow.written())) > _MOST_GAPS:
-        raise errors.ResourceExhaustedError(
-            f"{gaps:,} slots are not written; at most {_MOST_GAPS:,} are read at a time"
-        )
+tensor_array_gather.bytes_rule = unwritten.bytes_gathered
 
 
 def _filled(flow: TensorList, indices: Sequence[int], zeros: Callable[[TensorList, int], Array]) -> list[Array]:
@@ -449,7 +442,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     zeros, element = _filler(xp, node.input_specs[0]), ListSpec.check(node.input_specs[0]).element
 
     def concat(flow: TensorList) -> tuple[Array, Array]:
-        _check_count(flow, len(flow))
+        unwritten.check_gaps(flow)
         items = _filled(flow, range(len(flow)), zeros)
         if not items:
             return _nothing(xp, element), np.zeros(0, np.int64)
@@ -465,6 +458,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
         return whole, np.array(sizes, np.int64)
 
     return concat
+
+
+tensor_array_concat.bytes_rule = unwritten.bytes_concatenated
 
 
 def _nothing(xp: Namespace, element: Spec) -> Array:

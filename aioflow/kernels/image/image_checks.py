@@ -74,20 +74,34 @@ def measured_gif(data: bytes) -> tuple[int, int, int]:
     ValueError if the GIF does not go on to its end mark.
     """
     try:
-        width, height = struct.unpack_from("<HH", data, 6)
-        count, at = 0, _behind_colours(data, 10) + 2
-        while data[at] != 0x3B:
-            if data[at] == 0x21:
-                at = _behind_blocks(data, at + 2)
-            elif data[at] == 0x2C:
-                left, top, across, down = struct.unpack_from("<HHHH", data, at + 1)
-                count, width, height = count + 1, max(width, left + across), max(height, top + down)
-                at = _behind_blocks(data, _behind_colours(data, at + 9) + 1)
-            else:
-                raise ValueError(f"neither a picture nor its end is at byte {at}")
+        sizes = list(_sizes_of_gif(data))
     except (IndexError, struct.error):
         raise ValueError(f"it is truncated at byte {len(data)}") from None
-    return count, height, width
+    return len(sizes) - 1, *sizes[-1]
+
+
+def size_of_gif(data: bytes) -> tuple[int, int]:
+    """The height and width of the first picture. Raises ValueError, IndexError or struct.error if it is damaged."""
+    sizes = _sizes_of_gif(data)
+    screen = next(sizes)
+    return next(sizes, screen)
+
+
+def _sizes_of_gif(data: bytes) -> Iterator[tuple[int, int]]:
+    """The height and width of the screen, then those after each picture, which enlarges a screen it does not fit."""
+    width, height = struct.unpack_from("<HH", data, 6)
+    yield height, width
+    at = _behind_colours(data, 10) + 2
+    while data[at] != 0x3B:
+        if data[at] == 0x21:
+            at = _behind_blocks(data, at + 2)
+        elif data[at] == 0x2C:
+            left, top, across, down = struct.unpack_from("<HHHH", data, at + 1)
+            height, width = max(height, top + down), max(width, left + across)
+            yield height, width
+            at = _behind_blocks(data, _behind_colours(data, at + 9) + 1)
+        else:
+            raise ValueError(f"neither a picture nor its end is at byte {at}")
 
 
 def _behind_colours(data: bytes, at: int) -> int:

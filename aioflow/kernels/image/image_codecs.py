@@ -40,8 +40,7 @@ def size_of(data: bytes, kind: str) -> tuple[int, int, int]:
         if kind == "JPEG":
             return _size_of_jpeg(data)
         if kind == "GIF":
-            width, height = struct.unpack_from("<HH", data, 6)
-            return height, width, 3
+            return *checks.size_of_gif(data), 3
         checks.check_bmp(data)
         width, height = struct.unpack_from("<ii", data, 18)
         return abs(height), abs(width), 3
@@ -144,10 +143,11 @@ def frames(data: bytes, channels: int = 3) -> AnyArray:
                 f"the GIF has {count} pictures of {height} x {width} pixels, together more than {MOST_PIXELS}; cut it "
                 "into several files, or make the pictures smaller"
             )
-        found = np.empty((count, height, width, channels), np.uint8)
+        found = np.zeros((count, height, width, channels), np.uint8)
         for number in range(count):
             picture.seek(number)
-            found[number] = _pixels(picture, channels)
+            pixels = _pixels(picture, channels)
+            found[number, : len(pixels), : pixels.shape[1]] = pixels  # a later picture may enlarge the screen
         return found
 
 

@@ -90,15 +90,21 @@ async def connect(
         FailedPreconditionError: it refuses, as when it is another task, or knows another cluster.
     """
     cut = ""
-    async with (liveness or DialLiveness()).required(network, address, settings.silence):
-        for _ in range(_ATTEMPTS):
-            try:
-                return await _connect(network, address, me, target, handler, settings)
-            except _CutError as error:
-                cut = error.message
-            except NobodyListensError as error:
-                raise errors.UnavailableError(error.message) from error
-    raise errors.UnavailableError(cut)
+    async with contextlib.AsyncExitStack() as stack:
+        async with (liveness or DialLiveness()).required(network, address, settings.silence):
+            for _ in range(_ATTEMPTS):
+                try:
+                    peer = await _connect(network, address, me, target, handler, settings)
+                    stack.push_async_callback(peer.close)  # this may be cancelled while the block above ends
+                    break
+                except _CutError as error:
+                    cut = error.message
+                except NobodyListensError as error:
+                    raise errors.UnavailableError(error.message) from error
+            else:
+                raise errors.UnavailableError(cut)
+        stack.pop_all()
+        return peer
 
 
 async def _connect(

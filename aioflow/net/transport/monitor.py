@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aioflow.devices import activity
 from aioflow.net.transport import monitor_process
@@ -121,8 +121,10 @@ class Monitor:
         self._tell(f"close {watch.role} {watch.connection}")
         self.close_if_unused()
 
-    def answer(self, address: tuple[str, int], key: str, heartbeat: float) -> "Answers":
+    def answer(self, address: tuple[Any, ...], key: str, heartbeat: float) -> "Answers":
         """Answer questions about this process that come to a UDP address, and are signed by the key.
+
+        The address is as a socket names its own: one of IPv6 has four parts.
 
         Raises OSError if the address is in use.
         """

@@ -8,8 +8,9 @@ token anyone may ask. An answer has the state of the process, and no names of ke
 import asyncio
 import contextlib
 import secrets
+import socket
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from aioflow.net.transport import monitor_process
 from aioflow.net.transport.addresses import split_address
@@ -19,14 +20,19 @@ from aioflow.net.transport.monitor import Answers, Monitor, with_monitor
 
 _PUBLIC: Final = "00" * 16
 """The key of tasks without a token."""
+_ANY: Final[dict[int, str]] = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
 _STATES: Final = {state.value: state for state in State}
 
 
-def answer(addresses: Sequence[tuple[str, int]], token: Token | None, heartbeat: float) -> list[Answers]:
+def answer(addresses: Sequence[tuple[Any, ...]], token: Token | None, heartbeat: float) -> list[Answers]:
     """Let the monitor of this process answer questions at these UDP addresses; none where that is impossible."""
 
     def begin(monitor: Monitor) -> list[Answers]:
-        return [monitor.answer(address, _key(token), heartbeat) for address in addresses]
+        found = []
+        for address in addresses:
+            with contextlib.suppress(OSError):  # another process uses the UDP port
+                found.append(monitor.answer(address, _key(token), heartbeat))
+        return found
 
     return with_monitor(begin) or []
 
@@ -34,19 +40,31 @@ def answer(addresses: Sequence[tuple[str, int]], token: Token | None, heartbeat:
 async def ask(address: str, token: Token | None, heartbeat: float, told: Callable[[Word], None]) -> None:
     """Ask the monitor of the process at an address for its state, again and again, until cancelled.
 
-    Each answer goes to `told`. The first question is sent late enough that a process that answers itself gets none.
+    Each answer goes to `told`. The first question is sent late enough that a process that answers itself gets none. A
+    name may stand for several addresses, at one of which the process listens: all are asked. A host may answer from
+    another of its addresses than the one that was asked; the signature tells that the answer is one.
     """
     loop, interval = asyncio.get_running_loop(), word_interval(heartbeat)
     await asyncio.sleep(interval)
-    with contextlib.suppress(OSError):
-        wire, questions = await loop.create_datagram_endpoint(
-            lambda: _Questions(_key(token), told), remote_addr=split_address(address)
-        )
-        try:
-            while not wire.is_closing():
-                wire.sendto(questions.next())
-                await asyncio.sleep(interval)
-        finally:
+    questions = _Questions(_key(token), told)
+    wires: dict[int, asyncio.DatagramTransport] = {}
+    try:
+        found = await loop.getaddrinfo(*split_address(address), type=socket.SOCK_DGRAM)
+        for family in {place[0] for place in found}:
+            with contextlib.suppress(OSError):  # this machine has no IPv6
+                wires[family], _ = await loop.create_datagram_endpoint(
+                    lambda: questions, local_addr=(_ANY[family], 0), family=family
+                )
+        while any(not wire.is_closing() for wire in wires.values()):
+            asked = questions.next()
+            for family, *_, place in found:
+                if family in wires and not wires[family].is_closing():
+                    wires[family].sendto(asked, place)
+            await asyncio.sleep(interval)
+    except OSError:  # the name is unknown
+        pass
+    finally:
+        for wire in wires.values():
             wire.close()
 
 

@@ -110,7 +110,7 @@ class WebSocketListener:
         self._server = await loop.create_server(
             self._protocol, host, port, ssl=tls, ssl_handshake_timeout=limit, backlog=1024
         )
-        names = [socket.getsockname()[:2] for socket in self._server.sockets]
+        names = [socket.getsockname() for socket in self._server.sockets]
         self._answers = monitor_questions.answer(names, self._token, self._settings.silence)
         self._address = f"{f'[{host}]' if ':' in host else host}:{self._server.sockets[0].getsockname()[1]}"
 

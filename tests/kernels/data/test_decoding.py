@@ -482,7 +482,7 @@ def test_pngs_that_claim_too_much_are_refused_before_they_are_decoded(data, says
 
 def gif_of(screen, count, size=(1, 1), at=(0, 0)):
     """A GIF whose pictures all have one pixel of data."""
-    head = b"GIF89a" + struct.pack("<HHBBB", *screen, 0x80, 0, 0) + bytes(6)
+    head = b"GIF89a" + struct.pack("<HHBBB", *screen, 0x80, 0, 0) + b"\xff" * 6
     return head + (b"\x2c" + struct.pack("<HHHHB", *at, *size, 0) + b"\x02\x02\x44\x01\x00") * count + b";"
 
 
@@ -506,6 +506,27 @@ def test_a_gif_with_too_many_pixels_is_refused_before_it_is_decoded(decode, data
 
 def test_pictures_of_a_gif_that_lie_beyond_its_screen_enlarge_it():
     assert evaluate(af.image.decode_gif(constant(gif_of((2, 2), 3, at=(3, 4))))).shape == (3, 5, 4, 3)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2)], ids=str)
+def test_pictures_before_one_that_enlarges_the_screen_are_black_beyond_theirs(size):
+    first = gif_of(size, 1)
+    grown = first[:-1] + gif_of(size, 1, at=(4, 3))[19:]
+    frames = evaluate(af.image.decode_gif(constant(grown)))
+    assert frames.shape == (2, 4, 5, 3)
+    width, height = size
+    np.testing.assert_array_equal(frames[0, :height, :width], evaluate(af.image.decode_gif(constant(first)))[0])
+    assert not frames[0, height:].any()
+    assert not frames[0, :, width:].any()
+
+
+def test_a_still_picture_of_a_gif_is_refused_by_its_own_size_not_by_that_of_the_screen():
+    contents = constant(gif_of((1, 1), 1, (12_000, 12_000)))
+    tracemalloc.start()
+    with pytest.raises(errors.InvalidArgumentError, match="the GIF says it is 12000 x 12000 pixels"):
+        evaluate(af.image.decode_image(contents, expand_animations=False))
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
 
 
 def test_a_bmp_that_claims_too_much_is_refused_before_it_is_decoded():

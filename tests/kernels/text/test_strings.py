@@ -250,3 +250,27 @@ def test_the_length_of_a_replacement_is_counted_exactly(given_text, pattern, eve
     rewrite = regex.rewriting(expression, r"<\0ä\1>" if expression.compiled.groups else r"<\0ä>")
     made = expression.replace(data, rewrite, everywhere)
     assert expression.replaced_length(data, rewrite, everywhere) == len(made)
+
+
+def test_a_group_is_asked_for_once_a_match_however_often_it_is_written():
+    asked = []
+
+    class Match:
+        def group(self, number):
+            asked.append(number)
+            return b"ab"
+
+        def span(self):
+            return 0, 2
+
+    class Compiled:
+        groups = 1
+
+        def search(self, text, place):
+            return Match() if place == 0 else None
+
+    expression = regex.Expression(Compiled(), bytes, bytes, lambda text, place: 1)
+    rewrite = [1, 0, "-"] * 50
+    assert expression.replace(b"abc", rewrite, True) == b"abab-" * 50 + b"c"
+    assert expression.replaced_length(b"abc", rewrite, True) == 251
+    assert sorted(asked) == [0, 0, 1, 1]

@@ -269,6 +269,27 @@ async def test_cancelling_at_random_leaves_nothing(network, service, seed):
         assert (await peer.request(feeding(np.ones(3 << 20, np.uint8)))).values == {"x": 3 << 20}
 
 
+async def test_dialling_that_is_cancelled_in_any_turn_leaves_no_connection(service):
+    """Also in the turns after both channels are agreed on, in which the watch over the dialled task ends."""
+    network = MemoryNetwork(0.0, BANDWIDTH)
+    acceptor = Acceptor(Identity(WORKER), service, network=network.at("b"))
+    listener = await network.at("b").listen("b", acceptor.accept)
+    turns, done = 0, False
+    while not done:
+        dialling = asyncio.create_task(connect(network.at("a"), "b", Identity(PS), target=WORKER))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        done = not dialling.cancel()
+        result = await outcome(dialling)
+        if done:
+            await result.close()
+        await settle()
+        assert not acceptor.peers, f"cancelled after {turns} turns"
+        turns += 1
+    await acceptor.close()
+    await listener.close()
+
+
 # Too much
 
 

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import time
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioflow.devices import activity
-from aioflow.net.transport import monitor, monitor_process
+from aioflow.net.transport import monitor, monitor_process, monitor_questions
 from aioflow.net.transport.credentials import Token
 from aioflow.net.transport.liveness import State
 from aioflow.net.transport.monitor import Monitor
@@ -87,14 +88,14 @@ def test_no_other_datagram_is_answered_or_taken_for_an_answer(data):
             monitor_process.answered(KEY, NAME, wrong)
 
 
+async def refuse(channel):
+    await channel.close()
+
+
 @pytest.mark.sockets
 async def test_a_listening_task_is_asked_at_its_address_by_those_who_have_its_token():
     token, other = Token("0123456789abcdef"), Token("another-token-of-16")
-
-    async def accept(channel):
-        await channel.close()
-
-    listener = await WebSocketNetwork(token).listen("127.0.0.1:0", accept)
+    listener = await WebSocketNetwork(token).listen("127.0.0.1:0", refuse)
     words, none = asyncio.Queue(), asyncio.Queue()
     asking = [
         asyncio.ensure_future(WebSocketNetwork(its).ask(listener.address, 1.0, queue.put_nowait))
@@ -107,6 +108,56 @@ async def test_a_listening_task_is_asked_at_its_address_by_those_who_have_its_to
     for task in asking:
         task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("token", [Token("0123456789abcdef"), None], ids=["token", "none"])
+async def test_a_task_is_asked_at_each_address_of_its_name(monkeypatch, token):
+    """As `localhost`, which stands for ::1 first, though the task listens at 127.0.0.1 alone."""
+    loop, words = asyncio.get_running_loop(), asyncio.Queue()
+    known = loop.getaddrinfo
+
+    async def both(host, port, **options):
+        found = [await known(each, port, **options) for each in ("::1", "127.0.0.1")]
+        return [*found[0], *found[1]] if host == "both" else await known(host, port, **options)
+
+    monkeypatch.setattr(loop, "getaddrinfo", both)
+    listener = await WebSocketNetwork(token).listen("127.0.0.1:0", refuse)
+    address = listener.address.replace("127.0.0.1", "both")
+    asking = asyncio.ensure_future(WebSocketNetwork(token).ask(address, 1.0, words.put_nowait))
+    assert (await said(words)).state is State.TURNING
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await listener.close()
+
+
+@pytest.mark.sockets
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one address of loopback")
+async def test_an_answer_may_come_from_another_address_of_the_host():
+    """A task that listens at all addresses answers from the one that the system chooses."""
+    token, words = Token("0123456789abcdef"), asyncio.Queue()
+    listener = await WebSocketNetwork(token).listen("0.0.0.0:0", refuse)
+    address = listener.address.replace("0.0.0.0", "127.0.0.2")
+    asking = asyncio.ensure_future(WebSocketNetwork(token).ask(address, 1.0, words.put_nowait))
+    assert (await said(words)).state is State.TURNING
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await listener.close()
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("used", [0, 1], ids=["first", "second"])
+async def test_a_udp_port_in_use_costs_only_the_answers_at_its_own_address(used):
+    with (
+        socket.socket(type=socket.SOCK_DGRAM) as one, socket.socket(type=socket.SOCK_DGRAM) as other,
+    ):  # fmt: skip
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        addresses = [each.getsockname() for each in (one, other)]
+        (other, one)[used].close()
+        (answers,) = monitor_questions.answer(addresses, None, 1.0)
+        answers.close()
+    assert not Monitor._running
 
 
 # Kernels on compute threads

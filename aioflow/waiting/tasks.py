@@ -1,0 +1,68 @@
+"""Tasks for coroutines that are already begun: most end at once and never need one."""
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+
+def begin(coroutine: Coroutine[Any, Any, T]) -> "Suspended[T]":
+    """Run a coroutine to its first suspension, in the caller's task.
+
+    Raises StopIteration, with the result, if the coroutine ends before; and what it raises.
+    """
+    return Suspended(coroutine, coroutine.send(None))
+
+
+class Suspended(Coroutine[Any, Any, T]):
+    """A coroutine that is begun and has suspended. A Task carries it on.
+
+    A cancellation before the first turn of the Task reaches the coroutine where it is suspended. asyncio would close a
+    coroutine that it has not begun, and the kernel could not end in order.
+    """
+
+    __slots__ = ("_coroutine", "_fresh", "_waiting_on")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waiting_on: "asyncio.Future[Any] | None") -> None:
+        self._coroutine: Final = coroutine
+        self._fresh = True
+        self._waiting_on = waiting_on
+        if waiting_on is not None:
+            waiting_on._asyncio_future_blocking = False  # no Task awaits it yet: another may await it meanwhile
+
+    def send(self, value: Any) -> Any:
+        """Go on to the next suspension. The first call returns the future of the present one."""
+        return self._first() if self._fresh else self._coroutine.send(value)
+
+    def throw(self, error: Any, *rest: Any) -> Any:
+        """Raise an error where the coroutine is suspended.
+
+        Before the first turn this cancels the awaited future, as `Task.cancel` does later.
+        """
+        try:
+            if self._fresh:
+                waiting_on = self._first()
+                if waiting_on is not None and waiting_on.cancel():
+                    return waiting_on
+            return self._coroutine.throw(error, *rest)
+        finally:
+            del error, rest  # its traceback leads here
+
+    def close(self) -> None:
+        """End the coroutine where it is suspended."""
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Await the rest of the coroutine. Tasks do not use it."""
+        return self._coroutine.__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        """The attributes of the coroutine, such as its frame."""
+        return getattr(self._coroutine, name)
+
+    def _first(self) -> "asyncio.Future[Any] | None":
+        waiting_on, self._waiting_on, self._fresh = self._waiting_on, None, False
+        if waiting_on is not None:
+            waiting_on._asyncio_future_blocking = True
+        return waiting_on
