@@ -248,7 +248,7 @@ async def test_the_loop_turns_between_units_when_the_slice_of_time_is_used_up(gr
         counter = asyncio.create_task(count())
         await session.run(y, {"x:0": 0.0})
         counter.cancel()
-    assert turns >= 100
+    assert turns >= 99  # one between each two units
 
 
 async def test_a_loop_of_runs_that_never_wait_lets_the_loop_turn(graph):
