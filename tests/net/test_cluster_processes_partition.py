@@ -36,7 +36,7 @@ CABLE = (
     "ip link add port{n} type veth peer name wire{n} && ip link set wire{n} netns {pid} && ip link set port{n} {on} up"
 )
 ON = "master switch"
-LONGEST = 40.0
+LONGEST = 240.0
 
 
 def sh(command, *inside):

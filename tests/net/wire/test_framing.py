@@ -52,6 +52,13 @@ def test_small_values_beside_a_large_one_share_a_frame():
     assert plain(message.message.feeds) == plain(feeds)
 
 
+def test_no_raw_frame_is_longer_than_a_chunk():
+    values = tuple([array(size) for size in (3000, 2000, 3000, 900, 5000)] * 4)
+    (burst,) = bursts(StepDone(values), 1, Limits(chunk=4096))
+    assert sum(map(len, burst[1:])) == sum(value.nbytes for value in values)
+    assert max(map(len, burst[1:])) <= 4096
+
+
 def test_a_burst_is_short_enough_for_others_to_come_between():
     assert max(map(len, bursts(TensorSent((0,), (array(5 << 20),))))) == BURST // LIMITS.chunk + 1
 
