@@ -80,8 +80,15 @@ def run(target, build, config=None):
 
 @pytest.mark.sockets
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("loop", "number"),
+    [
+        ("uvloop", signal.SIGTERM),
+        ("asyncio", signal.SIGINT),
+        pytest.param("uvloop", signal.SIGINT, marks=pytest.mark.long),
+        pytest.param("asyncio", signal.SIGTERM, marks=pytest.mark.long),
+    ],
+)
 def test_a_worker_says_when_it_listens_and_stops_at_a_signal(one, loop, number):
     with running("worker", "--cluster", one, "--job", "worker", "--loop", loop) as worker:
         line = worker.stdout.readline()
