@@ -93,7 +93,7 @@ def test_free_replicas_go_on_without_the_one_that_is_killed_and_none_is_staler_t
         assert int(found[2]) <= replica_training.MAX_STALENESS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_ring_goes_on_from_the_last_checkpoint_when_another_worker_has_come_in_place_of_the_one_that_is_killed():
     lines = run("--mode", "allreduce", "--kill-one")
     step = killed(lines, "worker 2")

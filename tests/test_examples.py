@@ -109,7 +109,7 @@ def test_digits_are_moved_by_at_most_a_pixel_and_to_all_sides():
     np.testing.assert_array_equal(np.sort(np.concatenate([batch.labels for batch in shown])), np.sort(seen.labels))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_text_demo_learns_to_foresee_characters_and_writes():
     done = run("examples/lstm_text.py", "--steps", "40", "--length", "30")
     assert done.returncode == 0, done.stderr
@@ -128,7 +128,7 @@ def test_windows_of_text_go_on_where_the_last_ended():
     np.testing.assert_array_equal(following, first + 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_net_learns_from_files_that_are_read_meanwhile_and_says_how_long_it_waited():
     done = run("examples/input_pipeline.py", "--epochs", "4", "--runners", "3")
     assert done.returncode == 0, done.stderr
