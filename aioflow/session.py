@@ -170,8 +170,9 @@ class Session:
             if len(values) != len(keys):
                 names = [getattr(key, "name", key) for key in keys]
                 raise TypeError(f"the callable takes {len(keys)} values, for {names}, and was given {len(values)}")
-            expect("options", options, RunOptions)
-            expect("metadata", metadata, RunMetadata)
+            if options is not None or metadata is not None:
+                expect("options", options, RunOptions)
+                expect("metadata", metadata, RunMetadata)
             given = values if arrange is None else arrange(values)
             return await call.run(given, options or DEFAULT, metadata)
 

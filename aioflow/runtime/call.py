@@ -23,7 +23,7 @@ from aioflow.runtime.step import Step, light_step, run_light, run_step
 from aioflow.tensors import object_arrays
 from aioflow.tensors.as_array import leaves_of
 from aioflow.tensors.dtypes import Array, DeviceKind, string
-from aioflow.tensors.object_arrays import SLICE
+from aioflow.tensors.object_arrays import SLICE_ELEMENTS
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
 
@@ -145,9 +145,9 @@ def must_convert(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
     """Whether converting these feeds to these dtypes (None: strings) would block the loop too long."""
     for value, dtype in zip(values, wanted, strict=True):
         if type(value) is np.ndarray:
-            if value.dtype is not dtype and (value.nbytes > _LARGE or (dtype is None and value.size > SLICE)):
+            if value.dtype is not dtype and (value.nbytes > _LARGE or (dtype is None and value.size > SLICE_ELEMENTS)):
                 return True
-        elif (type(value) is list or type(value) is tuple) and leaves_of(value) > SLICE:
+        elif (type(value) is list or type(value) is tuple) and leaves_of(value) > SLICE_ELEMENTS:
             return True
     return False
 

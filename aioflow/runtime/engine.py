@@ -21,12 +21,12 @@ from aioflow.runtime.explain import Report, explain
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.partial_run import PartialRun, Streamed
 from aioflow.runtime.session_state import SessionState
-from aioflow.runtime.time_slice import slice_of
 from aioflow.runtime.update_gate import Boundary, Handles
 from aioflow.tensors.codecs import Saving
 from aioflow.tensors.dtypes import Array
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
+from aioflow.waiting.time_slice import slice_of
 
 
 class AnyCall(Protocol):

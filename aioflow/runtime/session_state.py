@@ -22,7 +22,7 @@ from aioflow.program.program import UnderWay
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources.containers import Resources
 from aioflow.runtime.plan_cache import Plans
-from aioflow.runtime.time_slice import Slice
+from aioflow.waiting.time_slice import Slice
 
 _AT_A_TIME: Final = 32
 """So many steps are ended before the loop gets a turn."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType
-from aioflow.tensors.object_arrays import SLICE, kinds_of, listed, mapped, slices
+from aioflow.tensors.object_arrays import SLICE_ELEMENTS, kinds_of, listed, mapped, slices
 from aioflow.tensors.object_arrays import AnyArray as AnyArray
 from aioflow.tensors.recursion import shown
 
@@ -39,7 +39,7 @@ def as_array(value: Any, dtype: DType | None = None, strict: bool = False) -> An
         raise ValueError(
             f"{_short(value)} is nested too deep, or contains itself: an array has at most {_MOST_AXES} axes"
         )
-    texts = _texts(value, sizes) if math.prod(sizes) > SLICE else None
+    texts = _texts(value, sizes) if math.prod(sizes) > SLICE_ELEMENTS else None
     if texts is not None:
         return _convert_objects(texts, dtype, value, strict)
     try:
@@ -90,8 +90,8 @@ def _texts(value: Any, shape: Sequence[int]) -> AnyArray | None:
 def _joined(value: Any) -> AnyArray:
     """The array that NumPy makes of nested lists; long lists are converted in slices."""
     leaves = leaves_of(value)
-    if leaves > SLICE:
-        rows = max(1, SLICE * len(value) // leaves)
+    if leaves > SLICE_ELEMENTS:
+        rows = max(1, SLICE_ELEMENTS * len(value) // leaves)
         with contextlib.suppress(ValueError):  # a slice's error is dropped: the conversion of the whole raises its own
             parts = [_joined(value[at : at + rows] if rows > 1 else value[at]) for at in range(0, len(value), rows)]
             if len({(part.dtype, part.shape[rows > 1 :]) for part in parts}) == 1:

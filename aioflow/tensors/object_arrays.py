@@ -2,7 +2,8 @@
 
 Code that touches Python objects holds the GIL, also on a compute thread. Python releases the GIL between two of its
 instructions (every 5 ms if another thread waits), but never inside a call into C. One such call over millions of
-strings takes seconds, and the event loop is blocked meanwhile. So every call here handles at most SLICE elements.
+strings takes seconds, and the event loop is blocked meanwhile. So every call here handles at most SLICE_ELEMENTS
+elements.
 
 These calls into C cannot be split, and still hold the GIL:
 
@@ -27,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 AnyArray = npt.NDArray[Any]
-SLICE: Final = 4096
+SLICE_ELEMENTS: Final = 4096
 """The most elements for one call into C; the call takes less than a millisecond."""
 _TURN: Final = 2e-3
 """Seconds after which a loop over slices lets other threads run."""
@@ -39,7 +40,7 @@ and has it again before the other thread is awake: without this rest the event l
 """
 _SHARDS: Final = 256
 """The parts of a table: to enlarge or free one table of millions would take tens of milliseconds."""
-_DIRECT: Final = 8 * SLICE
+_DIRECT: Final = 8 * SLICE_ELEMENTS
 """The most elements for one call that only moves them, a few nanoseconds for each."""
 
 
@@ -54,11 +55,11 @@ class _Owner(np.ndarray[Any, Any]):
 
 
 def slices(count: int, size: int | None = None) -> Iterator[slice]:
-    """Slices that make up range(count), by default of SLICE elements.
+    """Slices that make up range(count), by default of SLICE_ELEMENTS.
 
     In a long loop over them, other threads get the GIL every few milliseconds.
     """
-    turn, step = time.perf_counter(), SLICE if size is None else size
+    turn, step = time.perf_counter(), SLICE_ELEMENTS if size is None else size
     for begin in range(0, count, step):
         yield slice(begin, min(begin + step, count))
         if time.perf_counter() - turn > _TURN:
@@ -113,7 +114,7 @@ def array_of(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: An
 
 def raveled(array: AnyArray) -> AnyArray:
     """The elements in one axis: a view if there can be one."""
-    if array.dtype != object or array.size <= SLICE or array.flags.c_contiguous:
+    if array.dtype != object or array.size <= SLICE_ELEMENTS or array.flags.c_contiguous:
         return array.reshape(-1)
     return taken(array, _rising(0, array.size))
 
@@ -197,7 +198,7 @@ def _numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
 
 def copied(array: AnyArray) -> AnyArray:
     """A copy."""
-    if array.dtype != object or array.size <= SLICE:
+    if array.dtype != object or array.size <= SLICE_ELEMENTS:
         return array.copy()
     if not array.flags.c_contiguous:
         return raveled(array).reshape(array.shape)
@@ -211,7 +212,7 @@ def copied(array: AnyArray) -> AnyArray:
 def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
     """The ufunc `function` applied to the arrays, which are broadcast together."""
     given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
-    if math.prod([array.size for array in given]) <= SLICE:
+    if math.prod([array.size for array in given]) <= SLICE_ELEMENTS:
         made = function(*given)
         return (made if isinstance(made, np.ndarray) else np.asarray(made, object)).astype(dtype, copy=False)
     shape = np.broadcast_shapes(*[array.shape for array in given])
@@ -259,7 +260,7 @@ def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
     """The strings joined by the separator: `separator.join(items)`."""
     each = iter(items)
     parts = []
-    while part := list(itertools.islice(each, SLICE)):
+    while part := list(itertools.islice(each, SLICE_ELEMENTS)):
         parts.append(separator.join(part))
     return separator.join(parts)
 
@@ -268,7 +269,7 @@ def rising(items: Iterable[Any]) -> list[Any]:
     """The elements in rising order: `sorted(items)`."""
     each = iter(items)
     runs = []
-    while part := list(itertools.islice(each, SLICE)):
+    while part := list(itertools.islice(each, SLICE_ELEMENTS)):
         runs.append(sorted(part))
     return list(heapq.merge(*runs)) if len(runs) > 1 else [item for run in runs for item in run]
 

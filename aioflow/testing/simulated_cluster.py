@@ -55,9 +55,9 @@ from aioflow.net.server import Server
 from aioflow.net.transport.in_memory import MemoryNetwork, Path
 from aioflow.net.transport.liveness import State
 from aioflow.net.wire.identity import Settings
-from aioflow.runtime.time_slice import Slice
 from aioflow.testing.chaos import QUIET, Chaos, Mishap, afflict, drawn, verb_of
 from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
+from aioflow.waiting.time_slice import Slice
 
 
 class _Unhurried(Slice):

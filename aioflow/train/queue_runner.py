@@ -12,10 +12,10 @@ from aioflow.graph.default_session import current_session
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation
 from aioflow.library.queues import QueueBase
-from aioflow.runtime.time_slice import slice_of
 from aioflow.session import Session
 from aioflow.tensors.recursion import shown
 from aioflow.train.coordinator import Coordinator
+from aioflow.waiting.time_slice import slice_of
 
 Step = Callable[[], Awaitable[Any]]
 

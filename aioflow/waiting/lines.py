@@ -16,14 +16,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
+from aioflow.waiting.time_slice import SLICE
+
 BATCH: Final = 16
 """So many are served between two looks at the clock."""
-SLICE: Final = 0.002
-"""Seconds that many waiters may hold a loop at a time: a quarter to be served, half to run, the rest to be woken.
-
-A timer is late by up to two turns of the loop: asyncio notes in one that it is due, and runs who waits for it in the
-next.
-"""
 _AT_FIRST: Final = 16
 _clock: Final = time.perf_counter
 

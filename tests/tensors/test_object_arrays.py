@@ -18,7 +18,7 @@ SLICE, DIRECT, COUNT = 64, 128, 2000
 @pytest.fixture
 def small(monkeypatch):
     """Slices so small that a few thousand strings need several."""
-    monkeypatch.setattr(object_arrays, "SLICE", SLICE)
+    monkeypatch.setattr(object_arrays, "SLICE_ELEMENTS", SLICE)
     monkeypatch.setattr(object_arrays, "_DIRECT", DIRECT)
 
 
@@ -103,7 +103,7 @@ def test_ops_on_many_strings_work_in_slices_with_the_same_results(name, monkeypa
     with af.Graph().as_default():
         fed, values, made = built(name)
         expected = plain(evaluate(made, dict(zip(fed, values, strict=True))))
-        monkeypatch.setattr(object_arrays, "SLICE", SLICE)
+        monkeypatch.setattr(object_arrays, "SLICE_ELEMENTS", SLICE)
         monkeypatch.setattr(object_arrays, "_DIRECT", DIRECT)
         monkeypatch.setattr(Recorded, "most", 0)
         recorded = [value.view(Recorded) if value.dtype == object and value.ndim else value for value in values]
@@ -157,7 +157,7 @@ NESTS = {
 @pytest.mark.parametrize("name", NESTS)
 def test_long_nests_become_the_same_arrays_as_short_ones(name, monkeypatch):
     long = as_array(NESTS[name])
-    monkeypatch.setattr("aioflow.tensors.as_array.SLICE", 1 << 30)
+    monkeypatch.setattr("aioflow.tensors.as_array.SLICE_ELEMENTS", 1 << 30)
     whole = as_array(NESTS[name])
     assert long.dtype == whole.dtype
     assert long.shape == whole.shape
@@ -171,7 +171,7 @@ STRAYS = [[b"a"] * 9999 + [1], [["a"]] * 5000 + [["a", "b"]] + [["a"]] * 5000, [
 def test_long_nests_are_refused_as_short_ones_are(stray, monkeypatch):
     with pytest.raises((TypeError, ValueError)) as long:
         as_array(stray)
-    monkeypatch.setattr("aioflow.tensors.as_array.SLICE", 1 << 30)
+    monkeypatch.setattr("aioflow.tensors.as_array.SLICE_ELEMENTS", 1 << 30)
     with pytest.raises((TypeError, ValueError)) as whole:
         as_array(stray)
     assert str(long.value) == str(whole.value)

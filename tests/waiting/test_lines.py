@@ -12,7 +12,8 @@ import aioflow as af
 from aioflow import errors
 from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting import lines
-from aioflow.waiting.lines import BATCH, SLICE, Attempt, Waitable, WaiterLine, wake
+from aioflow.waiting.lines import BATCH, Attempt, Waitable, WaiterLine, wake
+from aioflow.waiting.time_slice import SLICE
 
 
 class Tokens(Waitable):

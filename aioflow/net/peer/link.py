@@ -19,7 +19,7 @@ from aioflow.net.wire.assembler import Assembler, Receiver
 from aioflow.net.wire.codec import Envelope
 from aioflow.net.wire.control_verbs import Credit, Drop
 from aioflow.net.wire.framing import Frame, Outgoing, StreamKey, frame_of
-from aioflow.net.wire.limits import MIB, SLICE, Limits
+from aioflow.net.wire.limits import FRAME_SLICE, MIB, Limits
 
 T = TypeVar("T")
 _MUCH: Final = 4 * MIB
@@ -103,7 +103,7 @@ class Link:
             clock = asyncio.get_running_loop().time
             since = clock()
             for burst in message.bursts(_left(deadline)):
-                if clock() - since > SLICE:
+                if clock() - since > FRAME_SLICE:
                     await asyncio.sleep(0)
                     since = clock()
                 async with self._turn:
@@ -201,7 +201,7 @@ class Link:
         with contextlib.suppress(ClosedError):
             while missing:
                 await channel.room()
-                if self._clock() - since > SLICE:
+                if self._clock() - since > FRAME_SLICE:
                     await asyncio.sleep(0)
                     since = self._clock()
                 if missing is not self._missing:

@@ -24,7 +24,7 @@ from aioflow.net.transport.channel import (
 )
 from aioflow.net.transport.websocket_arrivals import Arrivals
 from aioflow.net.wire.framing import Frame
-from aioflow.net.wire.limits import SLICE
+from aioflow.net.wire.limits import FRAME_SLICE
 
 CLOSING: Final = 0.5
 """Seconds that the other end has to take what was sent and to close, too."""
@@ -168,7 +168,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         """Others run after a slice of time: uvloop reads again and again in a turn as long as much is there."""
         if self._late is None:
             loop = asyncio.get_running_loop()
-            self._late = loop.time() + SLICE
+            self._late = loop.time() + FRAME_SLICE
             loop.call_soon(self._turned)
 
     def _turned(self) -> None:

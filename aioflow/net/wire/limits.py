@@ -10,7 +10,7 @@ from aioflow.net.wire.schema import Integer
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
-SLICE: Final = 0.0005
+FRAME_SLICE: Final = 0.0005
 """Seconds after which whoever sends or receives much lets others run."""
 INLINE: Final = 16 * KIB
 """So many bytes of values are sent in the frame of the header; what is no more needs no other frame, and no credit."""

@@ -224,7 +224,7 @@ async def test_who_sends_much_does_not_hold_the_loop(monkeypatch):
     sent = [b"%d" % number for number in range(9)]
     ear, transport, _ = await heard(b"")
     await asyncio.sleep(0)
-    monkeypatch.setattr("aioflow.net.transport.websocket_channel.SLICE", -1.0)  # each frame takes too long
+    monkeypatch.setattr("aioflow.net.transport.websocket_channel.FRAME_SLICE", -1.0)  # each frame takes too long
     assert not transport.comes(b"".join([packed(frames.BINARY, one, mask=False) for one in sent]))
     for count in range(1, 10):
         assert ear.frames == sent[:count]
