@@ -170,9 +170,9 @@ class RemoteRendezvous:
         return self.here.waiting + self._arrived.waiting
 
     @property
-    def left(self) -> int:
+    def unreceived(self) -> int:
         """How many values were sent and not received."""
-        return self.here.left + self._arrived.left
+        return self.here.unreceived + self._arrived.unreceived
 
 
 @functools.lru_cache(4096)
