@@ -13,7 +13,7 @@ TASKS = [f"/job:{job}/replica:0/task:{index}" for job, index in [("ps", 0), ("ps
 
 
 @pytest.mark.sockets
-@pytest.mark.slow
+@pytest.mark.long
 @on_one_loop
 async def test_the_losses_after_a_process_was_killed_are_those_of_a_run_restored_by_hand(tmp_path):
     victims, lives, seen, killing = dict(zip(random.sample(range(1, STEPS), 3), TASKS[1:], strict=True)), [], [], []
