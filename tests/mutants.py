@@ -62,7 +62,15 @@ def is_found(mutant: Mutant, folder: Path) -> bool:
     path = folder / mutant.file
     whole = path.read_text()
     write(path, mutant.text(folder))
-    command = [sys.executable, "-m", "pytest", *OPTIONS, *shlex.split(mutant.tests)]
+    try:
+        return fails(mutant.tests, folder)
+    finally:
+        write(path, whole)
+
+
+def fails(tests: str, folder: Path) -> bool:
+    """Whether one of the tests fails, or none ends."""
+    command = [sys.executable, "-m", "pytest", *OPTIONS, *shlex.split(tests)]
     environment = os.environ | {"PYTHONPATH": str(folder)}
     try:
         done = subprocess.run(
@@ -70,10 +78,8 @@ def is_found(mutant: Mutant, folder: Path) -> bool:
         )
     except subprocess.TimeoutExpired:
         return True
-    finally:
-        write(path, whole)
     if done.returncode not in (FOUND, NOT_FOUND):
-        raise RuntimeError(f"{mutant.name}: pytest ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"{tests}: pytest ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.returncode == FOUND
 
 
@@ -91,6 +97,9 @@ def main(names: list[str]) -> int:
     missed = []
     with tempfile.TemporaryDirectory(prefix="aioflow-mutants-") as folder:
         copied(Path(folder))
+        broken = [tests for tests in dict.fromkeys(mutant.tests for mutant in chosen) if fails(tests, Path(folder))]
+        if broken:
+            raise RuntimeError(f"these tests fail without any fault: {broken}")
         for mutant in chosen:
             began = time.monotonic()
             found = is_found(mutant, Path(folder))

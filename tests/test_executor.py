@@ -14,8 +14,8 @@ from aioflow.resources.containers import VariableState
 from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step
-from aioflow.runtime.time_slice import Slice
 from aioflow.testing import Gate
+from aioflow.waiting.time_slice import Slice
 from tests.support.doubles import waiting
 
 EXECUTORS = [af.Config(executor="tokens"), af.Config()]
