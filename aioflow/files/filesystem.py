@@ -26,8 +26,8 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EF
 class Files:
     """Files by name. Safe to use from any thread.
 
-    A name with a scheme, as `s3://` or `memory://`, is a URL: it needs fsspec, which `pip install aioflow[storage]`
-    installs, and the package that fsspec wants for the scheme. `file://` needs neither.
+    A name with a scheme, as `s3://` or `memory://`, is a URL. It needs fsspec (`pip install aioflow-engine[storage]`)
+    and the package that fsspec wants for the scheme. `file://` needs neither.
 
     Args:
         roots: the folders, or URLs, below which files may be used; PermissionDeniedError for all others, wherever `..`
@@ -169,12 +169,12 @@ def _located(name: str) -> tuple[Any, str]:
         import fsspec
     except ImportError:
         raise errors.UnimplementedError(
-            f"{name!r} is a URL, which needs fsspec: pip install aioflow[storage]"
+            f"{name!r} is a URL, which needs fsspec: pip install aioflow-engine[storage]"
         ) from None
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(name)
     except ImportError as error:
-        raise errors.UnimplementedError(f"{name!r} needs a package more: {error}") from error
+        raise errors.UnimplementedError(f"{name!r} needs one more package: {error}") from error
     return found
 
 
