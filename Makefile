@@ -11,10 +11,10 @@ interpreter = $(shell for python in python$(1) $(wildcard $(HOME)/.pyenv/version
 	"$$python" -c "import venv" 2>/dev/null && echo "$$python" && break; done)
 
 PYTHON = $(or $(firstword $(foreach version,$(VERSIONS),$(call interpreter,$(version)))),python3)
-# What is tested once more without oneDNN: the ops that have kernels by it.
-NUMPY_ALONE := tests/kernels/test_registry.py tests/devices/test_onednn.py tests/kernels/nn/test_onednn.py tests/kernels/nn/test_convolution.py \
-	tests/kernels/nn/test_pooling.py tests/kernels/linalg/test_linalg.py tests/kernels/nn/test_nn.py -k "not test_registry or conv or pool or \
-	matmul or softmax or norm or bias or relu"
+PYTEST := pytest -n 2 --dist worksteal
+# What is tested once more without oneDNN: the ops that have kernels by it, which are for float32.
+NUMPY_ALONE := tests/devices/test_onednn.py tests/kernels/nn tests/kernels/linalg/test_linalg.py \
+	tests/kernels/test_registry.py -k "not test_registry or narrow and (conv or pool or matmul or softmax or norm or relu)"
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 
 # $(call environment,INTERPRETER,WHAT TO INSTALL): the recipe of a stamp file that lies in the environment.
@@ -25,7 +25,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo stubs test test-all test-dask test-ray soak bench oracle clean
+.PHONY: demo stubs test test-long test-all test-dask test-ray soak bench oracle clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -35,8 +35,14 @@ test: .venv/test.stamp
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy --strict aioflow examples
 	.venv/bin/lint-imports
-	.venv/bin/pytest -n 2 --dist worksteal
-	AIOFLOW_ONEDNN=off .venv/bin/pytest -n 2 --dist worksteal $(NUMPY_ALONE)
+	.venv/bin/$(PYTEST)
+	AIOFLOW_ONEDNN=off .venv/bin/$(PYTEST) $(NUMPY_ALONE)
+
+# All cases, seeds and examples, of which `make test` tries a part; and whether that part finds planted faults.
+test-long: .venv/test.stamp
+	AIOFLOW_LONG=1 .venv/bin/$(PYTEST)
+	AIOFLOW_LONG=1 AIOFLOW_ONEDNN=off .venv/bin/$(PYTEST) $(NUMPY_ALONE)
+	.venv/bin/python -m tests.mutants
 
 # What type checkers see of the public modules, made anew: needed when an op or a table of public names has changed.
 stubs: .venv/test.stamp
@@ -46,8 +52,8 @@ test-all:
 	$(MAKE) --keep-going $(foreach version,$(VERSIONS),$(if $(call interpreter,$(version)),test-on-$(version)))
 
 test-on-%: .venvs/%/test.stamp
-	.venvs/$*/bin/pytest -n 2 --dist worksteal
-	AIOFLOW_ONEDNN=off .venvs/$*/bin/pytest -n 2 --dist worksteal $(NUMPY_ALONE)
+	.venvs/$*/bin/$(PYTEST)
+	AIOFLOW_ONEDNN=off .venvs/$*/bin/$(PYTEST) $(NUMPY_ALONE)
 
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py
@@ -55,8 +61,8 @@ test-dask test-ray: test-%: .venv-%/test.stamp
 # So many runs of each program on a simulated cluster, and so many cancels of each kind of what waits:
 # make soak SEEDS=1000 CUTS=1000
 soak: .venv/test.stamp
-	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/pytest -n 2 --dist worksteal tests/soak/test_soak_storms.py
-	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/pytest -n 2 --dist worksteal tests/net/test_cluster_faults.py tests/replication/test_replicas_faults.py
+	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/$(PYTEST) tests/soak/test_soak_storms.py
+	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/$(PYTEST) tests/net/test_cluster_faults.py tests/replication/test_replicas_faults.py
 
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed

@@ -3,17 +3,20 @@ import gc
 import importlib.util
 import itertools
 import os
+from types import SimpleNamespace
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from pytest_asyncio import is_async_test
 
 from aioflow.graph.op import REGISTRY
 from aioflow.testing import VirtualTimeLoop, no_leaks, no_pending_tasks
+from tests.support.scale import LONG, amount
 
 REGISTRY.complete()  # tests are collected for every op
 
-settings.register_profile("aioflow", deadline=None, max_examples=50, derandomize="CI" in os.environ)
+settings.register_profile("aioflow", deadline=None, max_examples=amount(15, 50), derandomize="CI" in os.environ)
+settings.register_profile("unshrunk", settings.get_profile("aioflow"), phases=set(Phase) - {Phase.shrink})
 settings.load_profile("aioflow")
 
 _TESTS = itertools.count(1)
@@ -21,9 +24,10 @@ gc.set_threshold(20_000)  # which spares a sixth of the time that the runs of a 
 
 
 def pytest_asyncio_loop_factories(config, item):
-    if item.get_closest_marker("real"):
+    real = item.get_closest_marker("real")
+    if item.get_closest_marker("sockets") or (real and LONG):
         return {"asyncio": asyncio.SelectorEventLoop, "uvloop": _uvloop}
-    return {"virtual": VirtualTimeLoop}
+    return {"asyncio": asyncio.SelectorEventLoop} if real else {"virtual": VirtualTimeLoop}
 
 
 def _uvloop():
@@ -33,6 +37,13 @@ def _uvloop():
 def pytest_itemcollected(item):
     if is_async_test(item):  # inside the check of the process, outside all that the test asks for
         item.fixturenames.insert(item.fixturenames.index("process_is_left_clean") + 1, "loop_is_left_clean")
+
+
+def pytest_collection_modifyitems(config, items):
+    if LONG:
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 def pytest_collection_finish(session):
@@ -45,7 +56,7 @@ def pytest_runtest_logfinish(nodeid, location):
 
 
 def _freeze_what_lives():
-    """A full collection in a test need not look at what pytest keeps of thirty thousand tests: it takes up to 1 s."""
+    """A full collection in a test need not look at what pytest keeps of all tests: it takes up to 1 s."""
     gc.collect()
     gc.freeze()
 
@@ -59,6 +70,12 @@ def pytest_runtest_setup(item):
 def process_is_left_clean():
     with no_leaks():
         yield
+
+
+@pytest.fixture
+def exact_offsets(monkeypatch):
+    """The tasks of a simulated cluster know that they share a clock: on a slow machine they estimate an offset."""
+    monkeypatch.setattr("aioflow.net.peer.peer.time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def killed(lines, name):
     return int(found[1])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["sync", "backup"])
 def test_replicas_in_step_go_on_without_the_one_that_is_killed_and_take_in_who_comes_in_its_place(mode):
     lines = run("--mode", mode, "--kill-one")
@@ -84,7 +84,7 @@ def test_replicas_in_step_go_on_without_the_one_that_is_killed_and_take_in_who_c
         assert {found[2] for found in drops} >= {"late"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_free_replicas_go_on_without_the_one_that_is_killed_and_none_is_staler_than_it_may_be():
     lines = run("--mode", "async", "--kill-one")
     killed(lines, "worker 2")
@@ -93,7 +93,7 @@ def test_free_replicas_go_on_without_the_one_that_is_killed_and_none_is_staler_t
         assert int(found[2]) <= replica_training.MAX_STALENESS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_ring_goes_on_from_the_last_checkpoint_when_another_worker_has_come_in_place_of_the_one_that_is_killed():
     lines = run("--mode", "allreduce", "--kill-one")
     step = killed(lines, "worker 2")
@@ -103,7 +103,7 @@ def test_a_ring_goes_on_from_the_last_checkpoint_when_another_worker_has_come_in
     assert int(lost) <= 2 * replica_training.CHECKPOINT_STEPS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_of_a_parameter_server_that_is_killed_all_comes_back_in_step_and_else_what_was_lost(mode):
     lines = run("--mode", mode, "--kill-ps")

@@ -15,6 +15,8 @@ from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step
 from aioflow.testing import Gate
+from aioflow.waiting.time_slice import Slice
+from tests.support.doubles import waiting
 
 EXECUTORS = [af.Config(executor="tokens"), af.Config()]
 
@@ -92,6 +94,25 @@ async def test_the_first_error_is_raised_and_everything_else_is_stopped(graph):
         assert stopped == [True]
         assert asyncio.all_tasks() == {asyncio.current_task()}
         assert await session.run(af.constant(1.0)) == 1.0
+
+
+async def test_of_several_errors_in_one_turn_the_first_is_raised(graph):
+    gate = Gate()
+
+    def fails_as(text):
+        async def fail(value):
+            await gate.wait()
+            raise ValueError(text)
+
+        return fail
+
+    both = [waiting(1.0, fails_as(text)) for text in ("first", "second")]
+    async with af.Session(graph=graph) as session:
+        run = asyncio.create_task(session.run(both))
+        await asyncio.sleep(1)
+        gate.open()
+        with pytest.raises(af.errors.InvalidArgumentError, match="first"):
+            await run
 
 
 async def test_cancelling_a_run_says_what_it_was_waiting_for(graph):
@@ -208,6 +229,26 @@ async def test_a_long_region_of_tiny_kernels_lets_the_loop_turn(graph):
         await session.run(y, {x: 0.0})
         counter.cancel()
     assert turns >= 2
+
+
+async def test_the_loop_turns_between_units_when_the_slice_of_time_is_used_up(graph, monkeypatch):
+    monkeypatch.setattr(Slice, "used_up", lambda self: True)
+    y, turns = af.placeholder(af.float32, [], name="x"), 0
+    for _ in range(100):
+        y = y + 1.0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with af.Session(graph=graph, config=af.Config(executor="tokens")) as session:
+        await session.run(y, {"x:0": 0.0})
+        counter = asyncio.create_task(count())
+        await session.run(y, {"x:0": 0.0})
+        counter.cancel()
+    assert turns >= 99  # one between each two units
 
 
 async def test_a_loop_of_runs_that_never_wait_lets_the_loop_turn(graph):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import aioflow.testing
+from tests.mutants import ROOT, mutants
 
 HOUSE = Path(aioflow.testing.__file__).parents[1]
 FILES = sorted(HOUSE.rglob("*.py"))
@@ -177,3 +178,8 @@ def test_importing_leaves_alone_what_a_local_session_does_not_need(fresh):
 
 def test_importing_the_testing_tools_does_not_need_pytest(fresh):
     assert "pytest" not in fresh["modules"]
+
+
+@pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
+def test_every_planted_fault_has_its_place(mutant):
+    compile(mutant.text(ROOT), mutant.file, "exec")

@@ -27,6 +27,7 @@ from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting.element_spec import Elements
 from aioflow.waiting.stores import ByPriority, Fifo, Shuffled
 from tests.support.queue_model import Attempt, Model
+from tests.support.scale import amount
 
 STORES = {"fifo": Fifo, "shuffled": lambda: Shuffled(random.Random(1)), "priority": ByPriority}
 
@@ -231,7 +232,9 @@ class Queues(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", STORES)
 def test_a_queue_agrees_with_its_model_under_cancellation(kind):
     machine = type(f"Queues of {kind}", (Queues,), {"kind": kind})
-    run_state_machine_as_test(machine, settings=settings(max_examples=150, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=amount(40, 150), stateful_step_count=60, deadline=None)
+    )
 
 
 # Giving back
@@ -370,6 +373,14 @@ async def test_capacity_in_bytes_counts_what_is_in_the_queue():
     await queue.take()
     await queue.put_many([(np.array([b"abc", b"de"], object),), (b"f",)], atomic=True)
     assert queue.statistics().bytes == 6
+
+
+async def test_taken_elements_leave_their_bytes_to_others():
+    queue = queue_of(capacity_bytes=100)
+    await queue.put_many([(b"x" * 60,), (b"y" * 30,)])
+    await queue.take()
+    assert queue.put_nowait(b"z" * 70)
+    assert not queue.put_nowait(b"z")
 
 
 async def test_a_waiting_take_of_more_than_the_bytes_allow_is_served():
@@ -608,6 +619,16 @@ def test_a_shuffled_store_takes_each_as_often():
         store.put_back([taken])
     chi_squared = ((counts - 2000) ** 2 / 2000).sum()
     assert chi_squared < 40
+
+
+@pytest.mark.parametrize("make", [Fifo, ByPriority])
+def test_elements_that_are_put_back_in_any_order_come_out_as_before(make):
+    store = make()
+    for value in range(5):
+        store.add((value,))
+    taken = [store.take() for _ in range(4)]
+    store.put_back([taken[place] for place in (2, 0, 3, 1)])
+    assert [store.take()[-1] for _ in range(5)] == [(value,) for value in range(5)]
 
 
 @pytest.mark.parametrize("kind", STORES)

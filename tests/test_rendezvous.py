@@ -13,6 +13,7 @@ from aioflow import errors
 from aioflow.rendezvous import Key, LocalRendezvous
 from tests.support.machines import PLACES, WaitingMachine
 from tests.support.rendezvous_contract import CAUSE, CPU_0, CPU_1, KEY, OTHERS, Ends, RendezvousTests
+from tests.support.scale import amount
 
 
 class TestLocalRendezvous(RendezvousTests):
@@ -246,7 +247,9 @@ class Meetings(WaitingMachine):
 
 
 def test_a_rendezvous_agrees_with_its_model_under_cancellation():
-    run_state_machine_as_test(Meetings, settings=settings(max_examples=200, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        Meetings, settings=settings(max_examples=amount(60, 200), stateful_step_count=40, deadline=None)
+    )
 
 
 async def test_nothing_is_left_after_random_cancels():

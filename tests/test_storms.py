@@ -15,6 +15,7 @@ import pytest
 import aioflow as af
 from aioflow.testing import cluster
 from tests.support.cluster_processes import addresses
+from tests.support.scale import some
 from tests.support.storm_traffic import FORMS, OTHERS, QUEUES, Place, queue
 from tests.support.storms import RandomSlice, single_puts, storm
 
@@ -72,7 +73,7 @@ PLACES = {
 }
 
 
-def some(names, number, among):
+def part(names, number, among):
     """A part of the names, which depends on the seed."""
     return [name for place, name in enumerate(names) if (place + SEED) % among == number % among]
 
@@ -83,27 +84,27 @@ async def rage(where, name, consumers, seed=SEED, cuts=CUTS):
 
 
 @pytest.mark.parametrize("where", ["one device", "four devices"])
-@pytest.mark.parametrize("name", STORMS)
+@pytest.mark.parametrize("name", some(STORMS, 50))
 async def test_no_element_is_lost_or_doubled(where, name):
     for consumers in CONSUMERS:
         await rage(where, name, consumers)
 
 
 @pytest.mark.parametrize("where", ["a cluster", "a slow cluster"])
-@pytest.mark.parametrize("name", some(STORMS, 0, 5))
+@pytest.mark.parametrize("name", some(part(STORMS, 0, 5), 20))
 async def test_no_element_is_lost_or_doubled_between_tasks(where, name):
     for consumers in CONSUMERS:
         await rage(where, name, consumers)
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", some(STORMS, 3, 9))
+@pytest.mark.parametrize("name", some(part(STORMS, 3, 9), 8))
 async def test_no_element_is_lost_or_doubled_on_a_real_loop(name):
     for where in ("one device", "four devices"):
         await rage(where, name, 3)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.parametrize("name", ["fifo one one elsewhere", "shuffle many up_to live", "sparse beside", "reader alone"])
 async def test_no_element_is_lost_or_doubled_over_sockets(name):
     async with sockets() as place:
@@ -111,7 +112,7 @@ async def test_no_element_is_lost_or_doubled_over_sockets(name):
 
 
 @pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("name", some(PUTS, 0, 2))
+@pytest.mark.parametrize("name", some(part(PUTS, 0, 2), 6))
 async def test_a_put_that_is_cut_short_puts_nothing_if_nobody_takes(where, name):
     async with PLACES[where](SEED) as place:
         await single_puts(STORMS[name](place), SEED, 2 * CUTS)

@@ -316,7 +316,7 @@ class SessionManager:
             await self._initialize_locals(session, _left(end), of_locals)
             missing = await self._missing(session, self._ready_op, _left(end))
             if missing:
-                raise _NotReadyError(f"{', '.join(missing)} have no values: the chief has not initialized them")
+                raise _NotReadyError(f"not initialized by the chief: {', '.join(missing)}")
 
         seconds = _share(deadline)
         end = _in(seconds)

@@ -15,7 +15,7 @@ VECTOR = np.array([0.3, -0.7, 1.1])
 MATRIX = np.array([[0.2, -0.4, 0.3], [0.5, 0.1, -0.6], [-0.3, 0.7, 0.4]])
 
 
-@pytest.fixture(params=CONFIGS)
+@pytest.fixture(params=["regions", pytest.param("tokens", marks=pytest.mark.long)])
 async def compute(request):
     """Runs fetches in that executor, in one session for each graph."""
     sessions = {}

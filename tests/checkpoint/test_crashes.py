@@ -23,10 +23,11 @@ from aioflow.checkpoint import (
     writing,
 )
 from tests.support.disks import Disk, PowerCut
+from tests.support.scale import amount, some
 
 HERE = "/disk/runs/ckpt"
 SEED = 0 if "CI" in os.environ else random.randrange(1 << 32)
-WORLDS = int(os.environ.get("AIOFLOW_WORLDS", "2"))
+WORLDS = amount(2, 4, "AIOFLOW_WORLDS")
 """So many ways are tried in which things may be cut short before one operation; in the first only the process dies."""
 
 
@@ -123,7 +124,7 @@ def prepared(disk, program):
 
 @pytest.mark.parametrize("world", range(WORLDS))
 def test_everything_may_end_before_any_operation(disk, program, world):
-    for step in range(steps(disk, program) + 1):
+    for step in some(range(steps(disk, program) + 1), 10):
         there = prepared(disk, program)
         there.cut_at = step
         try:
@@ -188,7 +189,7 @@ def strays(disk):
     ids=["the disk is full for a moment", "writing is refused from then on"],
 )
 def test_any_operation_may_fail(disk, program, fault, for_ever, error):
-    for step in range(1, steps(disk, program) + 1):
+    for step in some(range(1, steps(disk, program) + 1), 10):
         there = prepared(disk, program)
         there.fail_at, there.fault, there.for_ever = step, fault, for_ever
         try:

@@ -69,7 +69,9 @@ async def test_the_traces_of_all_tasks_are_one_on_one_clock(cluster):
     assert str(written).endswith(f"transfers, of {PS}, {FIRST}, {SECOND}")
 
 
-async def test_each_thread_has_one_lane_and_each_arrow_leads_forward_however_many_steps_there_were(cluster):
+async def test_each_thread_has_one_lane_and_each_arrow_leads_forward_however_many_steps_there_were(
+    exact_offsets, cluster
+):
     written, steps = await traced(cluster, 2.0)
     events = written.metadata.chrome_trace()["traceEvents"]
     lanes = [(event["pid"], event["args"]["name"]) for event in events if event["name"] == "thread_name"]
@@ -152,7 +154,7 @@ def test_for_how_long_is_a_number_of_seconds_up_to_an_hour(text, capsys):
     assert f"--seconds: invalid span value: {text!r}" in capsys.readouterr().err
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_a_running_task_is_traced_to_a_file_that_viewers_open(one, tmp_path, capsys):  # noqa: F811
     with running("worker", "--cluster", one) as worker:
@@ -168,7 +170,7 @@ def test_a_running_task_is_traced_to_a_file_that_viewers_open(one, tmp_path, cap
         worker.send_signal(signal.SIGTERM)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.slow
 def test_tasks_that_are_not_there_are_named_and_the_others_are_traced(tmp_path, capsys):
     there, absent = (f"127.0.0.1:{port}" for port in free_ports(2))

@@ -1,9 +1,9 @@
 """Every kernel that says it runs on a GPU does so on the fake one: on its arrays alone, without looking at values."""
 
+import contextlib
 import functools
 
 import numpy as np
-import pytest
 
 from aioflow.devices.gpu import Gpu
 from aioflow.kernels.context import Context
@@ -14,8 +14,8 @@ from aioflow.tensors.tensor_list import TensorList, is_gap
 from aioflow.testing.fake_arrays import FakeArray
 from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import Machine
-from tests.kernels.test_registry import CASES, OURS, agree, build, exact, open_sizes
 from tests.support.evaluate import FirstStep, View, evaluate
+from tests.support.every_op import OURS, agree, build, every_op, exact, open_sizes
 
 NAME = "/job:localhost/replica:0/task:0/device:GPU:0"
 
@@ -26,12 +26,12 @@ ELSEWHERE = {
 }
 
 
-def on_gpu(name):
+def on_gpu(name, sample):
     return name in OURS and name not in ELSEWHERE and DeviceKind.GPU in OURS[name].kernels
 
 
-@pytest.fixture
-def gpu():
+@contextlib.contextmanager
+def a_gpu():
     machine = Machine(strict=True)
     gpu = Gpu(FakeGpu(machine), NAME)
     yield gpu
@@ -67,26 +67,30 @@ def kernels(operation):
             yield view, kernel
 
 
-@pytest.mark.parametrize("sizes", [exact, open_sizes])
-@pytest.mark.parametrize(("name", "sample"), [case for case in CASES if on_gpu(case.values[0])])
-def test_gpu_kernels_give_what_the_cpu_gives(gpu, name, sample, sizes):
+@every_op(on_gpu, variants=[exact, open_sizes])
+def test_gpu_kernels_give_what_the_cpu_gives(name, sample, sizes):
     graph, _, feeds = build(sample, sizes)
-    for operation in [op for op in graph.get_operations() if op.type == name]:
-        inputs = evaluate(list(operation.inputs), feeds)
-        expected = evaluate(list(operation.outputs), feeds)
-        hosts = operation.definition.host_inputs(len(inputs))
-        for view, kernel in kernels(operation):
-            arguments = [placed(gpu, value, host) for value, host in zip(inputs, hosts, strict=True)]
-            with gpu:
-                call = kernel.bind(operation.definition, view, gpu.xp)
-                if kernel.context:
-                    call = functools.partial(call, Context(gpu.xp, Resources(), FirstStep()))
-                made = call(*arguments)
-            made = [made] if len(expected) == 1 else list(made or ())
-            on_host = operation.definition.host_outputs(len(expected))
-            for value, theirs, host, tensor in zip(made, expected, on_host, operation.outputs, strict=True):
-                lives_there(value, host, tensor)
-                same(fetched(value), theirs)
+    with a_gpu() as gpu:
+        for operation in [op for op in graph.get_operations() if op.type == name]:
+            gives_what_the_cpu_gives(gpu, operation, feeds)
+
+
+def gives_what_the_cpu_gives(gpu, operation, feeds):
+    inputs = evaluate(list(operation.inputs), feeds)
+    expected = evaluate(list(operation.outputs), feeds)
+    hosts = operation.definition.host_inputs(len(inputs))
+    for view, kernel in kernels(operation):
+        arguments = [placed(gpu, value, host) for value, host in zip(inputs, hosts, strict=True)]
+        with gpu:
+            call = kernel.bind(operation.definition, view, gpu.xp)
+            if kernel.context:
+                call = functools.partial(call, Context(gpu.xp, Resources(), FirstStep()))
+            made = call(*arguments)
+        made = [made] if len(expected) == 1 else list(made or ())
+        on_host = operation.definition.host_outputs(len(expected))
+        for value, theirs, host, tensor in zip(made, expected, on_host, operation.outputs, strict=True):
+            lives_there(value, host, tensor)
+            same(fetched(value), theirs)
 
 
 def lives_there(value, host, tensor):

@@ -2,22 +2,20 @@
 
 import gc
 
-import pytest
-
 import aioflow as af
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.control.control_flow import PRIMITIVES
 from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import Machine
-from tests.kernels.test_registry import CASES, agree, build
+from tests.support.every_op import agree, build, every_op
 
 
-def on_gpu(name):
+def on_gpu(name, sample):
     return name in REGISTRY and name not in (*PRIMITIVES, "swap_out") and DeviceKind.GPU in REGISTRY[name].kernels
 
 
-@pytest.mark.parametrize(("name", "sample"), [case for case in CASES if on_gpu(case.values[0])])
+@every_op(on_gpu, most=5)
 async def test_a_session_gives_on_a_gpu_what_it_gives_on_a_cpu(name, sample):
     machine = Machine()
     gpu = FakeGpu(machine)

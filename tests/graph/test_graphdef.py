@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow.graph.graphdef import GraphDef, NodeDef
 from aioflow.tensors import dtypes, plain_data
-from tests.kernels import samples
 from tests.support.evaluate import evaluate
-
-from tests.kernels import test_registry  # isort: skip (it imports every module of samples)
+from tests.support.every_op import build, every_op
 
 FORMS = {
     "plain": (GraphDef.to_plain, GraphDef.from_plain),
@@ -382,9 +380,9 @@ def test_damaged_bytes_are_refused_or_harmless(graph, data):
         imported(GraphDef.from_msgpack(bytes(packed)))
 
 
-@pytest.mark.parametrize(("name", "sample"), test_registry.CASES)
+@every_op()
 def test_every_op_goes_through_json_with_the_same_values(name, sample):
-    graph, outputs, feeds = test_registry.build(sample)
+    graph, outputs, feeds = build(sample)
     copied, found = imported(
         GraphDef.from_json(graph.as_graph_def().to_json()), return_elements=[t.name for t in [*outputs, *feeds]]
     )
@@ -394,10 +392,6 @@ def test_every_op_goes_through_json_with_the_same_values(name, sample):
     again = evaluate(found[: len(outputs)], dict(zip(found[len(outputs) :], feeds.values(), strict=True)))
     for ours, theirs in zip(again, evaluate(outputs, feeds), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_samples_are_there():
-    assert samples.SAMPLES
 
 
 # Writing

@@ -1,30 +1,21 @@
 """What holds for every op of the registry. Each is tried on the samples that the modules of `samples` give for it."""
 
 import fnmatch
-import importlib
 import inspect
-import pkgutil
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from aioflow import kernels
 from aioflow.autodiff.gradients import gradients
-from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import dense
-from aioflow.graph.op import REGISTRY
-from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.array.constants import constant
 from aioflow.kernels.control.control_flow import DEAD
-from aioflow.tensors.dtypes import DeviceKind, as_dtype
+from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing import check_gradients
-from tests.kernels import samples
+from tests.kernels.samples import SAMPLES, Sample
 from tests.support.evaluate import bound, evaluate
-
-for package in (kernels, samples):
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+from tests.support.every_op import OURS, agree, build, every_op, exact, is_differentiable, open_sizes, unknown_rank
 
 NEEDS_SESSION = {
     "absent": "nobody looks at what it makes",
@@ -74,55 +65,9 @@ NO_KERNEL = {
     "while_loop": "it is compiled or lowered",
 }
 
-OURS = {name: op for name, op in REGISTRY.items() if op.__module__.startswith("aioflow.")}
-CASES = [
-    pytest.param(name, sample, id=f"{name}-{number}")
-    for name in sorted(samples.SAMPLES)
-    for number, sample in enumerate(samples.SAMPLES[name])
-]
-
-
-def cases(wanted):
-    return [case for case in CASES if wanted(*case.values)]
-
 
 def has_floats(name, sample):
     return any(np.asarray(value).dtype == np.float64 for value in sample.inputs)
-
-
-def is_differentiable(name, sample):
-    moved = any(np.asarray(value).dtype.kind in "fc" for value in sample.inputs)
-    return moved and sample.gradient and (name not in OURS or OURS[name].gradient_rule)
-
-
-def build(sample, shape_of=np.shape, values=None):
-    """The sample built on placeholders: the graph, its output tensors, the feeds."""
-    arrays = [np.asarray(value) for value in sample.inputs] if values is None else values
-    with Graph().as_default() as graph:
-        feeds = {placeholder(as_dtype(a.dtype), shape_of(a)): a for a in arrays}
-        result = sample.build(*feeds)
-    outputs = result if isinstance(result, (list, tuple)) else [result]
-    return graph, [output for output in outputs if isinstance(output, Tensor)], feeds
-
-
-def exact(array):
-    return array.shape
-
-
-def open_sizes(array):
-    return [None] * array.ndim
-
-
-def unknown_rank(array):
-    return None
-
-
-def agree(ours, theirs, rtol=1e-9, atol=1e-12):
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    if theirs.dtype.kind in "fciu" and ours.dtype.kind in "fciu":
-        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
-    else:
-        np.testing.assert_array_equal(ours, theirs)
 
 
 def refines(value, spec):
@@ -154,13 +99,13 @@ def test_every_op_has_a_kernel_for_the_cpu_or_a_reason_why_not():
 
 
 def test_every_op_has_samples_or_a_reason_why_not():
-    assert [name for name in OURS if (name in samples.SAMPLES) == listed(name, NEEDS_SESSION)] == []
+    assert [name for name in OURS if (name in SAMPLES) == listed(name, NEEDS_SESSION)] == []
 
 
 # Values and shapes
 
 
-@pytest.mark.parametrize(("name", "sample"), cases(lambda name, sample: sample.reference))
+@every_op(lambda name, sample: sample.reference)
 def test_values_are_those_of_the_reference(name, sample):
     _, outputs, feeds = build(sample)
     expected = sample.reference(*sample.inputs)
@@ -173,8 +118,7 @@ def test_values_are_those_of_the_reference(name, sample):
             assert np.shape(ours) == np.shape(theirs)
 
 
-@pytest.mark.parametrize("sizes", [exact, open_sizes, unknown_rank])
-@pytest.mark.parametrize(("name", "sample"), CASES)
+@every_op(variants=[exact, open_sizes, unknown_rank])
 def test_real_shapes_and_dtypes_refine_the_static_ones(name, sample, sizes):
     try:
         graph, _, feeds = build(sample, sizes)
@@ -192,8 +136,7 @@ def test_real_shapes_and_dtypes_refine_the_static_ones(name, sample, sizes):
             assert same == np.shape(value), f"{tensor} shares its shape object with a tensor of shape {same}"
 
 
-@pytest.mark.parametrize("wanted", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(("name", "sample"), cases(has_floats))
+@every_op(has_floats, variants=[np.float32, np.float16, ml_dtypes.bfloat16])
 def test_narrow_floats_are_refused_or_stay_what_the_shape_rule_says(name, sample, wanted):
     arrays = [np.asarray(value) for value in sample.inputs]
     try:
@@ -215,7 +158,7 @@ def test_narrow_floats_are_refused_or_stay_what_the_shape_rule_says(name, sample
 # Kernels
 
 
-@pytest.mark.parametrize(("name", "sample"), CASES)
+@every_op()
 def test_kernels_keep_their_promises(name, sample):
     graph, _, feeds = build(sample)
     for operation in [op for op in graph.get_operations() if op.type == name]:
@@ -246,7 +189,7 @@ def keeps_its_promises(kernel, call, arguments):
 # Gradients
 
 
-@pytest.mark.parametrize(("name", "sample"), cases(is_differentiable))
+@every_op(is_differentiable, most=5)
 async def test_gradients_agree_with_differences_to_second_order(name, sample):
     await check_gradients(sample.build, sample.inputs, compute=evaluate)
 
@@ -268,8 +211,7 @@ def along(outputs, feeds):
     return [dense(gradient) for gradient in gradients(moved, xs, weights, unconnected_gradients="zero")]
 
 
-@pytest.mark.parametrize("sizes", [open_sizes, unknown_rank])
-@pytest.mark.parametrize(("name", "sample"), cases(is_differentiable))
+@every_op(is_differentiable, variants=[open_sizes, unknown_rank], most=6)
 def test_gradients_do_not_depend_on_what_is_known_of_shapes(name, sample, sizes):
     try:
         found = derivatives(sample, sizes)
@@ -280,3 +222,17 @@ def test_gradients_do_not_depend_on_what_is_known_of_shapes(name, sample, sizes)
     for ours, theirs in zip(found, derivatives(sample, exact), strict=True):
         for value, expected in zip(ours, theirs, strict=True):
             agree(value, expected)
+
+
+# The tests themselves
+
+
+def test_all_samples_that_break_a_law_are_named(monkeypatch):
+    monkeypatch.setitem(SAMPLES, "counted", [Sample(None, (number,)) for number in range(4)])
+
+    @every_op(lambda name, sample: name == "counted" and sample.inputs != (1,), variants=[exact, open_sizes])
+    def law(name, sample, sizes):
+        assert sample.inputs[0] == 0 or sizes is exact
+
+    with pytest.raises(ExceptionGroup, match="samples of 'counted' fail: counted-2 open_sizes, counted-3 open_sizes"):
+        law("counted")

@@ -9,8 +9,8 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from tests.kernels.test_registry import OURS, build, cases
 from tests.support.evaluate import evaluate
+from tests.support.every_op import OURS, build, every_op
 
 INF, NAN = np.inf, np.nan
 FLOATS = np.array([0.0, NAN, -0.0, INF, 1.0, -INF, -1.0, 0.5, 1.5, 2.5, 5e-324, -5e-324, 1.7e308, -1.7e308, 800.0])
@@ -69,7 +69,7 @@ def compared(name, sample):
     return sample.reference and listed and name not in OTHERWISE and kinds & set("fiu") and "c" not in kinds
 
 
-@pytest.mark.parametrize(("name", "sample"), cases(compared))
+@every_op(compared)
 def test_special_values_give_the_results_of_the_reference(name, sample):
     _, outputs, feeds = build(sample)
     tried = 0

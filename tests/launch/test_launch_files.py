@@ -78,7 +78,7 @@ def test_the_script_for_slurm_is_valid_bash():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_the_script_for_slurm_trains_and_shows_no_token(tmp_path):
     (tmp_path / "srun").write_text(SRUN)

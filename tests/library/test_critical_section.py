@@ -15,6 +15,7 @@ from aioflow.kernels.control.py_func import py_func
 from aioflow.library.critical_section import CriticalSection
 from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting.mutex import Mutex, Ticket
+from tests.support.scale import amount
 
 
 @pytest.fixture
@@ -352,7 +353,9 @@ class Mutexes(RuleBasedStateMachine):
 
 
 def test_a_mutex_agrees_with_its_model_under_cancellation():
-    run_state_machine_as_test(Mutexes, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        Mutexes, settings=settings(max_examples=amount(30, 100), stateful_step_count=40, deadline=None)
+    )
 
 
 @pytest.mark.parametrize("moment", [0, 0.5, 1, 1.5, 2.5])

@@ -2,7 +2,6 @@
 
 import asyncio
 import collections
-import time
 
 import numpy as np
 import pytest
@@ -450,11 +449,9 @@ async def test_an_endless_loop_leaves_the_event_loop_responsive_and_is_cancelled
     endless = af.while_loop(lambda v: True, ENDLESS[name], [0.0])
     async with af.Session(graph=graph, config=config) as session:
         task = asyncio.create_task(session.run(endless))
-        turns, start = 0, time.perf_counter()
-        while time.perf_counter() - start < 0.2:
+        for _ in range(10):
             await asyncio.sleep(0)
-            turns += 1
-        assert turns > 5  # of 2 ms each, and some patience with the machine
+        assert not task.done()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -1,6 +1,6 @@
 """A step takes elements on another task: the client gets each element once, or the element returns to the queue.
 
-Each case cuts a connection or ends a process at many moments of a step, half a latency apart: before the step begins,
+Each case cuts a connection or ends a process at moments half a latency apart (a few, or all): before the step begins,
 while the element travels to the client, and while the commit travels to the queue.
 """
 
@@ -20,10 +20,11 @@ from aioflow.net.wire.worker_verbs import CancelStep
 from aioflow.testing import cluster
 from aioflow.testing.chaos import verb_of
 from tests.support.cluster_runs import new_graph
+from tests.support.scale import amount, some
 
 LATENCY = 0.01
-MOMENTS = [LATENCY * (number + 0.5) / 2 for number in range(22)]
-IN_DOUBT = 6
+MOMENTS = [LATENCY * (number + 0.5) / 2 for number in some(range(22), 4)]
+IN_DOUBT = amount(2, 6)
 """The most moments at which an element may be lost: those in which the answer to a commit travels."""
 PS = "/job:ps/task:0"
 CUTS = {

@@ -48,6 +48,7 @@ from aioflow.net.wire.worker_verbs import (
 )
 from aioflow.testing import VirtualTimeLoop, no_pending_tasks
 from aioflow.testing.simulated_cluster import SimulatedCluster
+from tests.support.scale import amount
 
 TASK, OTHER = "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"
 DEVICE, STRANGE = f"{TASK}/device:CPU:0", "/job:nowhere/replica:0/task:7/device:CPU:0"
@@ -218,7 +219,7 @@ REQUESTS = [cls for cls in ANSWERS if cls is not Stop]
 
 @pytest.mark.parametrize("cls", REQUESTS, ids=lambda cls: cls.__name__)
 def test_whatever_is_asked_for_is_answered(cls):
-    @settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
+    @settings(max_examples=amount(3, 10), phases=[Phase.explicit, Phase.generate])
     @given(st.data())
     def check(data):
         async def program(cluster):

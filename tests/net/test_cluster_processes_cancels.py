@@ -5,7 +5,7 @@ import pytest
 from tests.support.cluster_cancelling import cancel_at_random
 from tests.support.cluster_processes import FIRST, THREE, Processes, addresses
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests.support.faulty_proxy import proxy
 from tests.support.net_frames import announced
 from tests.support.net_peers import PS, WORKER, Service, tensor
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.sockets
 SECRET = "correct-horse-battery"
 FIRST = "/job:worker/replica:0/task:0"
 

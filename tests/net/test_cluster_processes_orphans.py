@@ -14,7 +14,7 @@ from aioflow import errors
 from tests.support.cluster_processes import FIRST, PS, ROOT, SECOND, on_one_loop
 
 pytest_plugins = ["tests.support.three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 PROMISED = 5.0
 """Seconds after which nothing is left of a client or a master that died."""
 

@@ -23,7 +23,7 @@ from aioflow.cli.worker import loop_factory
 from aioflow.net.transport.credentials import VARIABLE
 from tests.support.cluster_processes import FIRST, PS, ROOT, SECOND, Processes
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 THIRD = "/job:worker/replica:0/task:2"
 HERE = "10.77.0.1"
 ADDRESSES = {PS: "10.77.0.2", SECOND: "10.77.0.3", THIRD: "10.77.0.4"}
@@ -36,7 +36,7 @@ CABLE = (
     "ip link add port{n} type veth peer name wire{n} && ip link set wire{n} netns {pid} && ip link set port{n} {on} up"
 )
 ON = "master switch"
-LONGEST = 40.0
+LONGEST = 240.0
 
 
 def sh(command, *inside):

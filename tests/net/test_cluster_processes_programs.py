@@ -13,7 +13,7 @@ from tests.support.cluster_processes import FIRST
 from tests.support.programs import blocks, built
 
 pytest_plugins = ["tests.support.three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 
 
 def check_program(processes, block, order, choices):

@@ -9,7 +9,7 @@ from aioflow.rendezvous import Key
 from tests.support.net_peers import PS, WORKER, meeting
 from tests.support.rendezvous_contract import Ends, RendezvousTests
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.sockets
 
 
 class Sender:

@@ -11,6 +11,7 @@ import aioflow as af
 from aioflow import errors
 from tests.support.cluster_processes import FIRST, PS, SECOND, Processes, free_ports, on_one_loop
 from tests.support.faulty_proxy import proxy
+from tests.support.scale import amount
 
 THERE, BEFORE = "127.0.0.1", "127.0.0.2"
 
@@ -25,7 +26,7 @@ def has_second_loopback():
 
 
 pytestmark = [
-    pytest.mark.real,
+    pytest.mark.sockets,
     pytest.mark.slow,
     pytest.mark.skipif(not has_second_loopback(), reason=f"{BEFORE} is no address of this machine"),
 ]
@@ -169,7 +170,7 @@ async def test_changed_bytes_end_in_named_errors_and_nothing_hangs(session, proc
     await session.run(y, {x: value})
     before = {task: processes.memory(task) for task in (PS, FIRST, SECOND)}
     failed = 0
-    for _ in range(25):
+    for _ in range(amount(8, 25)):
         between.spoil = rng.choice([0.05, 0.3, 1.0])
         found = await outcome(session.run(y, {x: value}, options=af.RunOptions(timeout=0.5)))
         assert isinstance(found, (errors.OpError, np.ndarray)), found

@@ -205,7 +205,7 @@ def request(chance):
     return bytes(data[: chance.choice([len(data), chance.randrange(len(data) + 1)])])
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.parametrize("seed", range(4))
 async def test_requests_of_any_bytes_do_no_harm(seed, caplog):
     chance, network = random.Random(seed), WebSocketNetwork(Token(SECRET))

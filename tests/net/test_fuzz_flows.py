@@ -18,9 +18,7 @@ from aioflow.net.worker.plan_shares import parts_of, registration, share_of
 from aioflow.plan.partition import Part
 from aioflow.plan.pipeline import Signature, make_flow, make_plan
 from aioflow.plan.serialize import flow_from_plain, flow_to_plain
-from tests.kernels import samples
-
-from tests.kernels import test_registry  # isort: skip (it imports every module of samples)
+from tests.support.every_op import build, every_op
 
 DEVICE = "/job:worker/replica:0/task:0/device:CPU:0"
 SESSION = "0123456789abcdef" * 2
@@ -71,17 +69,13 @@ def test_a_registration_is_read_as_it_was_written():
     assert facts(part.flow) == facts(FLOW)
 
 
-@pytest.mark.parametrize(("name", "sample"), test_registry.CASES)
+@every_op()
 def test_every_op_can_be_registered(name, sample):
-    _, outputs, feeds = test_registry.build(sample)
+    _, outputs, feeds = build(sample)
     flow = make_flow(Signature(tuple(feeds), tuple(outputs), ()), optimize=False)
     plain, beside = flow_to_plain(flow)
     again = flow_from_plain(msgpack.unpackb(msgpack.packb(plain)), beside)
     assert facts(again) == facts(flow)
-
-
-def test_samples_are_there():
-    assert samples.SAMPLES
 
 
 # Changed at random

@@ -21,7 +21,7 @@ from aioflow.net.wire.identity import Identity, Settings
 from tests.support.net_frames import announced, frames
 from tests.support.net_peers import PS, WORKER, Service, idle, meeting, tensor
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.sockets
 ANYWHERE = "127.0.0.1:0"
 SECRET = "correct-horse-battery"
 

@@ -14,7 +14,7 @@ from aioflow import errors
 from aioflow.net.peer import statuses
 from aioflow.net.transport.authority import init
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.sockets
 SECRET = "correct-horse-battery"
 ALONE = {"worker": ["127.0.0.1:0"]}
 
@@ -283,7 +283,7 @@ async def test_tasks_start_in_any_order_within_the_limit_of_who_waits_for_them(m
     jobs = spec(ps=1, worker=1)
     with af.device("/job:ps"):
         y = af.constant(2.0) * 3.0
-    config = af.Config(operation_timeout=15.0)
+    config = af.Config(operation_timeout=240.0)
     async with af.train.Server(jobs, "worker") as server, session(server.target, config) as client:
         run = asyncio.create_task(client.run(y))
         await asked.wait()

@@ -62,7 +62,7 @@ async def test_the_first_plan_of_a_random_program_fits_if_there_is_room(seed, is
     await check_first_run(seed, is_open, shares)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("is_open", [False, True], ids=["static", "open"])
 async def test_the_first_plans_of_more_random_programs_fit(is_open):
     for seed in range(5, 25):

@@ -12,6 +12,7 @@ from aioflow.graph.subgraph import bodies_of
 from aioflow.plan.passes import flow as flows
 from aioflow.plan.pipeline import Signature
 from aioflow.runtime.plan_cache import LONG_PLAN
+from tests.support.scale import some
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +49,10 @@ def mixed(depth, x):
 
 
 NESTS = [loops, branches, maps, mixed]
+DEEP = [pytest.param(depth, marks=pytest.mark.long) for depth in (14, 15, 17, 40)]
 
 
-@pytest.mark.parametrize("depth", [1, 14, 15, 16, 17, 31, 40])
+@pytest.mark.parametrize("depth", [1, 16, 31, *DEEP])
 @pytest.mark.parametrize("build", NESTS)
 async def test_a_nest_of_any_depth_has_the_values_and_gradients_of_a_shallow_graph(build, depth, graph):
     x = af.placeholder(af.float32, [])
@@ -146,7 +148,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", some(CONFIGS, 1))
 @pytest.mark.parametrize(
     ("build", "with_gradient"), [*[(build, True) for build in (*NESTS, effects)], (effects, False), (waits, False)]
 )

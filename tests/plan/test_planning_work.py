@@ -10,6 +10,7 @@ import pytest
 import aioflow as af
 from aioflow.runtime import plan_cache
 from aioflow.runtime.plan_cache import LONG_PLAN
+from tests.support.scale import some
 
 MOST_CALLS = 60_000
 
@@ -98,7 +99,7 @@ async def test_the_largest_graph_that_is_planned_on_the_loop_costs_few_calls(bui
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "build"), BUILDERS.items(), ids=BUILDERS)
+@pytest.mark.parametrize(("name", "build"), some(BUILDERS.items(), 4), ids=some(BUILDERS, 4))
 async def test_planning_is_linear_in_the_planning_work(monkeypatch, name, build):
     monkeypatch.setattr(plan_cache, "LONG_PLAN", 1 << 60)
     small = 2 if name.startswith(("loops", "branches", "mapped")) else 100

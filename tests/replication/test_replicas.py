@@ -15,6 +15,7 @@ from aioflow.replication.shares import DenseShares, Rows, RowShares
 from aioflow.replication.waitable import WaitableQuorum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Spec, TensorShape
+from tests.support.scale import amount
 from tests.support.waiting_tasks import waits
 
 # The quorum
@@ -345,7 +346,7 @@ class Steps(RuleBasedStateMachine):
 
 
 def test_every_gradient_is_in_one_step_or_dropped_once_and_no_step_waits_for_who_is_gone():
-    run_state_machine_as_test(Steps, settings=settings(max_examples=200))
+    run_state_machine_as_test(Steps, settings=settings(max_examples=amount(50, 200)))
 
 
 # Those who wait for it

@@ -12,6 +12,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.testing import VirtualTimeLoop, cluster
 from aioflow.testing.simulated_cluster import SimulatedCluster
+from tests.support.scale import amount
 
 STEPS = 3
 PS = ("/job:ps/task:0", "/job:ps/task:1")
@@ -198,11 +199,11 @@ LOSES_NONE = [what for what in LOSSES if what != "a task with variables"]
 @pytest.mark.parametrize("restore", ["all", "lost"])
 @pytest.mark.parametrize("what", LOSES_NONE)
 def test_a_run_that_loses_no_variable_happens_once(what, restore):
-    recoveries = sum(check_once(what, restore, at) for at in moments(11))
+    recoveries = sum(check_once(what, restore, at) for at in moments(amount(29, 11)))
     assert recoveries or what == "the connection of the client", "a connection is made again, and the run goes on"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("restore", ["all", "lost"])
 @pytest.mark.parametrize("what", LOSES_NONE)
 def test_a_run_that_loses_no_variable_happens_once_for_a_loss_at_any_message(what, restore):
@@ -215,7 +216,7 @@ def test_a_run_that_loses_variables_happens_once_and_restored_values_are_reporte
     assert sum(check_told(restore, at) for at in moments(11))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("restore", ["all", "lost"])
 def test_a_run_that_loses_variables_happens_once_and_restored_values_are_reported_for_a_loss_at_any_message(restore):
     assert sum(check_told(restore, at) for at in moments(1))

@@ -13,6 +13,7 @@ import aioflow as af
 from aioflow.plan import op_cost
 from aioflow.testing import Gate, VirtualTimeLoop, cluster
 from tests.support.doubles import gated, light, waiting
+from tests.support.scale import some
 
 SECTION = {"exclusive_resource_access": False}
 
@@ -246,7 +247,7 @@ async def test_a_pipeline_that_waits_for_its_source_is_in_no_cycle(graph):
         assert (await cycles_of(session, *moves, queues[-1].dequeue())).cycles == ()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), 20))
 def test_a_step_that_is_reported_in_a_cycle_never_ends(seed):
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_random_program(random.Random(seed)))
@@ -430,7 +431,7 @@ async def test_a_heavy_region_on_a_thread_is_reported_with_operation_and_iterati
         calls.append(None)
         if len(calls) == 6:
             begun.set()
-            assert go_on.wait(60)
+            assert go_on.wait(600)
         return value
 
     def inner(j, value):

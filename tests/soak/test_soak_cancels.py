@@ -7,7 +7,7 @@ import pytest
 from tests.support.cluster_cancelling import cancel_at_random
 from tests.support.cluster_processes import FIRST, THREE, Processes, addresses
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow, pytest.mark.timeout(1800)]
 CANCELS = int(os.environ.get("CANCELS", "10000"))
 
 

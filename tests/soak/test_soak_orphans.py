@@ -8,7 +8,7 @@ from tests.net.test_cluster_processes_orphans import check_nothing_is_left_of_a_
 from tests.support.cluster_processes import on_one_loop
 
 pytest_plugins = ["tests.support.three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 
 
 @on_one_loop

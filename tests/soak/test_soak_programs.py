@@ -10,7 +10,7 @@ from tests.net.test_cluster_programs import CHOICES, travelling
 from tests.support.programs import blocks
 
 pytest_plugins = ["tests.support.three_processes"]
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow, pytest.mark.timeout(3600)]
 EXAMPLES = int(os.environ.get("EXAMPLES", "1000"))
 
 

@@ -10,7 +10,7 @@ import aioflow as af
 from aioflow.net.wire.worker_verbs import GetStatus
 from tests.support.cluster_processes import FIRST, PS, Processes, addresses
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 GIB = 1 << 30
 TARGET = 0.020
 """Seconds that 99 of 100 round trips should take at most. That is up to the machine, so it is printed, not asserted."""

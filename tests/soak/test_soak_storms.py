@@ -34,7 +34,7 @@ async def test_storms_lose_and_double_nothing(kind, where, seed, capsys):
     assert cut >= CUTS
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("where", ["one device", "four devices"])
 @pytest.mark.parametrize("kind", [*QUEUES, *OTHERS])

@@ -35,7 +35,7 @@ async def test_a_trace_tells_what_ran_on_which_worker_and_what_went_between_them
         assert stats.scheduled <= stats.start <= stats.end
 
 
-async def test_a_trace_of_several_workers_is_in_the_order_of_cause_and_effect(session):
+async def test_a_trace_of_several_workers_is_in_the_order_of_cause_and_effect(exact_offsets, session):
     """[P15 section 9.2] EEG: the traces of several machines are put together into one, on one time line."""
     total = over_three_tasks()
     await session.run(total)

@@ -1,6 +1,6 @@
 """Programs run on a simulated cluster while things go wrong, and what has to hold after each run.
 
-How many seeds each program is run with, says AIOFLOW_SEEDS; AIOFLOW_SEED names a single one, to replay it.
+AIOFLOW_SEEDS sets the number of seeds of each program; AIOFLOW_SEED names a single one, to replay it.
 """
 
 import asyncio
@@ -17,9 +17,10 @@ import aioflow as af
 from aioflow import errors
 from aioflow.testing import VirtualTimeLoop, cluster, current_host, no_pending_tasks, on_host
 from aioflow.testing.loop import describe
+from tests.support.scale import amount
 
 ONE = os.environ.get("AIOFLOW_SEED")
-COUNT = 1 if ONE else int(os.environ.get("AIOFLOW_SEEDS", "200"))
+COUNT = 1 if ONE else amount(20, 200, "AIOFLOW_SEEDS")
 FIRST = int(ONE) if ONE else 0 if "CI" in os.environ else int.from_bytes(os.urandom(4))
 BLOCK = 40
 """So many seeds make one test."""
@@ -47,7 +48,16 @@ NAMED = {
 
 def every_seed(test):
     """Run the test with blocks of seeds."""
-    blocks = [range(FIRST + start, FIRST + min(start + BLOCK, COUNT)) for start in range(0, COUNT, BLOCK)]
+    return _seeded(test, COUNT, BLOCK)
+
+
+def every_fourth_seed(test):
+    """Run the test with a quarter of the seeds, for each of its runs is a whole training."""
+    return _seeded(test, max(1, COUNT // 4), BLOCK // 4)
+
+
+def _seeded(test, count, block):
+    blocks = [range(FIRST + start, FIRST + min(start + block, count)) for start in range(0, count, block)]
     each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
     return pytest.mark.slow(each(test))
 

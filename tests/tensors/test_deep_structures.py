@@ -188,7 +188,15 @@ def called(call, parameters, chosen, given, leaf):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("shape", ["a deep list", "a deep tuple", "a deep dict", "a list in itself"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "a deep list",
+        pytest.param("a deep tuple", marks=pytest.mark.long),
+        pytest.param("a deep dict", marks=pytest.mark.long),
+        "a list in itself",
+    ],
+)
 def test_no_public_function_ends_in_a_recursion_error(shape, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found, count = [], 0

@@ -34,10 +34,8 @@ class TestVirtualTime:
     async def test_the_clock_starts_at_zero_and_jumps_over_a_sleep(self):
         loop = asyncio.get_running_loop()
         assert loop.time() == 0
-        started = time.monotonic()
         await asyncio.sleep(40 * DAY)
         assert loop.time() == pytest.approx(40 * DAY)
-        assert time.monotonic() - started < 5
 
     @given(st.lists(st.floats(0, 1e8)))
     async def test_sleepers_wake_in_order_at_the_moments_of_their_timers(self, delays):
@@ -246,7 +244,7 @@ class TestNoLeaks:
             loop = asyncio.new_event_loop()
         loop.close()
 
-    @pytest.mark.real
+    @pytest.mark.sockets
     async def test_an_unclosed_transport_is_left_behind(self):
         server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
         async with server:
@@ -255,7 +253,7 @@ class TestNoLeaks:
             writer.close()
             await writer.wait_closed()
 
-    @pytest.mark.real
+    @pytest.mark.sockets
     async def test_what_is_closed_and_awaited_leaves_nothing(self):
         with no_leaks():
             async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
@@ -283,12 +281,13 @@ class TestNoLeaks:
 
 
 class TestFixtures:
-    @pytest.mark.real
-    async def test_a_real_test_runs_on_asyncio_and_on_uvloop(self, request):
+    @pytest.mark.sockets
+    async def test_a_test_with_sockets_runs_on_asyncio_and_on_uvloop(self, request):
         assert type(asyncio.get_running_loop()).__module__.split(".")[0] in request.node.name
 
-    def test_every_test_is_checked_for_leaks(self, pytester):
+    def test_every_test_is_checked_for_leaks(self, pytester, monkeypatch):
         tests = Path(__file__).parents[1]
+        monkeypatch.setenv("PYTHONPATH", str(tests.parent))
         pytester.makeconftest((tests / "conftest.py").read_text())
         pytester.makepyprojecttoml((tests.parent / "pyproject.toml").read_text())
         pytester.makepyfile(
@@ -300,7 +299,7 @@ class TestFixtures:
             async def test_leaves_a_task():
                 left.append(asyncio.create_task(asyncio.sleep(3600)))
 
-            @pytest.mark.real
+            @pytest.mark.sockets
             async def test_leaves_a_socket():
                 left.append(socket.socket())
 
@@ -308,7 +307,7 @@ class TestFixtures:
                 left.append(threading.Thread(target=threading.Event().wait, daemon=True))
                 left[-1].start()
 
-            @pytest.mark.real
+            @pytest.mark.sockets
             async def test_leaves_nothing():
                 await asyncio.to_thread(id, 1)
 

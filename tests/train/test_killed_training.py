@@ -11,7 +11,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import Chaos, VirtualTimeLoop, cluster
-from tests.support.cluster_runs import COUNT, FIRST, survives
+from tests.support.cluster_runs import every_fourth_seed, survives
 
 SPEC = {"ps": 2, "worker": 2}
 PROCESSES = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("client", 0)]
@@ -21,13 +21,6 @@ LASTS = 0.8
 CALM = Chaos(drop=0.0, resets=0.0, half_open=0.0, partitions=0.0, pauses=0.0, crashes=0.0, blocks=0.0)
 """Frames are late, and some come twice: nobody dies but who is killed here."""
 DATA = np.random.default_rng(5).normal(size=(16, 3)).astype(np.float32)
-
-
-def some_seeds(test):
-    """Run the test with a quarter of the seeds that others get, for each of its runs is a whole training."""
-    blocks = [range(FIRST + start, FIRST + min(start + 10, COUNT)) for start in range(0, COUNT, 40)]
-    each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
-    return pytest.mark.slow(each(test))
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +168,7 @@ def by_hand(path, files):
         return runner.run(again())
 
 
-@some_seeds
+@every_fourth_seed
 def test_the_losses_after_a_kill_are_those_of_a_run_restored_by_hand_from_the_same_checkpoint(seeds, files):
     seen = []
     config = af.Config(file_roots=[files], executor="tokens")
@@ -275,7 +268,7 @@ async def free(run, files):
     assert all(np.isfinite(value).all() for value in (await held(run, again[0])).values())
 
 
-@some_seeds
+@every_fourth_seed
 def test_free_replicas_begin_again_with_what_was_not_lost_and_for_the_rest_with_the_checkpoint(seeds, files):
     program, config = functools.partial(free, files=files), af.Config(file_roots=[files], executor="tokens")
     survives(seeds, program, spec=SPEC, chaos=CALM, config=config, clients=["client0", "client1"])

@@ -12,8 +12,8 @@ from tests.train.test_killed_training import SPEC, STEPS, begun_from, restored_b
 TASKS = [f"/job:{job}/replica:0/task:{index}" for job, index in [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)]]
 
 
-@pytest.mark.real
-@pytest.mark.slow
+@pytest.mark.sockets
+@pytest.mark.long
 @on_one_loop
 async def test_the_losses_after_a_process_was_killed_are_those_of_a_run_restored_by_hand(tmp_path):
     victims, lives, seen, killing = dict(zip(random.sample(range(1, STEPS), 3), TASKS[1:], strict=True)), [], [], []

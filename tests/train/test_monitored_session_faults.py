@@ -17,18 +17,11 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import Chaos
-from tests.support.cluster_runs import COUNT, FIRST, survives
+from tests.support.cluster_runs import every_fourth_seed, survives
 
 STEPS = 9
 WEATHER = Chaos(seconds=6.0, lasting=(0.05, 4.0), crashes=2.0, spared=("client",))
 DATA = np.random.default_rng(7).normal(size=(STEPS, 4, 3)).astype(np.float32)
-
-
-def some_seeds(test):
-    """Run the test with a quarter of the seeds that others get, for each of its runs is a whole training."""
-    blocks = [range(FIRST + start, FIRST + min(start + 10, COUNT)) for start in range(0, COUNT, 40)]
-    each = pytest.mark.parametrize("seeds", blocks, ids=[f"block{index}" for index in range(len(blocks))])
-    return pytest.mark.slow(each(test))
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +120,7 @@ async def train_until(run, folder, expected, seen, begun, life):
                 raise KilledError
 
 
-@some_seeds
+@every_fourth_seed
 def test_the_loss_of_each_step_is_that_of_a_training_to_which_nothing_happens(seeds, files):
     curve()
     options = {
@@ -223,7 +216,7 @@ async def counts(run, files):
             assert watch.checked == len(session.recoveries)
 
 
-@some_seeds
+@every_fourth_seed
 def test_only_what_is_lost_goes_back_if_that_is_asked_for(seeds, files):
     options = {
         "spec": {"ps": 2, "worker": 1},

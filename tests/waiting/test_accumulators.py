@@ -17,6 +17,7 @@ from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, Spec, TensorShape
 from aioflow.waiting.accumulators import DenseAccumulator, SparseAccumulator
 from tests.support.machines import PLACES, WaitingMachine
+from tests.support.scale import amount
 
 NUMBER = Spec(dtypes.int64, SCALAR)
 
@@ -72,7 +73,9 @@ class Accumulators(WaitingMachine):
 
 
 def test_an_accumulator_agrees_with_its_model_under_cancellation():
-    run_state_machine_as_test(Accumulators, settings=settings(max_examples=150, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(
+        Accumulators, settings=settings(max_examples=amount(40, 150), stateful_step_count=30, deadline=None)
+    )
 
 
 # In task order

@@ -15,6 +15,7 @@ from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, Spec
 from aioflow.waiting.barrier import FIRST_INDEX, Barrier
 from tests.support.machines import PLACES, WaitingMachine
+from tests.support.scale import amount
 
 TEXT = Spec(dtypes.string, SCALAR)
 PAIR = [Spec(dtypes.int64, SCALAR)] * 2
@@ -124,7 +125,9 @@ class Barriers(WaitingMachine):
 
 
 def test_a_barrier_agrees_with_its_model_under_cancellation():
-    run_state_machine_as_test(Barriers, settings=settings(max_examples=150, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        Barriers, settings=settings(max_examples=amount(40, 150), stateful_step_count=40, deadline=None)
+    )
 
 
 # Through a session

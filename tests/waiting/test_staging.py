@@ -15,6 +15,7 @@ from aioflow.waiting.lines import Attempt
 from aioflow.waiting.map_staging import MapStagingArea
 from aioflow.waiting.staging import ByKey, StagingArea
 from tests.support.machines import GRANTED, PLACES, WaitingMachine
+from tests.support.scale import amount
 
 WORD = 8
 """Bytes of a component in the machines."""
@@ -86,7 +87,9 @@ class Areas(WaitingMachine):
 
 
 def test_a_staging_area_agrees_with_its_model_under_cancellation():
-    run_state_machine_as_test(Areas, settings=settings(max_examples=150, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        Areas, settings=settings(max_examples=amount(40, 150), stateful_step_count=40, deadline=None)
+    )
 
 
 KEYS = st.integers(0, 1)
@@ -211,7 +214,9 @@ class Maps(WaitingMachine):
 
 
 def test_a_map_staging_area_agrees_with_its_model_under_cancellation():
-    run_state_machine_as_test(Maps, settings=settings(max_examples=200, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        Maps, settings=settings(max_examples=amount(50, 200), stateful_step_count=40, deadline=None)
+    )
 
 
 async def test_who_is_cancelled_when_just_served_gives_the_element_back():

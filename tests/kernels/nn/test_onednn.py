@@ -35,6 +35,7 @@ from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
 from aioflow.kernels.nn.softmax import log_softmax, softmax
 from aioflow.tensors.dtypes import DeviceKind, as_dtype
 from tests.support.evaluate import bound, evaluate
+from tests.support.scale import amount
 
 needs_library = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 
@@ -117,7 +118,7 @@ def test_a_kernel_chosen_before_it_was_switched_off_still_computes():
 
 
 @needs_library
-@settings(max_examples=60)
+@settings(max_examples=amount(20, 60))
 @given(st.data())
 def test_convolution_and_its_gradients(data):
     size = st.integers(1, 9)
@@ -230,7 +231,7 @@ def test_convolution_with_bias(shape, layout):
 
 
 @needs_library
-@settings(max_examples=60)
+@settings(max_examples=amount(20, 60))
 @given(st.data())
 def test_pooling_and_its_gradients(data):
     pool = data.draw(st.sampled_from([max_pool, avg_pool]))

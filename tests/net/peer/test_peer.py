@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from tests.support.net_peers import (
     outcome,
     tensor,
 )
+from tests.support.scale import some
 
 LATENCY = 0.001
 BANDWIDTH = 1e9
@@ -241,7 +243,7 @@ async def test_cancelling_while_values_are_on_their_way_leaves_nothing(peer, oth
     assert min(peer.statistics.credit + other.statistics.credit) > 7 * (64 << 20) // 8 - 1
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), 10))
 async def test_cancelling_at_random_leaves_nothing(network, service, seed):
     rng = random.Random(seed)
     settings = Settings(Limits(window=1 << 20, requests=8))
@@ -384,12 +386,18 @@ async def test_a_peer_that_is_silent_is_lost_after_so_long(network, service, sil
         network.heal("a", "b")
 
 
-async def test_a_peer_that_has_nothing_to_say_is_not_silent(network, pair):
+@pytest.fixture
+def virtual_clock(monkeypatch):
+    """The peers measure round trips and offsets in virtual time, whatever the machine takes."""
+    monkeypatch.setattr("aioflow.net.peer.peer.time", SimpleNamespace(perf_counter=now))
+
+
+async def test_a_peer_that_has_nothing_to_say_is_not_silent(virtual_clock, pair):
     peer, other = pair
     await asyncio.sleep(1000)
     assert (peer.end, other.end) == (None, None)
     assert peer.statistics.round_trip == pytest.approx(2 * LATENCY, rel=0.01)
-    assert peer.statistics.clock_offset == pytest.approx(0, abs=LATENCY)
+    assert peer.statistics.clock_offset == pytest.approx(0, abs=LATENCY / 100)
 
 
 async def test_whoever_did_not_listen_itself_does_not_call_others_silent(network, pair, monkeypatch):

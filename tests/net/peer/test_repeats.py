@@ -14,6 +14,7 @@ from aioflow.net.wire.framing import Outgoing
 from aioflow.net.wire.identity import Settings
 from aioflow.net.wire.limits import Limits
 from tests.support.net_peers import FAILING, WAITING, Service, feeding, idle, meeting, tensor
+from tests.support.scale import some
 
 FEW = Settings(Limits(requests=8, chunk=4096, window=256 << 10, held=1 << 20))
 
@@ -37,7 +38,7 @@ def message(rng):
     return Envelope(number, rng.choice([WAITING, tensor(5), tensor(60_000), feeding(np.ones(40_000, np.uint8))]))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), 10))
 async def test_a_flood_of_repeats_cancels_and_unknown_numbers_leaves_nothing(seed, seen):
     rng, service, network = random.Random(seed), Service(), MemoryNetwork(0.001, 1e8)
     async with meeting(network.at("a"), network.at("b"), "b", service, FEW) as (peer, other):

@@ -19,7 +19,7 @@ from aioflow.net.transport.liveness import State
 from aioflow.net.transport.monitor import Monitor
 from aioflow.net.transport.monitor_process import ACCEPT, DIAL, LONGEST_ANSWER, LONGEST_LINE, Connection
 from aioflow.net.transport.websocket_server import WebSocketNetwork
-from tests.support.cluster_processes import free_ports, soon
+from tests.support.cluster_processes import LONGEST, free_ports, soon
 
 NAME, KEY = "0123456789abcdef" * 2, "0f" * 16
 TURNING = "turning", 0.25, "-"
@@ -92,7 +92,7 @@ async def refuse(channel):
     await channel.close()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_listening_task_is_asked_at_its_address_by_those_who_have_its_token():
     token, other = Token("0123456789abcdef"), Token("another-token-of-16")
     listener = await WebSocketNetwork(token).listen("127.0.0.1:0", refuse)
@@ -110,7 +110,7 @@ async def test_a_listening_task_is_asked_at_its_address_by_those_who_have_its_to
     await asyncio.gather(*asking, return_exceptions=True)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.parametrize("token", [Token("0123456789abcdef"), None], ids=["token", "none"])
 async def test_a_task_is_asked_at_each_address_of_its_name(monkeypatch, token):
     """As `localhost`, which stands for ::1 first, though the task listens at 127.0.0.1 alone."""
@@ -131,7 +131,7 @@ async def test_a_task_is_asked_at_each_address_of_its_name(monkeypatch, token):
     await listener.close()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one address of loopback")
 async def test_an_answer_may_come_from_another_address_of_the_host():
     """A task that listens at all addresses answers from the one that the system chooses."""
@@ -145,7 +145,7 @@ async def test_an_answer_may_come_from_another_address_of_the_host():
     await listener.close()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 @pytest.mark.parametrize("used", [0, 1], ids=["first", "second"])
 async def test_a_udp_port_in_use_costs_only_the_answers_at_its_own_address(used):
     with (
@@ -197,11 +197,11 @@ async def listening():
 
 
 async def said(words):
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(LONGEST):
         return await words.get()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_process_gets_the_reports_of_another_monitor_from_its_own(listening):
     _, port, words = listening
     there = Connection(DIAL, NAME, KEY, 0.5, None)
@@ -226,7 +226,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_unidentified_connections_are_closed_and_disturb_no_other(listening):
     _, port, words = listening
     there = Connection(DIAL, NAME, KEY, 0.5, None)
@@ -237,7 +237,7 @@ async def test_unidentified_connections_are_closed_and_disturb_no_other(listenin
         reader, stranger = await asyncio.open_connection("127.0.0.1", port)
         stranger.write(sent)
         if sent:
-            async with asyncio.timeout(30.0):
+            async with asyncio.timeout(LONGEST):
                 with contextlib.suppress(ConnectionResetError):
                     assert await reader.read() == b""
         stranger.close()
@@ -248,12 +248,12 @@ async def test_unidentified_connections_are_closed_and_disturb_no_other(listenin
     await writer.wait_closed()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_too_many_unidentified_connections_are_closed_and_their_places_reused(listening):
     _, port, words = listening
     strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(70)]
     reads = [asyncio.ensure_future(reader.read()) for reader, _ in strangers]
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(LONGEST):
         await asyncio.wait(reads, return_when="FIRST_COMPLETED")
     for _, writer in strangers:
         writer.close()
@@ -270,7 +270,7 @@ async def test_too_many_unidentified_connections_are_closed_and_their_places_reu
     await soon(refused)
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     here, port, words = listening
     watch = here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
@@ -281,7 +281,7 @@ async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     watch.close()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_monitor_dials_until_the_other_one_listens_and_again_when_the_connection_is_cut(listening):
     (port,) = free_ports(1)
     watch = listening[0].watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
@@ -297,7 +297,7 @@ async def test_a_monitor_dials_until_the_other_one_listens_and_again_when_the_co
         watch.close()
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_a_monitor_that_is_killed_is_replaced_by_the_next_connection(listening):
     first, _, _ = listening
     os.kill(first.pid, signal.SIGKILL)
@@ -312,7 +312,7 @@ async def test_a_monitor_that_is_killed_is_replaced_by_the_next_connection(liste
     assert asyncio.get_running_loop() not in Monitor._running
 
 
-@pytest.mark.real
+@pytest.mark.sockets
 async def test_without_a_program_to_start_there_is_no_monitor(monkeypatch):
     class Transport:
         def get_extra_info(self, name):

@@ -12,7 +12,7 @@ from aioflow.net.wire.control_verbs import Reply
 from tests.support.net_channel_contract import ChannelTests
 from tests.support.net_peers import WAITING, Service, feeding, idle, meeting, tensor
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.sockets
 ANYWHERE = "127.0.0.1:0"
 
 

@@ -17,6 +17,7 @@ from aioflow.net.wire.master_verbs import RunStep, StepDone
 from aioflow.net.wire.worker_verbs import TensorSent
 from tests.support.net_frames import LIMITS, Everything, announced, assembler, bursts, frame, frames, put_together
 from tests.support.net_samples import MESSAGES, SESSION, plain
+from tests.support.scale import amount
 
 SMALL = Limits(chunk=1024, window=64 << 10, requests=4)
 
@@ -49,6 +50,13 @@ def test_small_values_beside_a_large_one_share_a_frame():
     assert len(found) == 1 + 1 + 16 + 1  # header, small ones, large one, and the header of the second burst
     (message,) = put_together(found)
     assert plain(message.message.feeds) == plain(feeds)
+
+
+def test_no_raw_frame_is_longer_than_a_chunk():
+    values = tuple([array(size) for size in (3000, 2000, 3000, 900, 5000)] * 4)
+    (burst,) = bursts(StepDone(values), 1, Limits(chunk=4096))
+    assert sum(map(len, burst[1:])) == sum(value.nbytes for value in values)
+    assert max(map(len, burst[1:])) <= 4096
 
 
 def test_a_burst_is_short_enough_for_others_to_come_between():
@@ -187,7 +195,7 @@ def test_arbitrary_frames_do_no_harm(data):
     feed_all(data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(60, 300))
 @example(MESSAGES[0], 0, 1, b"\xff")
 @given(st.sampled_from(MESSAGES), st.integers(0, 400), st.integers(0, 8), st.binary(max_size=8))
 def test_messages_that_were_changed_on_the_way_do_no_harm(message, at, gone, put):

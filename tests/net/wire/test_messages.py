@@ -100,6 +100,11 @@ def test_a_frame_that_is_cut_off_is_refused(data):
         announcement(data, LIMITS)
 
 
+def test_a_header_that_is_too_long_is_refused_unread():
+    with pytest.raises(ProtocolError, match=rf"a header of {LIMITS.header + 1} bytes is cut off, or longer than"):
+        announcement(frame(b"\xc0" * (LIMITS.header + 1)), LIMITS)
+
+
 def test_values_are_bounded_in_sum():
     limits = Limits(tensor=4096, message=8192)
     header = {"verb": "StepDone", "fields": {"values": [0, 1, 2]}, "values": [["bytes", 4000]] * 3}
