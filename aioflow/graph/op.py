@@ -26,7 +26,7 @@ from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
 from aioflow.tensors.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource, string
-from aioflow.tensors.object_arrays import by_positions
+from aioflow.tensors.object_arrays import move_positions
 from aioflow.tensors.recursion import DEEPEST
 
 _ON_GPU: Final = GPU_DTYPES | {resource}
@@ -92,7 +92,7 @@ class Kernel:
     def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         """The function of the inputs alone (after the Context, if it takes one), for this node."""
         call = self._bound(op, node, xp)
-        return by_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
+        return move_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
 
     def _bound(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         if self.binds:

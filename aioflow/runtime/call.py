@@ -227,4 +227,4 @@ def copied(value: Array) -> Any:
     """A copy of an array, a scalar as it is. ResourceExhaustedError if it is a view larger than the memory there is."""
     if isinstance(value, np.ndarray) and value.nbytes > HARMLESS:
         check(value.nbytes, "a copy of a fetched value", None)
-    return (object_arrays.copied(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
+    return (object_arrays.copy_array(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value

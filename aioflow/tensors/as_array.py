@@ -9,7 +9,7 @@ import numpy as np
 
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType
-from aioflow.tensors.object_arrays import SLICE_ELEMENTS, kinds_of, listed, mapped, slices
+from aioflow.tensors.object_arrays import SLICE_ELEMENTS, element_types, map_elements, slices, to_list
 from aioflow.tensors.object_arrays import AnyArray as AnyArray
 from aioflow.tensors.recursion import shown
 
@@ -156,14 +156,14 @@ def _cast(array: AnyArray, dtype: DType, value: Any) -> AnyArray:
 
 def _convert_objects(array: AnyArray, dtype: DType | None, value: Any, strict: bool) -> AnyArray:
     """Text as bytes; sizes of shapes as numbers, and so numbers for a dtype that holds numbers."""
-    kinds = kinds_of(array)
+    kinds = element_types(array)
     if kinds == {bytes} and dtype in (None, dtypes.string):
         return array
     if dtypes.Dimension in kinds:
         return as_array(np.asarray(_size_of(array)).tolist(), dtype, strict)
     if dtype is None or dtype in (dtypes.string, dtypes.resource) or not all(issubclass(k, _NUMBERS) for k in kinds):
         return _strings(array, dtype, value)
-    numbers = _joined(listed(array)).reshape(array.shape)
+    numbers = _joined(to_list(array)).reshape(array.shape)
     return _strings(array, dtype, value) if numbers.dtype == object else _cast(numbers, dtype, value)
 
 
@@ -191,8 +191,8 @@ def _short(value: Any) -> str:
 
 
 def _strings(array: AnyArray, dtype: DType | None, value: Any) -> AnyArray:
-    result = mapped(_as_bytes, object, array)
-    if not kinds_of(result) <= {bytes}:
+    result = map_elements(_as_bytes, object, array)
+    if not element_types(result) <= {bytes}:
         raise TypeError(_complaint(array, dtype))
     if dtype not in (None, dtypes.string):
         raise TypeError(f"{_short(value)} is not a value of dtype {dtype.name if dtype else None}")

@@ -78,7 +78,7 @@ def empty(shape: int | Sequence[int], dtype: Any = object) -> AnyArray:
     return owner.view(np.ndarray).reshape(shape)
 
 
-def filled(shape: int | Sequence[int], value: Any) -> AnyArray:
+def full_array(shape: int | Sequence[int], value: Any) -> AnyArray:
     """An array of objects that are all `value`."""
     made = empty(shape)
     flat = made.reshape(-1)
@@ -87,24 +87,24 @@ def filled(shape: int | Sequence[int], value: Any) -> AnyArray:
     return made
 
 
-def listed(array: AnyArray) -> list[Any]:
+def to_list(array: AnyArray) -> list[Any]:
     """The elements in a list in row-major order: `array.ravel().tolist()`."""
-    flat = raveled(array)
+    flat = ravel_array(array)
     items: list[Any] = []
     for part in slices(flat.size):
         items += flat[part].tolist()
     return items
 
 
-def length_of(value: Any) -> int:
+def total_length(value: Any) -> int:
     """The bytes of all strings of an array, or of one string."""
     if isinstance(value, bytes):
         return len(value)
-    flat = raveled(value)
+    flat = ravel_array(value)
     return sum([sum(map(len, flat[part].tolist())) for part in slices(flat.size)])
 
 
-def array_of(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
+def make_array(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
     """An array of these strings or numbers, of rank 1 if no shape is given."""
     made = empty(len(items), dtype)
     for part in slices(len(items)):
@@ -112,14 +112,14 @@ def array_of(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: An
     return made if shape is None else made.reshape(shape)
 
 
-def raveled(array: AnyArray) -> AnyArray:
+def ravel_array(array: AnyArray) -> AnyArray:
     """The elements in one axis: a view if there can be one."""
     if array.dtype != object or array.size <= SLICE_ELEMENTS or array.flags.c_contiguous:
         return array.reshape(-1)
-    return taken(array, _rising(0, array.size))
+    return take_elements(array, _count_from(0, array.size))
 
 
-def taken(array: AnyArray, places: AnyArray) -> AnyArray:
+def take_elements(array: AnyArray, places: AnyArray) -> AnyArray:
     """The elements at these places, counted as if the array had one axis."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     wanted = places.reshape(-1)
@@ -129,7 +129,7 @@ def taken(array: AnyArray, places: AnyArray) -> AnyArray:
     return made.reshape(places.shape)
 
 
-def put(array: AnyArray, places: AnyArray, values: Any) -> None:
+def put_elements(array: AnyArray, places: AnyArray, values: Any) -> None:
     """Set the elements at these places of a vector to the values, or all to the one value."""
     if array.dtype != object:
         array[places] = values
@@ -138,18 +138,18 @@ def put(array: AnyArray, places: AnyArray, values: Any) -> None:
         array[places[part]] = values[part] if np.ndim(values) else values
 
 
-def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
+def concatenate_arrays(arrays: Sequence[AnyArray]) -> AnyArray:
     """The elements of all arrays, one after the other, in one axis."""
     made = empty(sum([array.size for array in arrays]))
     begin = 0
-    for flat in map(raveled, arrays):
+    for flat in map(ravel_array, arrays):
         for part in slices(flat.size):
             made[begin + part.start : begin + part.stop] = flat[part]
         begin += flat.size
     return made
 
 
-def by_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b"") -> Callable[..., Any]:
+def move_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b"") -> Callable[..., Any]:
     """Wrap `move`, a function that only moves elements, so that it moves positions in place of large arrays of strings.
 
     NumPy moves positions without the GIL. `texts` says for each input whether it is strings; if one is, all outputs are
@@ -165,19 +165,19 @@ def by_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b
             return move(*inputs, **out)
         ends = np.cumsum([array.size for array in given]).tolist()
         numbers = iter([
-            _rising(end - array.size + 1, array.size).reshape(array.shape)
+            _count_from(end - array.size + 1, array.size).reshape(array.shape)
             for end, array in zip(ends, given, strict=True)
         ])  # fmt: skip
         found = move(*[next(numbers) if text else x for x, text in zip(inputs, texts, strict=True)])
-        flat = raveled(given[0]) if len(given) == 1 else concatenated(given)
+        flat = ravel_array(given[0]) if len(given) == 1 else concatenate_arrays(given)
         if isinstance(found, (list, tuple)):
-            return tuple([_numbered(flat, numbers, gap) for numbers in found])
-        return _numbered(flat, found, gap)
+            return tuple([_take_numbered(flat, numbers, gap) for numbers in found])
+        return _take_numbered(flat, found, gap)
 
     return moved
 
 
-def _rising(first: int, count: int) -> AnyArray:
+def _count_from(first: int, count: int) -> AnyArray:
     """The integers from `first` on."""
     made = np.empty(count, np.intp)
     for part in slices(count):
@@ -185,7 +185,7 @@ def _rising(first: int, count: int) -> AnyArray:
     return made
 
 
-def _numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
+def _take_numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
     """The elements with these numbers, which count from 1; `gap` for each 0."""
     wanted = numbers.reshape(-1)
     made = empty(wanted.size)
@@ -196,12 +196,12 @@ def _numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
     return made.reshape(numbers.shape)
 
 
-def copied(array: AnyArray) -> AnyArray:
+def copy_array(array: AnyArray) -> AnyArray:
     """A copy."""
     if array.dtype != object or array.size <= SLICE_ELEMENTS:
         return array.copy()
     if not array.flags.c_contiguous:
-        return raveled(array).reshape(array.shape)
+        return ravel_array(array).reshape(array.shape)
     made, flat = empty(array.shape), array.reshape(-1)
     into = made.reshape(-1)
     for part in slices(array.size):
@@ -209,7 +209,7 @@ def copied(array: AnyArray) -> AnyArray:
     return made
 
 
-def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
+def apply_ufunc(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
     """The ufunc `function` applied to the arrays, which are broadcast together."""
     given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
     if math.prod([array.size for array in given]) <= SLICE_ELEMENTS:
@@ -217,13 +217,13 @@ def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyA
         return (made if isinstance(made, np.ndarray) else np.asarray(made, object)).astype(dtype, copy=False)
     shape = np.broadcast_shapes(*[array.shape for array in given])
     result = empty(math.prod(shape), dtype)
-    flat = [array.reshape(()) if array.size == 1 else raveled(np.broadcast_to(array, shape)) for array in given]
+    flat = [array.reshape(()) if array.size == 1 else ravel_array(np.broadcast_to(array, shape)) for array in given]
     for part in slices(result.size):
         result[part] = function(*[array[part] if array.ndim else array for array in flat])
     return result.reshape(shape)
 
 
-def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
+def map_elements(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
     """`function` applied elementwise by `map`, twice as fast as `np.frompyfunc`.
 
     The arrays are broadcast together.
@@ -236,19 +236,19 @@ def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
         made[:] = list(map(function, *items))
         return made.reshape(shape)
 
-    return applied(each, dtype, *arrays)
+    return apply_ufunc(each, dtype, *arrays)
 
 
-def kinds_of(array: AnyArray) -> set[type]:
+def element_types(array: AnyArray) -> set[type]:
     """The types of the elements."""
-    flat = raveled(array)
+    flat = ravel_array(array)
     found: set[type] = set()
     for part in slices(flat.size):
         found.update(map(type, flat[part].tolist()))
     return found
 
 
-def distinct(array: AnyArray) -> set[Any]:
+def distinct_elements(array: AnyArray) -> set[Any]:
     """The elements as a set."""
     found: set[Any] = set()
     for part in slices(array.size):
@@ -256,7 +256,7 @@ def distinct(array: AnyArray) -> set[Any]:
     return found
 
 
-def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
+def join_strings(separator: bytes, items: Iterable[bytes]) -> bytes:
     """The strings joined by the separator: `separator.join(items)`."""
     each = iter(items)
     parts = []
@@ -265,7 +265,7 @@ def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
     return separator.join(parts)
 
 
-def rising(items: Iterable[Any]) -> list[Any]:
+def sort_items(items: Iterable[Any]) -> list[Any]:
     """The elements in rising order: `sorted(items)`."""
     each = iter(items)
     runs = []
@@ -274,7 +274,7 @@ def rising(items: Iterable[Any]) -> list[Any]:
     return list(heapq.merge(*runs)) if len(runs) > 1 else [item for run in runs for item in run]
 
 
-def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
+def first_places(array: AnyArray) -> tuple[AnyArray, AnyArray]:
     """The first place of each distinct element of a vector, rising; for each element, the number of its value."""
     seen: list[dict[Any, int]] = [{} for _ in range(_SHARDS)]
     places, count = [np.empty(0, np.int64)], 0
