@@ -34,7 +34,7 @@ from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.stream import stream
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.tensors.codecs import Saving
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
 
@@ -426,7 +426,9 @@ def _engine_at(target: "str | Address", graph: Graph, config: Config) -> "Remote
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)
     if not isinstance(target, str):
-        raise TypeError(f"target must be text, 'ws://host:2222', not {shown(target)}; pass graph= and config= by name")
+        raise TypeError(
+            f"target must be text, 'ws://host:2222', not {safe_repr(target)}; pass graph= and config= by name"
+        )
     scheme, separator, address = target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
         raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 from aioflow.graph.op import REGISTRY
 from aioflow.graph.operation import Operation, describe_line
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 Rule = Callable[..., Any]
 """(operation, one gradient or None per output) -> one gradient or None per input."""
@@ -32,7 +32,7 @@ class RegisterGradient:
 
     def __init__(self, op_type: str) -> None:
         if not isinstance(op_type, str):
-            raise TypeError(f"a gradient is registered by a name, not by {shown(op_type)}")
+            raise TypeError(f"a gradient is registered by a name, not by {safe_repr(op_type)}")
         self._name = op_type
 
     def __call__(self, function: F) -> F:

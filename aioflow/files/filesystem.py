@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 from aioflow import errors
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 """A path of this machine, or a URL such as `s3://bucket/name`."""
@@ -154,7 +154,7 @@ def _folder(pattern: str) -> str:
 def as_name(path: Path) -> str:
     """The name as text. TypeError if it is none."""
     if not isinstance(path, (str, bytes, os.PathLike)):
-        raise TypeError(f"a path must be text or a Path, not {shown(path)}")
+        raise TypeError(f"a path must be text or a Path, not {safe_repr(path)}")
     return os.fsdecode(path)
 
 

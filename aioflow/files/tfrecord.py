@@ -20,7 +20,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, masked, masked_each
 from aioflow.files.filesystem import FILES, Files, Path, as_name, named_in_errors
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.input")
 
@@ -103,7 +103,7 @@ class TFRecordOptions:
         if isinstance(options, TFRecordOptions):
             return options.compression_type
         if options not in _NAMES:
-            raise ValueError(f"the compression of records is 'ZLIB', 'GZIP' or '', not {shown(options)}")
+            raise ValueError(f"the compression of records is 'ZLIB', 'GZIP' or '', not {safe_repr(options)}")
         return _NAMES[options]
 
     @classmethod

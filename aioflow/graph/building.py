@@ -7,7 +7,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from aioflow.graph import scopes
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor, user_line
-from aioflow.tensors.recursion import too_deep
+from aioflow.tensors.recursion import too_deep_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,7 +54,7 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
 def add_user_line(error: TypeError | ValueError | RecursionError, what: str, *given: Any) -> TypeError | ValueError:
     """The error, saying what could not be built and at which of the user's lines, unless it says so already."""
     line = user_line()
-    error = too_deep(*given) if isinstance(error, RecursionError) else error
+    error = too_deep_error(*given) if isinstance(error, RecursionError) else error
     if _BUILT_AT in str(error) or line is None:
         return error
     return with_text(error, f"{with_subject(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")

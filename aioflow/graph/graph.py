@@ -16,7 +16,7 @@ from aioflow.graph.device_spec import DeviceSpec, check_device
 from aioflow.graph.operation import Attrs, Operation, Tensor, items_of, user_line
 from aioflow.graph.scopes import Controls, DeviceFunction, Scope, scope_of
 from aioflow.tensors.dtypes import Spec
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,7 +102,7 @@ class Graph:
             name = element if isinstance(element, str) else element.decode()
             return self._by_text(name, allow_tensor, allow_operation)
         if not isinstance(element, (Tensor, Operation)):
-            raise TypeError(f"{shown(value)} of type {type(value).__name__} is neither a tensor nor an operation")
+            raise TypeError(f"{safe_repr(value)} of type {type(value).__name__} is neither a tensor nor an operation")
         if element.graph is not self or (element.op if isinstance(element, Tensor) else element).id < 0:
             inside = element.graph is not self and element.graph.root is self
             mend = ": it is inside a branch or loop, which must return it" if inside else ""

@@ -76,12 +76,12 @@ class NodeDef:
         try:
             for field, check in _CHECKS.items():
                 if not check(getattr(self, field)):
-                    raise ValueError(f"{plain_data.brief(getattr(self, field))} cannot be its {field}")
+                    raise ValueError(f"{plain_data.summarise(getattr(self, field))} cannot be its {field}")
             for name, value in self.attr.items():
                 _check_attribute(name, value)
             DeviceSpec.from_string(self.device)
         except ValueError as error:
-            raise ValueError(f"node {plain_data.brief(self.name)}: {error}") from None
+            raise ValueError(f"node {plain_data.summarise(self.name)}: {error}") from None
 
     @property
     def sources(self) -> list[Source]:
@@ -99,7 +99,7 @@ def source_of(text: str) -> Source:
     """The source that `op`, `op:index` or `^op` names. ValueError if it is none of these."""
     match = _INPUT.fullmatch(text)
     if match is None or (match[1] and match[3]):
-        raise ValueError(f"{plain_data.brief(text)} is no input: write op, op:index or ^op")
+        raise ValueError(f"{plain_data.summarise(text)} is no input: write op, op:index or ^op")
     return match[2], -1 if match[1] else int(match[3] or 0)
 
 
@@ -122,7 +122,7 @@ def _is_line(value: Any) -> bool:
 
 def _check_attribute(name: Any, value: Any) -> None:
     if not isinstance(name, str):
-        raise ValueError(f"{plain_data.brief(name)} is no name of an attribute")
+        raise ValueError(f"{plain_data.summarise(name)} is no name of an attribute")
     if isinstance(value, BodyDef):
         return
     try:
@@ -168,7 +168,7 @@ class BodyDef:
         if len(self.arguments) != len(self.takes) or any(kinds.get(name) != "argument" for name in self.arguments):
             raise ValueError("a body has arguments, each with the number of an input")
         if not all(type(place) is int and place >= 0 for place in self.takes):
-            raise ValueError(f"{plain_data.brief(self.takes)} are no numbers of inputs")
+            raise ValueError(f"{plain_data.summarise(self.takes)} are no numbers of inputs")
         if any(source_of(text)[1] < 0 or source_of(text)[0] not in kinds for text in self.outputs):
             raise ValueError("a body gives what one of its operations makes")
 
@@ -189,7 +189,9 @@ def _attribute_from_plain(data: Any, depth: int) -> Any:
     content = data["body"]
     names = {"nodes", "arguments", "takes", "outputs"}
     if not isinstance(content, dict) or content.keys() != names or not all(type(v) is list for v in content.values()):
-        raise ValueError(f"{plain_data.brief(content)} is no body: it has lists of nodes, arguments, takes and outputs")
+        raise ValueError(
+            f"{plain_data.summarise(content)} is no body: it has lists of nodes, arguments, takes and outputs"
+        )
     if depth >= plain_data.DEEPEST:
         raise ValueError(f"bodies are nested more than {plain_data.DEEPEST} deep")
     nodes = tuple([_node_from_plain(index, item, depth + 1) for index, item in enumerate(content["nodes"])])
@@ -213,13 +215,15 @@ class GraphDef:
     def from_plain(cls, data: Any) -> "GraphDef":
         """What `to_plain` wrote. ValueError for anything else, or another version of the format."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ValueError(f"{plain_data.brief(data)} is no graph: it has no 'format': {FORMAT!r}")
+            raise ValueError(f"{plain_data.summarise(data)} is no graph: it has no 'format': {FORMAT!r}")
         if type(data.get("version")) is not int or data["version"] != VERSION:
             raise ValueError(
-                f"version {plain_data.brief(data.get('version'))} of the graph format is not known, {VERSION} is"
+                f"version {plain_data.summarise(data.get('version'))} of the graph format is not known, {VERSION} is"
             )
         if data.keys() != {"format", "version", "nodes"} or not isinstance(data["nodes"], list):
-            raise ValueError(f"a graph has format, version and a list of nodes, not {plain_data.brief(tuple(data))}")
+            raise ValueError(
+                f"a graph has format, version and a list of nodes, not {plain_data.summarise(tuple(data))}"
+            )
         return cls(tuple([_node_from_plain(index, item) for index, item in enumerate(data["nodes"])]))
 
     def to_json(self) -> str:
@@ -314,13 +318,13 @@ def _node_to_plain(node: NodeDef) -> dict[str, Any]:
 
 def _node_from_plain(index: int, data: Any, depth: int = 0) -> NodeDef:
     if not isinstance(data, dict) or not {"name", "op"} <= data.keys() <= set(_FIELDS):
-        found = plain_data.brief(tuple(data) if isinstance(data, dict) else data)
+        found = plain_data.summarise(tuple(data) if isinstance(data, dict) else data)
         raise ValueError(f"node {index} has {found}: it needs a name and an op, and may have {', '.join(_FIELDS[2:])}")
-    label = f"node {plain_data.brief(data['name'])}"
+    label = f"node {plain_data.summarise(data['name'])}"
     fields: dict[str, Any] = {}
     for name, value in data.items():
         if name in (*_FROM_PLAIN, "attr") and not isinstance(value, dict if name == "attr" else list):
-            raise ValueError(f"{label}: {plain_data.brief(value)} cannot be its {name}")
+            raise ValueError(f"{label}: {plain_data.summarise(value)} cannot be its {name}")
         try:
             fields[name] = _attributes_from_plain(value, depth) if name == "attr" else _read_field(name, value)
         except ValueError as error:
@@ -345,7 +349,7 @@ def _bytes_to_json(value: Any) -> dict[str, str]:
 def _from_json(pairs: list[tuple[str, Any]]) -> Any:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"a name is there twice among {plain_data.brief(tuple(name for name, _ in pairs))}")
+        raise ValueError(f"a name is there twice among {plain_data.summarise(tuple(name for name, _ in pairs))}")
     if found.keys() == {"$bytes"}:
         if not isinstance(found["$bytes"], str):
             raise ValueError("$bytes is text in base64")

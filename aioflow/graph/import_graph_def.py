@@ -17,7 +17,7 @@ from aioflow.graph.op import REGISTRY, Op
 from aioflow.graph.operation import Attrs, Operation, Tensor
 from aioflow.graph.subgraph import Body, BodyGraph
 from aioflow.tensors.dtypes import DType, ListSpec, ResourceSpec, Spec, TensorShape
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 
 _LONGEST: Final = 300
 
@@ -59,7 +59,7 @@ def import_graph_def(
 
 def _source(text: str) -> Source:
     if not isinstance(text, str):
-        raise TypeError(f"{brief(text)} is no name in a GraphDef")
+        raise TypeError(f"{summarise(text)} is no name in a GraphDef")
     return source_of(text)
 
 
@@ -334,9 +334,9 @@ def check_attributes(definition: Op[Any], attr: Mapping[str, Any]) -> None:
     names = [param.name for param in definition.params if param.role == "attr"]
     for name, value in attr.items():
         if name not in names:
-            raise ValueError(f"it has no attribute {brief(name)}, but {', '.join(names) or 'none'}")
+            raise ValueError(f"it has no attribute {summarise(name)}, but {', '.join(names) or 'none'}")
         if not _fits(value, hints[name]):
-            raise ValueError(f"{brief(value)} cannot be its attribute {name!r}, which is of type {hints[name]}")
+            raise ValueError(f"{summarise(value)} cannot be its attribute {name!r}, which is of type {hints[name]}")
 
 
 def _attributes(definition: Op[Any], attr: Mapping[str, Any]) -> Attrs:

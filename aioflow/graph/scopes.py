@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 G = TypeVar("G")
 
@@ -78,7 +78,7 @@ def default_graph(graph: G) -> Iterator[G]:
 def enters_again(name: str) -> bool:
     """Whether the name re-enters an existing scope: it ends with a slash. TypeError if it is no text."""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a name scope must be text, not {shown(name)}")
+        raise TypeError(f"the name of a name scope must be text, not {safe_repr(name)}")
     return name.endswith("/")
 
 

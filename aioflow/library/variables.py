@@ -21,7 +21,7 @@ from aioflow.graph.op import Op
 from aioflow.graph.operation import OPERATORS, Operation, Tensor
 from aioflow.kernels.state import variables as kernels
 from aioflow.tensors.dtypes import DType
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
@@ -106,7 +106,7 @@ class Variable(Symbolic):
         aggregation: VariableAggregation = VariableAggregation.NONE,
     ) -> None:
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"a constraint is a function of the variable, not {shown(constraint)}")
+            raise ValueError(f"a constraint is a function of the variable, not {safe_repr(constraint)}")
         self.constraint: Final = constraint
         if variable_def is not None:
             if initial_value is not None:

@@ -33,29 +33,29 @@ SLICE_ELEMENTS: Final = 4096
 _TURN: Final = 2e-3
 """Seconds after which a loop over slices lets other threads run."""
 _REST: Final = 1e-4
-"""Seconds that it waits then.
+"""Seconds of that pause.
 
-A thread that waits for the GIL demands it only after 5 ms in which nobody releases it. NumPy releases it in each slice,
-and has it again before the other thread is awake: without this rest the event loop stands still for the whole loop.
+A thread that waits for the GIL requests it after 5 ms without a release. NumPy releases the GIL in each slice and takes
+it again before the other thread is awake. Without this pause the event loop would stand still for the whole loop.
 """
 _SHARDS: Final = 256
-"""The parts of a table: to enlarge or free one table of millions would take tens of milliseconds."""
+"""The number of parts of a table. Growing or freeing one table of millions would take tens of milliseconds."""
 _DIRECT: Final = 8 * SLICE_ELEMENTS
-"""The most elements for one call that only moves them, a few nanoseconds for each."""
+"""The most elements for one call that only moves them, which takes a few nanoseconds for each."""
 
 
 class _Owner(np.ndarray[Any, Any]):
-    """The memory of an array of objects. It frees the objects in slices."""
+    """The memory of an array of objects, which frees the objects in slices."""
 
     def __del__(self) -> None:
-        if self.base is None:  # else it is a view of another owner
+        if self.base is None:  # a view has the owner as its base
             flat = self.view(np.ndarray).reshape(-1)
             for part in slices(flat.size):
                 flat[part] = None
 
 
 def slices(count: int, size: int | None = None) -> Iterator[slice]:
-    """Slices that make up range(count), by default of SLICE_ELEMENTS.
+    """Yield slices that cover range(count), by default of SLICE_ELEMENTS.
 
     In a long loop over them, other threads get the GIL every few milliseconds.
     """
@@ -68,18 +68,18 @@ def slices(count: int, size: int | None = None) -> Iterator[slice]:
 
 
 def empty(shape: int | Sequence[int], dtype: Any = object) -> AnyArray:
-    """An array without values, to be filled in slices. Objects in it are freed in slices, too."""
+    """Return an array without values, to be filled in slices. Its objects are freed in slices too."""
     count = shape if isinstance(shape, int) else math.prod(shape)
     if dtype is not object or count <= _DIRECT:
         return np.empty(shape, dtype)
     owner = _Owner(0, object)
-    for part in slices(count, _DIRECT):  # the system takes up to 20 ms to provide 8 MB, and NumPy holds the GIL
+    for part in slices(count, _DIRECT):  # the system takes up to 20 ms to provide 8 MB, while NumPy holds the GIL
         owner.resize(part.stop, refcheck=False)
     return owner.view(np.ndarray).reshape(shape)
 
 
 def full_array(shape: int | Sequence[int], value: Any) -> AnyArray:
-    """An array of objects that are all `value`."""
+    """Return an array of objects that are all `value`."""
     made = empty(shape)
     flat = made.reshape(-1)
     for part in slices(flat.size):
@@ -88,7 +88,7 @@ def full_array(shape: int | Sequence[int], value: Any) -> AnyArray:
 
 
 def to_list(array: AnyArray) -> list[Any]:
-    """The elements in a list in row-major order: `array.ravel().tolist()`."""
+    """Return the elements as a list in row-major order: `array.ravel().tolist()`."""
     flat = ravel_array(array)
     items: list[Any] = []
     for part in slices(flat.size):
@@ -97,7 +97,7 @@ def to_list(array: AnyArray) -> list[Any]:
 
 
 def total_length(value: Any) -> int:
-    """The bytes of all strings of an array, or of one string."""
+    """Return the number of bytes in all strings of an array, or in one string."""
     if isinstance(value, bytes):
         return len(value)
     flat = ravel_array(value)
@@ -105,7 +105,7 @@ def total_length(value: Any) -> int:
 
 
 def make_array(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
-    """An array of these strings or numbers, of rank 1 if no shape is given."""
+    """Return an array of these strings or numbers, of rank 1 if no shape is given."""
     made = empty(len(items), dtype)
     for part in slices(len(items)):
         made[part] = items[part]
@@ -113,14 +113,14 @@ def make_array(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: 
 
 
 def ravel_array(array: AnyArray) -> AnyArray:
-    """The elements in one axis: a view if there can be one."""
+    """Return the elements in one axis, as a view if possible."""
     if array.dtype != object or array.size <= SLICE_ELEMENTS or array.flags.c_contiguous:
         return array.reshape(-1)
     return take_elements(array, _count_from(0, array.size))
 
 
 def take_elements(array: AnyArray, places: AnyArray) -> AnyArray:
-    """The elements at these places, counted as if the array had one axis."""
+    """Return the elements at these positions of the flattened array."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     wanted = places.reshape(-1)
     made = empty(wanted.size, object if array.dtype == object else array.dtype)
@@ -130,7 +130,7 @@ def take_elements(array: AnyArray, places: AnyArray) -> AnyArray:
 
 
 def put_elements(array: AnyArray, places: AnyArray, values: Any) -> None:
-    """Set the elements at these places of a vector to the values, or all to the one value."""
+    """Set the elements at these positions of a vector to the values, or all to the one value."""
     if array.dtype != object:
         array[places] = values
         return
@@ -139,7 +139,7 @@ def put_elements(array: AnyArray, places: AnyArray, values: Any) -> None:
 
 
 def concatenate_arrays(arrays: Sequence[AnyArray]) -> AnyArray:
-    """The elements of all arrays, one after the other, in one axis."""
+    """Return the elements of all arrays in one axis."""
     made = empty(sum([array.size for array in arrays]))
     begin = 0
     for flat in map(ravel_array, arrays):
@@ -150,10 +150,10 @@ def concatenate_arrays(arrays: Sequence[AnyArray]) -> AnyArray:
 
 
 def move_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b"") -> Callable[..., Any]:
-    """Wrap `move`, a function that only moves elements, so that it moves positions in place of large arrays of strings.
+    """Wrap `move`, a function that only moves elements: it then moves positions in place of large arrays of strings.
 
-    NumPy moves positions without the GIL. `texts` says for each input whether it is strings; if one is, all outputs are
-    strings. Positions count from 1, and a 0 in a result stands for `gap`.
+    NumPy moves positions without the GIL. `texts` says which inputs are strings; if one is, all outputs are strings.
+    Positions count from 1, and a 0 in a result stands for `gap`.
     """
     if not any(texts):
         return move
@@ -178,7 +178,7 @@ def move_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes =
 
 
 def _count_from(first: int, count: int) -> AnyArray:
-    """The integers from `first` on."""
+    """Return `count` integers from `first` on."""
     made = np.empty(count, np.intp)
     for part in slices(count):
         made[part] = np.arange(first + part.start, first + part.stop)
@@ -186,7 +186,7 @@ def _count_from(first: int, count: int) -> AnyArray:
 
 
 def _take_numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
-    """The elements with these numbers, which count from 1; `gap` for each 0."""
+    """Return the elements with these numbers, which count from 1, and `gap` for each 0."""
     wanted = numbers.reshape(-1)
     made = empty(wanted.size)
     for part in slices(wanted.size):
@@ -210,7 +210,7 @@ def copy_array(array: AnyArray) -> AnyArray:
 
 
 def apply_ufunc(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
-    """The ufunc `function` applied to the arrays, which are broadcast together."""
+    """Apply the ufunc `function` to the arrays, which are broadcast together."""
     given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
     if math.prod([array.size for array in given]) <= SLICE_ELEMENTS:
         made = function(*given)
@@ -224,10 +224,7 @@ def apply_ufunc(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> 
 
 
 def map_elements(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
-    """`function` applied elementwise by `map`, twice as fast as `np.frompyfunc`.
-
-    The arrays are broadcast together.
-    """
+    """Apply `function` elementwise to the arrays, which are broadcast together. Twice as fast as `np.frompyfunc`."""
 
     def each(*parts: AnyArray) -> AnyArray:
         shape = parts[0].shape if len(parts) == 1 else np.broadcast_shapes(*[part.shape for part in parts])
@@ -240,7 +237,7 @@ def map_elements(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyA
 
 
 def element_types(array: AnyArray) -> set[type]:
-    """The types of the elements."""
+    """Return the Python types of the elements."""
     flat = ravel_array(array)
     found: set[type] = set()
     for part in slices(flat.size):
@@ -249,7 +246,7 @@ def element_types(array: AnyArray) -> set[type]:
 
 
 def distinct_elements(array: AnyArray) -> set[Any]:
-    """The elements as a set."""
+    """Return the elements as a set."""
     found: set[Any] = set()
     for part in slices(array.size):
         found.update(array[part].tolist())
@@ -257,7 +254,7 @@ def distinct_elements(array: AnyArray) -> set[Any]:
 
 
 def join_strings(separator: bytes, items: Iterable[bytes]) -> bytes:
-    """The strings joined by the separator: `separator.join(items)`."""
+    """Return `separator.join(items)`."""
     each = iter(items)
     parts = []
     while part := list(itertools.islice(each, SLICE_ELEMENTS)):
@@ -266,7 +263,7 @@ def join_strings(separator: bytes, items: Iterable[bytes]) -> bytes:
 
 
 def sort_items(items: Iterable[Any]) -> list[Any]:
-    """The elements in rising order: `sorted(items)`."""
+    """Return `sorted(items)`."""
     each = iter(items)
     runs = []
     while part := list(itertools.islice(each, SLICE_ELEMENTS)):
@@ -275,7 +272,7 @@ def sort_items(items: Iterable[Any]) -> list[Any]:
 
 
 def first_places(array: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """The first place of each distinct element of a vector, rising; for each element, the number of its value."""
+    """Return the rising first positions of a vector's distinct elements, and each element's number among them."""
     seen: list[dict[Any, int]] = [{} for _ in range(_SHARDS)]
     places, count = [np.empty(0, np.int64)], 0
     which = np.empty(array.size, np.int64)

@@ -17,7 +17,7 @@ from aioflow.plan.passes.flow import Node
 from aioflow.plan.serialize import flow_from_plain, flow_to_plain
 from aioflow.rendezvous import PUSHED
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 
 Senders = Mapping[str, Mapping[str, int]]
 """By tasks, devices that send something unasked, with their incarnations."""
@@ -160,7 +160,7 @@ def shares_of(parts: Iterable[Part]) -> dict[str, Share]:
 def _check_numbers(what: str, numbers: Collection[Any]) -> None:
     """ValueError unless they are all from 0 on, each once."""
     if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
-        raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {brief(tuple(numbers))}")
+        raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {summarise(tuple(numbers))}")
 
 
 def _arrays(constants: Mapping[str, Array]) -> Any:
@@ -169,7 +169,7 @@ def _arrays(constants: Mapping[str, Array]) -> Any:
 
 def _part(fields: Any, arrays: Any) -> Part:
     if not isinstance(fields["device"], str):
-        raise ValueError(f"malformed graph: {brief(fields['device'])} is no device")
+        raise ValueError(f"malformed graph: {summarise(fields['device'])} is no device")
     flow = flow_from_plain(fields["flow"], [next(arrays) for _ in range(fields["arrays"])])
     feeds, fetches = tuple(fields["feeds"]), tuple(fields["fetches"])
     if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):
