@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.graph.numpy_functions import equivalent
+from aioflow.graph.numpy_functions import equivalent_name
 
 LIST = "must be a list, not"
 TARGET = r"target must be text, 'ws://host:2222', not .*; pass graph= and config= by name"
@@ -157,7 +157,7 @@ def test_equality_with_an_array_is_identity_and_builds_nothing():
 
 def test_the_functions_suggested_for_numpys_functions_exist():
     for name in dir(np):
-        found = equivalent(name)
+        found = equivalent_name(name)
         value = af
         for part in found.split(".") if found else ():
             value = getattr(value, part)

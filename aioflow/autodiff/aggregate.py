@@ -46,13 +46,13 @@ def aggregate(graph: Graph, gradients: Sequence[Gradient], of: Tensor, method: i
         return add_lists(gradients)
     slices = [gradient for gradient in gradients if isinstance(gradient, IndexedSlices)]
     if len(slices) == len(gradients):
-        return _concatenated(slices)
+        return _concat_slices(slices)
     like = next(gradient for gradient in gradients if isinstance(gradient, Tensor))
     tensors = [dense(gradient, like) for gradient in gradients]
-    return _by_device(graph, tensors) if method == AggregationMethod.ADD_N else _one_by_one(graph, tensors, of)
+    return _add_by_device(graph, tensors) if method == AggregationMethod.ADD_N else _add_one_by_one(graph, tensors, of)
 
 
-def _concatenated(slices: Sequence[IndexedSlices]) -> IndexedSlices:
+def _concat_slices(slices: Sequence[IndexedSlices]) -> IndexedSlices:
     indices = [part.indices for part in slices]
     if len({index.dtype for index in indices}) > 1:
         indices = [cast(index, dtypes.int64) for index in indices]
@@ -61,7 +61,7 @@ def _concatenated(slices: Sequence[IndexedSlices]) -> IndexedSlices:
     return IndexedSlices(concat(values, 0), concat(indices, 0), sizes)
 
 
-def _by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
+def _add_by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
     """Sums on each device first, so that one value per device crosses."""
     groups: dict[str, list[Tensor]] = {}
     for tensor in tensors:
@@ -75,7 +75,7 @@ def _by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
     return add_n(sums)
 
 
-def _one_by_one(graph: Graph, tensors: Sequence[Tensor], of: Tensor) -> Tensor:
+def _add_one_by_one(graph: Graph, tensors: Sequence[Tensor], of: Tensor) -> Tensor:
     with graph.name_scope(f"{of.op.name}_gradient_sum"):
         total = tensors[0]
         for tensor in tensors[1:]:

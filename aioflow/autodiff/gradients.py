@@ -68,10 +68,10 @@ def gradients(
     method = check_method(aggregation_method)
     graph = _graph_of([*targets, *sources])
     with graph.transaction(), graph.as_default(), graph.name_scope(name or "gradients"):
-        levels = _levels(graph)
-        ends = [_within(levels, _end(y)) for y in targets]
-        starts = [_within(levels, _differentiated(x)) for x in sources]
-        stopped = frozenset(_differentiated(x) for x in fixed)
+        levels = _enclosing_graphs(graph)
+        ends = [_resolve(levels, _as_y(y)) for y in targets]
+        starts = [_resolve(levels, _as_x(x)) for x in sources]
+        stopped = frozenset(_as_x(x) for x in fixed)
         seeds = _seeds(ends, grad_ys)
         options = method, colocate_gradients_with_ops, gate_gradients
         found = _through_bodies(levels, ends, seeds, starts, stopped, options)
@@ -79,12 +79,12 @@ def gradients(
                 for g, x in zip(found, sources, strict=True)]  # fmt: skip
 
 
-def _levels(graph: Graph) -> list[Graph]:
+def _enclosing_graphs(graph: Graph) -> list[Graph]:
     """The graph, and if it is a body those around it, innermost first."""
-    return [graph, *(_levels(graph.outer) if isinstance(graph, BodyGraph) else [])]
+    return [graph, *(_enclosing_graphs(graph.outer) if isinstance(graph, BodyGraph) else [])]
 
 
-def _within(levels: Sequence[Graph], tensor: Tensor) -> Tensor:
+def _resolve(levels: Sequence[Graph], tensor: Tensor) -> Tensor:
     """What stands for the tensor at one of the levels. ValueError if it belongs to another graph."""
     return tensor if tensor.graph in levels else levels[0].adopt(tensor)
 
@@ -98,7 +98,7 @@ def _through_bodies(
     options: Sequence[Any],
 ) -> list[Gradient | None]:  # fmt: skip
     """The gradients of `xs`, built in the first of `levels`, which may be a body: what it captures is made outside."""
-    starts = _starts(levels, ys, xs, stopped)
+    starts = _start_tensors(levels, ys, xs, stopped)
     arrived = list(zip(ys, seeds, strict=True))
     found: dict[Tensor, Gradient | None] = {}
     for level in levels:
@@ -113,7 +113,7 @@ def _through_bodies(
     return [found.get(x) for x in xs]
 
 
-def _starts(
+def _start_tensors(
     levels: Sequence[Graph], ys: Sequence[Tensor], xs: Sequence[Tensor], stopped: Any
 ) -> dict[Graph, dict[Tensor, Tensor | None]]:
     """At each level what to differentiate with respect to: the xs there, and captures, each with what it captures."""
@@ -124,17 +124,17 @@ def _starts(
         inside = {made: outside for outside, made in _captures(level).items() if outside in reached}
         found[level] = {**inside, **dict.fromkeys(x for x in xs if x.graph is level)}
         here = [end for end in ends if end.graph is level]
-        _check_variables(level, here, reached, stopped)
-        reached |= backward.reached_from(list(found[level]), here, stopped)
+        _check_loop_variables(level, here, reached, stopped)
+        reached |= backward.tensors_reaching(list(found[level]), here, stopped)
     return found
 
 
-def _check_variables(
+def _check_loop_variables(
     level: Graph, ys: Sequence[Tensor], reached: Collection[Tensor], stopped: Collection[Tensor]
 ) -> None:
     """ValueError if, inside a loop, a gradient would have to flow through the iterations before."""
     carried = [made for made, first in _first_values(level).items() if first in reached and made not in stopped]
-    through = backward.reached_from(carried, ys, stopped)
+    through = backward.tensors_reaching(carried, ys, stopped)
     for y in ys:
         if carried and y in through:
             raise ValueError(
@@ -204,13 +204,13 @@ def _graph_of(values: Iterable[Any]) -> Graph:
     return get_default_graph() if found is None else graph_to_build_in(found)
 
 
-def _end(y: Any) -> Tensor:
+def _as_y(y: Any) -> Tensor:
     if isinstance(y, (str, bytes)):
         raise TypeError(f"gradients are taken of tensors and variables, not {y!r}")
     return convert_to_tensor(y)
 
 
-def _differentiated(x: Any) -> Tensor:
+def _as_x(x: Any) -> Tensor:
     """The tensor that stands for `x` in the walk: of a variable its handle."""
     tensor = getattr(x, "handle", x)
     tensor = tensor.values if isinstance(tensor, IndexedSlices) else tensor
@@ -236,7 +236,7 @@ def _ones(index: int, y: Tensor) -> Tensor:
 
 
 def _seed(index: int, y: Tensor, given: TensorLike | IndexedSlices) -> Gradient:
-    expected = backward.expected_of(y)
+    expected = backward.gradient_spec(y)
     label = f"grad_ys[{index}]"
     if not isinstance(given, (Tensor, IndexedSlices)):
         try:

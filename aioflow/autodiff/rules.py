@@ -54,12 +54,12 @@ NoGradient = NotDifferentiable = no_gradient
 
 
 def _register(name: str, rule: Rule | None) -> None:
-    if name in _registered or _declares(name):
+    if name in _registered or _declares_gradient(name):
         raise KeyError(f"a gradient named {name!r} is registered already")
     _registered[name] = rule
 
 
-def _declares(op_type: str) -> bool:
+def _declares_gradient(op_type: str) -> bool:
     definition = REGISTRY.get(op_type)
     return definition is not None and bool(definition.gradient_rule or definition.gradient_reason)
 
@@ -76,20 +76,20 @@ def get_gradient_function(op: Operation) -> Rule | None:
         if definition.gradient_rule is not None or definition.gradient_reason is not None:
             rule: Rule | None = definition.gradient_rule
             return rule
-        return _named(op.type, op)
-    return override if callable(override) else _named(override, op)
+        return _find_registered(op.type, op)
+    return override if callable(override) else _find_registered(override, op)
 
 
-def _named(name: str, op: Operation) -> Rule | None:
+def _find_registered(name: str, op: Operation) -> Rule | None:
     if name in _registered:
         return _registered[name]
-    if _declares(name):
+    if _declares_gradient(name):
         return REGISTRY[name].gradient_rule
     wanted = "no gradient" if name == op.type else f"no gradient named {name!r}"
     raise LookupError(f"{wanted} is known for {op.name!r} ({op.type})\n  built at: {describe_line(op)}")
 
 
-def stops(op: Operation) -> bool:
+def stops_gradient(op: Operation) -> bool:
     """Whether gradients stop at `op`."""
     if op.gradient_override is None and op.definition.gradient_rule is not None:
         return False

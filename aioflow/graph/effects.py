@@ -30,7 +30,7 @@ _ONLY_PUT: Final = frozenset(
 _LOCKS: Final = frozenset({"acquire_variable_lock", "keep_variable_lock", "release_variable_lock"})
 
 
-def lasts(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
+def has_lasting_effect(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
     """Whether an operation with these inputs has an effect that outlives its step and cannot be taken back."""
     name = definition.name
     if name in _OUTSIDE:
@@ -44,16 +44,16 @@ def lasts(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
     return any(isinstance(spec, ResourceSpec) and type(spec) not in (ResourceSpec, ListSpec) for spec in inputs)
 
 
-def hands_over(definition: Op[Any]) -> bool:
+def takes_or_puts(definition: Op[Any]) -> bool:
     """Whether an operation takes or puts elements that its step can give back."""
     return definition.name in _HANDED_OVER
 
 
-def takes(definition: Op[Any]) -> bool:
+def takes_elements(definition: Op[Any]) -> bool:
     """Whether an operation takes elements that its step can give back."""
     return definition.name in _HANDED_OVER - _ONLY_PUT
 
 
-def changes(definition: Op[Any]) -> bool:
+def changes_variables(definition: Op[Any]) -> bool:
     """Whether an operation changes the variables among its inputs, if there are any."""
     return definition.stateful and not definition.observes and not definition.name.startswith(_OF_ITS_STEP)

@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from aioflow.graph import scopes
 from aioflow.graph.device_spec import DeviceSpec, check_device
 from aioflow.graph.operation import Attrs, Operation, Tensor, items_of, user_line
-from aioflow.graph.scopes import Controls, DeviceFunction, Scope, scope_of
+from aioflow.graph.scopes import ControlBlock, DeviceFunction, Scope, scope_of
 from aioflow.tensors.dtypes import Spec
 from aioflow.tensors.recursion import safe_repr
 
@@ -298,23 +298,23 @@ class Graph:
         if not name:
             full = ""
         else:
-            again = scopes.enters_again(name)
+            again = scopes.reenters_scope(name)
             scopes.check_scope_name(name, "" if again else scope_of(self).name)
             full = name[:-1] if again else self.unique_name(name)
-        with scopes.changed(self, name=full):
+        with scopes.change_scope(self, name=full):
             yield full + "/" if full else ""
 
     @contextlib.contextmanager
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
         """Operations built inside run after these; None clears all such blocks around."""
         if control_inputs is None:
-            with scopes.changed(self, controls=()):
+            with scopes.change_scope(self, controls=()):
                 yield
             return
         elements = [self.as_graph_element(value) for value in items_of("control_inputs", control_inputs)]
         operations = tuple(dict.fromkeys(e.op if isinstance(e, Tensor) else e for e in elements))
-        block = Controls(operations, set())
-        with scopes.changed(self, controls=(*scope_of(self).controls, block)):
+        block = ControlBlock(operations, set())
+        with scopes.change_scope(self, controls=(*scope_of(self).controls, block)):
             yield
 
     @contextlib.contextmanager
@@ -322,7 +322,7 @@ class Graph:
         """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
         entry = str(device) if isinstance(device, DeviceSpec) else device
         check_device(entry)
-        with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
+        with scopes.change_scope(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
             yield
 
     @contextlib.contextmanager
@@ -330,7 +330,7 @@ class Graph:
         """State of operations built inside lives in that container; the session's own for an empty name."""
         if container and scopes.VALID_NAME.fullmatch(container) is None:
             raise ValueError(f"{container!r} is not a valid container name: letters, digits and _ . - / only")
-        with scopes.changed(self, container=container):
+        with scopes.change_scope(self, container=container):
             yield container
 
     @contextlib.contextmanager
@@ -341,7 +341,7 @@ class Graph:
         """
         outer = () if ignore_existing else scope_of(self).colocation
         names = outer if op is None and ignore_existing else (*outer, *self._colocation_of(op))
-        with scopes.changed(self, colocation=tuple(dict.fromkeys(names)), devices=()):
+        with scopes.change_scope(self, colocation=tuple(dict.fromkeys(names)), devices=()):
             yield
 
     def _colocation_of(self, op: Any) -> tuple[str, ...]:
@@ -353,7 +353,7 @@ class Graph:
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
         """Operations of these types built inside use the gradient registered under the given name."""
         merged = {**scope_of(self).gradient_overrides, **op_type_map}
-        with scopes.changed(self, gradient_overrides=merged):
+        with scopes.change_scope(self, gradient_overrides=merged):
             yield
 
     # Collections and marks

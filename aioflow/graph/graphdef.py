@@ -86,7 +86,7 @@ class NodeDef:
     @property
     def sources(self) -> list[Source]:
         """What it reads, then what it runs after."""
-        return [source_of(text) for text in self.input]
+        return [parse_source(text) for text in self.input]
 
     def __eq__(self, other: object) -> bool:
         return _node_to_plain(self) == _node_to_plain(other) if isinstance(other, NodeDef) else NotImplemented
@@ -95,7 +95,7 @@ class NodeDef:
         return hash(self.name)
 
 
-def source_of(text: str) -> Source:
+def parse_source(text: str) -> Source:
     """The source that `op`, `op:index` or `^op` names. ValueError if it is none of these."""
     match = _INPUT.fullmatch(text)
     if match is None or (match[1] and match[3]):
@@ -110,7 +110,7 @@ def _is_name(value: Any) -> bool:
 def _are_inputs(value: Any) -> bool:
     if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
         return False
-    afters = [source_of(item)[1] < 0 for item in value]
+    afters = [parse_source(item)[1] < 0 for item in value]
     if afters != sorted(afters):
         raise ValueError("an input comes after one that starts with '^'; write these last")
     return True
@@ -169,7 +169,7 @@ class BodyDef:
             raise ValueError("a body has arguments, each with the number of an input")
         if not all(type(place) is int and place >= 0 for place in self.takes):
             raise ValueError(f"{plain_data.summarise(self.takes)} are no numbers of inputs")
-        if any(source_of(text)[1] < 0 or source_of(text)[0] not in kinds for text in self.outputs):
+        if any(parse_source(text)[1] < 0 or parse_source(text)[0] not in kinds for text in self.outputs):
             raise ValueError("a body gives what one of its operations makes")
 
     def to_plain(self) -> dict[str, Any]:
@@ -389,7 +389,7 @@ def node_def(operation: Operation) -> NodeDef:
         operation.container,
         operation.colocation,
         override if override is None or isinstance(override, str) else _LOCAL_GRADIENT,
-        _told_shapes(operation),
+        _refined_shapes(operation),
         operation.line,
         None if operation.origin is None else operation.origin.name,
     )
@@ -403,16 +403,16 @@ def _attribute(value: Any) -> Any:
     return BodyDef(nodes, names, value.takes, tuple([output.name for output in value.outputs]))
 
 
-def _told_shapes(operation: Operation) -> tuple[TensorShape, ...]:
+def _refined_shapes(operation: Operation) -> tuple[TensorShape, ...]:
     """The outputs' shapes, if `set_shape` has told more of one than the shape rule finds; else nothing."""
     shapes = tuple([output.shape for output in operation.outputs])
     try:
         found = operation.definition.infer([tensor.spec for tensor in operation.inputs], operation.attrs)
-        more = any(map(_tells_more, shapes, found))
+        more = any(map(_is_more_specific, shapes, found))
     except ValueError:
         more = True
     return shapes if more else ()
 
 
-def _tells_more(shape: TensorShape, found: Spec) -> bool:
+def _is_more_specific(shape: TensorShape, found: Spec) -> bool:
     return found.shape.merge_with(shape).sizes != found.shape.sizes

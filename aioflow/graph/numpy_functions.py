@@ -69,12 +69,12 @@ class Symbolic:
         """The result of an operator between an array and this. TypeError, naming the function to use, for others."""
         operator = _OPERATORS.get(ufunc.__name__)
         if operator is None or method != "__call__" or kwargs or len(inputs) != 2:
-            raise _refusal(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", self)
+            raise _no_value_error(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", self)
         left, right = inputs
         mine, other, name = (left, right, operator[0]) if isinstance(left, Symbolic) else (right, left, operator[1])
         found = getattr(type(mine), name, None)
         if found is None:
-            raise _refusal(ufunc.__name__, self)
+            raise _no_value_error(ufunc.__name__, self)
         result = found(mine, other)
         if result is NotImplemented and ufunc.__name__ in ("equal", "not_equal"):
             return (left is right) == (ufunc.__name__ == "equal")
@@ -83,15 +83,15 @@ class Symbolic:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Raise TypeError, naming the function to use."""
         module = function.__module__.removeprefix("numpy").removeprefix(".")
-        raise _refusal(f"{module}.{function.__name__}".removeprefix("."), self)
+        raise _no_value_error(f"{module}.{function.__name__}".removeprefix("."), self)
 
 
-def equivalent(name: str) -> str | None:
+def equivalent_name(name: str) -> str | None:
     """The name in aioflow of a function of NumPy, `linalg.norm` for `np.linalg.norm`; None if it has none."""
     return _OTHERS.get(name, name if name in _SAME else None)
 
 
-def _refusal(name: str, value: object) -> TypeError:
-    found = equivalent(name)
+def _no_value_error(name: str, value: object) -> TypeError:
+    found = equivalent_name(name)
     hint = "use" if found is None else f"use af.{found} in the graph, or"
     return TypeError(f"np.{name} takes arrays, and {value!r} has no value yet: {hint} the value from a run")

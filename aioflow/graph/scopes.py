@@ -23,7 +23,7 @@ DeviceFunction = Callable[[Operation], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Controls:
+class ControlBlock:
     """One `control_dependencies` block: what it waits for, and the ids of operations built inside, which imply it."""
 
     operations: tuple[Operation, ...]
@@ -35,7 +35,7 @@ class Scope:
     """The surroundings of the next operation of one graph."""
 
     name: str = ""
-    controls: tuple[Controls, ...] = ()
+    controls: tuple[ControlBlock, ...] = ()
     devices: tuple[str | DeviceFunction, ...] = ()
     container: str = ""
     colocation: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def scope_of(graph: Hashable) -> Scope:
 
 
 @contextlib.contextmanager
-def changed(graph: Hashable, **changes: Any) -> Iterator[Scope]:
+def change_scope(graph: Hashable, **changes: Any) -> Iterator[Scope]:
     """Inside the block, `graph`'s scope has these fields."""
     scope = dataclasses.replace(scope_of(graph), **changes)
     token = _scopes.set({**_scopes.get(), graph: scope})
@@ -75,7 +75,7 @@ def default_graph(graph: G) -> Iterator[G]:
         innermost_graph.reset(token)
 
 
-def enters_again(name: str) -> bool:
+def reenters_scope(name: str) -> bool:
     """Whether the name re-enters an existing scope: it ends with a slash. TypeError if it is no text."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a name scope must be text, not {safe_repr(name)}")
@@ -89,7 +89,7 @@ def check_scope_name(name: str, outer: str) -> None:
         raise ValueError(f"{name!r} is not a valid scope name: letters, digits and _ . \\ - / only")
 
 
-def control_inputs(blocks: tuple[Controls, ...], inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
+def control_inputs(blocks: tuple[ControlBlock, ...], inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
     """What the blocks ask for, less what an input built in the same block has waited for already."""
     made_by = {tensor.op.id for tensor in inputs}
     wanted = (op for block in blocks if made_by.isdisjoint(block.inside) for op in block.operations)

@@ -94,17 +94,17 @@ class BodyGraph(Graph):
     def argument(self, spec: Spec, name: str = "argument") -> Tensor:
         """One more argument."""
         attrs = {"dtype": spec.dtype, "shape": spec.shape}
-        with self._apart():
+        with self._outside_scopes():
             return self.add(argument, (), attrs, [spec], name).outputs[0]
 
-    def _copied(self, operation: Operation) -> Operation:
+    def _copy_operation(self, operation: Operation) -> Operation:
         specs = [output.spec for output in operation.outputs]
-        with self._apart():
+        with self._outside_scopes():
             return self.add(operation.definition, (), operation.attrs, specs, operation.name.rpartition("/")[2])
 
-    def _apart(self) -> contextlib.AbstractContextManager[Any]:
+    def _outside_scopes(self) -> contextlib.AbstractContextManager[Any]:
         """Inside, operations are built that belong to the body as a whole."""
-        return scopes.changed(self, controls=(), devices=(), colocation=())
+        return scopes.change_scope(self, controls=(), devices=(), colocation=())
 
     def as_graph_element(
         self, value: object, allow_tensor: bool = True, allow_operation: bool = True
@@ -138,14 +138,14 @@ class BodyGraph(Graph):
             yield
 
     @contextlib.contextmanager
-    def described(self, name: str) -> Iterator[None]:
+    def building(self, name: str) -> Iterator[None]:
         """Inside, it is the default graph, with the surroundings of the graph around, under the name scope `name`."""
         around = scopes.scope_of(self.outer)
-        with self.as_default(), scopes.changed(self, **_inherited(around), name=name):
+        with self.as_default(), scopes.change_scope(self, **_inherited_scope(around), name=name):
             yield
 
 
-def _inherited(around: scopes.Scope) -> dict[str, Any]:
+def _inherited_scope(around: scopes.Scope) -> dict[str, Any]:
     names = ("devices", "container", "colocation", "gradient_overrides", "origin")
     return {name: getattr(around, name) for name in names}
 
@@ -188,7 +188,7 @@ def bodies_of(operation: Operation) -> list[Body]:
     return [value for value in operation.attrs.values() if isinstance(value, Body)]
 
 
-def outermost(tensor: Tensor) -> Tensor:
+def outermost_source(tensor: Tensor) -> Tensor:
     """The tensor outside all bodies that a captured tensor stands for; any other tensor unchanged."""
     while isinstance(tensor.graph, BodyGraph):
         outside = next((source for source, made in tensor.graph.captures.items() if made is tensor), None)
@@ -198,14 +198,14 @@ def outermost(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def outline(outer: Graph, name: str, function: Callable[[BodyGraph], Any]) -> tuple[BodyGraph, Any]:
+def trace_body(outer: Graph, name: str, function: Callable[[BodyGraph], Any]) -> tuple[BodyGraph, Any]:
     """A new body of `outer`, described by `function`, which is called with it; and what that returns."""
     graph = BodyGraph(outer)
-    with graph.described(name):
+    with graph.building(name):
         return graph, function(graph)
 
 
-def captured(*graphs: BodyGraph) -> list[Tensor]:
+def captured_tensors(*graphs: BodyGraph) -> list[Tensor]:
     """What these bodies, all of the same operation, capture as arguments: each tensor once."""
     return list(
         dict.fromkeys(
@@ -214,14 +214,14 @@ def captured(*graphs: BodyGraph) -> list[Tensor]:
     )
 
 
-def close(graph: BodyGraph, given: Sequence[tuple[int, Tensor]], captures: dict[Tensor, int], outputs: Any) -> Body:
+def make_body(graph: BodyGraph, given: Sequence[tuple[int, Tensor]], captures: dict[Tensor, int], outputs: Any) -> Body:
     """The body with these own arguments, each with the number of its input, and captures, by the number of theirs."""
     taken = [(captures[t], made) for t, made in graph.captures.items() if made.op.type == "argument"]
     pairs = [*given, *taken]
     return Body(graph, tuple([a for _, a in pairs]), tuple([i for i, _ in pairs]), tuple(outputs))
 
 
-def fresh(spec: Spec) -> Spec:
+def with_new_shape(spec: Spec) -> Spec:
     """A Spec of the same dtype and sizes whose shape, if open, is no other tensor's: another run may find others."""
     if isinstance(spec, ResourceSpec):
         return spec

@@ -119,7 +119,7 @@ class Variable(Symbolic):
         inner = same_graph(initial_value)
         graph = inner.root  # a variable outlives the branch or loop that makes it
         keys = _collections(collections, self.trainable)
-        names = scopes.changed(graph, name=scopes.scope_of(inner).name)
+        names = scopes.change_scope(graph, name=scopes.scope_of(inner).name)
         with graph.transaction(), graph.as_default(), names, graph.control_dependencies(None):
             with graph.name_scope(name or "Variable") as scope:
                 self._build(graph, scope, initial_value, dtype, as_shape(expected_shape), validate_shape)
@@ -128,7 +128,7 @@ class Variable(Symbolic):
     def _build(
         self, graph: Graph, scope: str, initial_value: Any, dtype: Any, expected: TensorShape, validate: bool
     ) -> None:
-        with scopes.changed(graph, colocation=(scope[:-1],), devices=()):
+        with scopes.change_scope(graph, colocation=(scope[:-1],), devices=()):
             given = initial_value() if callable(initial_value) else initial_value
             value = convert_to_tensor(given, dtype, name="initial_value")
         if not value.shape.is_compatible_with(expected):

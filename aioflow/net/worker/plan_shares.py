@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 
 from aioflow import errors
-from aioflow.graph.effects import hands_over, lasts, takes
+from aioflow.graph.effects import has_lasting_effect, takes_elements, takes_or_puts
 from aioflow.graph.graphdef import unpack
 from aioflow.net.wire.graph_updates import MOST
 from aioflow.net.wire.worker_verbs import RegisterGraph
@@ -50,7 +50,7 @@ class Share:
     @property
     def takes(self) -> bool:
         """Whether it may take elements that go back if the values of the step are lost."""
-        return any(takes(node.definition) for node in _nodes(self.parts))
+        return any(takes_elements(node.definition) for node in _nodes(self.parts))
 
 
 def _nodes(parts: Iterable[Part]) -> list[Node]:
@@ -60,12 +60,12 @@ def _nodes(parts: Iterable[Part]) -> list[Node]:
 
 def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
     """The names of the operations in these parts whose effects outlive a step and cannot be undone."""
-    return tuple([node.name for node in _nodes(parts) if lasts(node.definition, node.input_specs)])
+    return tuple([node.name for node in _nodes(parts) if has_lasting_effect(node.definition, node.input_specs)])
 
 
 def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
     """The names of the operations in these parts with takes and puts that a step can give back."""
-    return tuple([node.name for node in _nodes(parts) if hands_over(node.definition)])
+    return tuple([node.name for node in _nodes(parts) if takes_or_puts(node.definition)])
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
