@@ -1,4 +1,4 @@
-"""The sum of the gradients that reach one tensor from its several uses."""
+"""Adds the gradients that one tensor receives from its several uses."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -19,8 +19,8 @@ Gradient: TypeAlias = Tensor | IndexedSlices
 class AggregationMethod:
     """How the gradients of several uses of one tensor are added.
 
-    ADD_N (the DEFAULT) adds them at once, per device first. EXPERIMENTAL_TREE and EXPERIMENTAL_ACCUMULATE_N add one
-    after the other, so that each is released early.
+    ADD_N (the DEFAULT) adds all at once, first on each device. EXPERIMENTAL_TREE and EXPERIMENTAL_ACCUMULATE_N add one
+    after the other, so that each gradient is released early.
     """
 
     ADD_N: Final = 0
@@ -30,7 +30,7 @@ class AggregationMethod:
 
 
 def check_method(method: int | None) -> int:
-    """The aggregation method, the default one for None. ValueError if there is no such method."""
+    """Return the aggregation method, the default for None. ValueError for an unknown method."""
     if method is None:
         return AggregationMethod.DEFAULT
     if method not in (0, 1, 2):
@@ -39,7 +39,7 @@ def check_method(method: int | None) -> int:
 
 
 def aggregate(graph: Graph, gradients: Sequence[Gradient], of: Tensor, method: int) -> Gradient:
-    """The sum of the gradients of `of`: of slices the slices of all, of a list's a list, else dense."""
+    """Add the gradients of `of`: IndexedSlices are concatenated, lists give a list, all others a dense tensor."""
     if len(gradients) == 1:
         return gradients[0]
     if isinstance(of.spec, ListSpec):
@@ -62,7 +62,7 @@ def _concat_slices(slices: Sequence[IndexedSlices]) -> IndexedSlices:
 
 
 def _add_by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
-    """Sums on each device first, so that one value per device crosses."""
+    """Add on each device first, so that each device sends one value."""
     groups: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         groups.setdefault(tensor.device, []).append(tensor)

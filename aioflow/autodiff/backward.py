@@ -1,8 +1,8 @@
 """The walk from ys back to xs that builds gradients.
 
-First the tensors that xs reach are marked, then the operations that lie between them and ys are found, and these are
-differentiated from the latest built to the earliest: then all gradients of an operation's outputs have arrived when its
-turn comes. The walk is over tensors, without recursion, and linear in what lies between.
+It first marks the tensors that depend on xs, then finds the operations between these and ys, and differentiates them
+from the latest built to the earliest. So all gradients of an operation's outputs are known before the operation is
+differentiated. The walk goes over tensors without recursion, in time linear in the operations between.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec
 
 _KEEPS_SLICES: Final = frozenset({"identity", "lossy", "read_variable"})
-"""Ops whose gradient is the very gradient of their output: IndexedSlices pass through them as they are."""
+"""Ops that pass the gradient of their output on unchanged, as IndexedSlices too."""
 
 
 def gradient_spec(tensor: Tensor) -> Spec | None:
-    """What the gradient of `tensor` is like: for a list a list, for a handle what it holds, if that is one thing."""
+    """Return the Spec of the gradient of `tensor`: of a list a list, of a handle its only item, else None."""
     spec = tensor.spec
     if spec.dtype is not dtypes.resource or isinstance(spec, ListSpec):
         return spec
@@ -33,7 +33,7 @@ def gradient_spec(tensor: Tensor) -> Spec | None:
 
 
 def _has_gradient(tensor: Tensor) -> bool:
-    """Whether tensors of its dtype have gradients, or what it is a handle to or a list of."""
+    """Whether the tensor, the value of the handle, or the elements of the list have a differentiable dtype."""
     spec = tensor.spec
     while isinstance(spec, ListSpec):
         spec = spec.element
@@ -41,7 +41,7 @@ def _has_gradient(tensor: Tensor) -> bool:
 
 
 def tensors_reaching(xs: Sequence[Tensor], ys: Sequence[Tensor], stopped: Collection[Tensor]) -> set[Tensor]:
-    """`xs`, and each tensor that gradients can flow from to one of them; not what was built after all `ys`."""
+    """Return `xs` and the tensors from which gradients flow to one of them, without those built after all `ys`."""
     latest = max((y.op.id for y in ys), default=-1)
     reached = set(xs)
     waiting = list(reached)
@@ -62,7 +62,7 @@ def tensors_reaching(xs: Sequence[Tensor], ys: Sequence[Tensor], stopped: Collec
 def operations_between(
     ys: Sequence[Tensor], reached: Collection[Tensor], stopped: Collection[Tensor]
 ) -> list[Operation]:
-    """The operations to differentiate, the latest built first: an operation comes after all that use it."""
+    """Return the operations to differentiate, the latest built first, so that each comes after all its consumers."""
     found: set[Operation] = set()
     waiting = [y for y in ys if y in reached and y not in stopped]
     while waiting:
@@ -86,7 +86,7 @@ def differentiate(
     colocate: bool = False,
     gate: bool = False,
 ) -> list[Gradient | None]:
-    """The gradients of `xs`, built in `graph` from those of `ys`; None for an x that no y depends on."""
+    """Build the gradients of `xs` in `graph` from those of `ys`; None for an x that no y depends on."""
     reached = tensors_reaching(xs, ys, stopped)
     walk = BackwardWalk(graph, reached, method, colocate, gate)
     walk.seed(ys, grad_ys)
@@ -107,13 +107,13 @@ class BackwardWalk:
         self._arrived: dict[Tensor, list[Gradient]] = {}
 
     def seed(self, ys: Sequence[Tensor], grad_ys: Sequence[Gradient]) -> None:
-        """The gradients of `ys` themselves."""
+        """Record the gradients of `ys`."""
         for y, gradient in zip(ys, grad_ys, strict=True):
             if y in self._reached:
                 self._arrived.setdefault(y, []).append(gradient)
 
     def gradient_of(self, tensor: Tensor) -> Gradient | None:
-        """The sum of the gradients that have arrived at `tensor`, None if there are none."""
+        """Return the sum of the gradients that have arrived at `tensor`, None if there are none."""
         arrived = self._arrived.get(tensor)
         if arrived is None:
             return None
@@ -130,7 +130,7 @@ class BackwardWalk:
         return total
 
     def differentiate(self, op: Operation) -> None:
-        """Differentiate `op`: what arrived at its outputs gives what arrives at its inputs."""
+        """Add the gradients of the inputs of `op`, computed from those that have arrived at its outputs."""
         arrived = [self.gradient_of(output) for output in op.outputs]
         if all(gradient is None for gradient in arrived):
             return
@@ -154,7 +154,7 @@ class BackwardWalk:
         return self._graph.colocate_with(op) if self._colocate else contextlib.nullcontext()
 
     def _complete(self, output: Tensor, dy: Gradient | None) -> Gradient | None:
-        """`dy` as rules take it: dense, and zeros if `output` has a derivative but none arrived."""
+        """Return `dy` as rules take it: dense, and zeros if no gradient arrived at a differentiable output."""
         if dy is None:
             none = output.op.definition.gradient_takes_none or not output.dtype.is_differentiable
             return None if none else zeros_like(output)
@@ -162,7 +162,7 @@ class BackwardWalk:
         return dy if keeps else dense(dy, output)
 
     def _gate_together(self, dxs: Sequence[Gradient | None]) -> list[Gradient | None]:
-        """`dxs`, each available only when all are."""
+        """Make each of `dxs` available only when all are computed."""
         if sum(dx is not None for dx in dxs) < 2:
             return list(dxs)
         with scopes.change_scope(self._graph, devices=(), colocation=()):
@@ -183,7 +183,7 @@ def _with_values(gradient: Gradient, values: Tensor) -> Gradient:
 
 
 def _check_result(op: Operation, result: Any, reached: Collection[Tensor]) -> Sequence[Gradient | None]:
-    """One gradient or None per input, each of its input's dtype and of a shape that its input may have."""
+    """Return one gradient or None per input. Raises if a gradient's dtype or shape does not fit its input."""
     dxs = result if isinstance(result, (list, tuple)) else (result,)
     if len(dxs) != len(op.inputs):
         raise ValueError(f"{len(dxs)} gradients were built for the {len(op.inputs)} inputs of {op.name!r}")
@@ -209,9 +209,9 @@ def _check(what: str, tensor: Tensor, dx: Any) -> None:
 
 
 def _refine(op: Operation, dxs: Sequence[Gradient | None], first: int) -> None:
-    """Tell new gradients that they have their inputs' very shapes.
+    """Give new gradients the known shapes of their inputs.
 
-    Only those that this operation's gradient made: what it passes on may be wider than the input it is passed to.
+    Gradients built earlier are left alone: one that is only passed on may have a wider shape than the input.
     """
     for tensor, dx in zip(op.inputs, dxs, strict=True):
         if isinstance(dx, Tensor) and dx.op.id >= first:
@@ -219,7 +219,7 @@ def _refine(op: Operation, dxs: Sequence[Gradient | None], first: int) -> None:
 
 
 def _take_shape(gradient: Tensor, tensor: Tensor) -> None:
-    """`gradient` has what is known of the shape of `tensor`: the very object, if that is all that is known."""
+    """Merge the known shape of `tensor` into that of `gradient`, as the same object if nothing more is known."""
     expected = gradient_spec(tensor)
     if expected is not None and gradient.shape is not expected.shape:
         whole = expected.shape.merge_with(gradient.shape)

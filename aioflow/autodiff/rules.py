@@ -1,4 +1,4 @@
-"""What differentiates an operation: the op's own gradient, one registered by name, or one chosen where it was built."""
+"""Finds the gradient function of an operation: the op's own, one registered by name, or an override of a scope."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -15,7 +15,7 @@ _registered: Final[dict[str, Rule | None]] = {}
 
 
 class RegisterGradient:
-    """Decorator: the function is the gradient of this name, for `Graph.gradient_override_map` or an op that has none.
+    """A decorator that registers a gradient by name, for `Graph.gradient_override_map` or for an op without a gradient.
 
         @af.RegisterGradient("straight_through")
         def _(op, dy):
@@ -27,7 +27,7 @@ class RegisterGradient:
     The function takes the operation and a gradient per output, and returns one gradient or None per input.
 
     Raises:
-        KeyError: there is a gradient of that name already.
+        KeyError: a gradient of that name is registered already.
     """
 
     def __init__(self, op_type: str) -> None:
@@ -42,10 +42,10 @@ class RegisterGradient:
 
 
 def no_gradient(op_type: str) -> None:
-    """Gradients stop at operations of that type, or at those whose gradient is overridden by that name.
+    """Stop gradients at operations of that type, and at operations whose gradient is overridden by that name.
 
     Raises:
-        KeyError: there is a gradient of that name already.
+        KeyError: a gradient of that name is registered already.
     """
     _register(op_type, None)
 
@@ -65,10 +65,10 @@ def _declares_gradient(op_type: str) -> bool:
 
 
 def get_gradient_function(op: Operation) -> Rule | None:
-    """What differentiates `op`; None if gradients stop there.
+    """Return the gradient function of `op`; None if gradients stop there.
 
     Raises:
-        LookupError: there is no such function, nor a statement that there is none.
+        LookupError: the op declares neither a gradient nor that it has none.
     """
     override = op.gradient_override
     if override is None:

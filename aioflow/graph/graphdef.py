@@ -4,16 +4,16 @@
         {"name": "layer/product", "op": "matmul", "input": ["x", "split:1", "^init"], "attr": {"transpose_a": false}},
         ...]}
 
-An input is `op:index`, where `:0` may be left out, or `^op` to run after it; these come last. Attributes are written as
-in `plain`; the bodies of branches and loops are attributes, too:
+An input is `op:index`, where `:0` may be left out, or `^op` for a control input; these come last. `plain_data` has the
+form of attributes. The bodies of branches and loops are attributes, too:
 
     {"body": {"nodes": [...], "arguments": ["body/argument"], "takes": [0], "outputs": ["body/add"]}}
 
-What else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds do not
-travel.
+`NodeDef` lists the other fields of a node. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds are not
+stored.
 
-Nodes may come in any order. Nothing is believed: what does not fit raises ValueError that names the node, before
-anything is added to a graph; ops are found in the registry alone.
+Nodes may come in any order. Everything is checked: malformed data raises ValueError, which names the node, before the
+graph changes. Ops are found only in the registry.
 """
 
 import base64
@@ -33,7 +33,7 @@ from aioflow.tensors import plain_data
 from aioflow.tensors.dtypes import Spec, TensorShape
 
 Source: TypeAlias = tuple[str, int]
-"""An output of a node, as name and index; index -1 stands for the node itself, to run after it."""
+"""An output of a node as (name, index); index -1 stands for a control input."""
 
 FORMAT: Final = "aioflow.graph"
 VERSION: Final = 1
@@ -44,20 +44,20 @@ _LOCAL_GRADIENT: Final = "a custom gradient, which stayed with the graph it was 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class NodeDef:
-    """One operation. ValueError if a field cannot be that of any operation.
+    """One operation as plain data. ValueError for an impossible field.
 
     Attributes:
-        name: its name.
-        op: the name of its op.
-        input: what it reads, as `op:index`, then what it runs after, as `^op`.
-        attr: its attributes; one that has its default may be left out.
-        device: the device that was asked for.
-        container: where its state lives.
-        colocation: names of the operations it shares a device with.
-        gradient: name of the registered gradient it uses instead of the op's.
-        shapes: what is known of its outputs' shapes beyond what follows from the inputs; empty for nothing.
+        name: the operation's name.
+        op: the name of the op.
+        input: its data inputs as `op:index`, then its control inputs as `^op`.
+        attr: its attributes, possibly without those that have their default.
+        device: the requested device.
+        container: the container of its state.
+        colocation: the names of the operations that must share its device.
+        gradient: the name of the registered gradient that overrides the op's.
+        shapes: the shapes of its outputs if more is known than the shape rule finds, else empty.
         line: the user's line that built it: file, number, function.
-        origin: the name of the operation whose gradient it is part of.
+        origin: the name of the operation to whose gradient it belongs.
     """
 
     name: str
@@ -85,7 +85,7 @@ class NodeDef:
 
     @property
     def sources(self) -> list[Source]:
-        """What it reads, then what it runs after."""
+        """The data inputs, then the control inputs."""
         return [parse_source(text) for text in self.input]
 
     def __eq__(self, other: object) -> bool:
@@ -96,7 +96,7 @@ class NodeDef:
 
 
 def parse_source(text: str) -> Source:
-    """The source that `op`, `op:index` or `^op` names. ValueError if it is none of these."""
+    """Return the source that `op`, `op:index` or `^op` names. ValueError for another form."""
     match = _INPUT.fullmatch(text)
     if match is None or (match[1] and match[3]):
         raise ValueError(f"{plain_data.summarise(text)} is no input: write op, op:index or ^op")
@@ -128,7 +128,7 @@ def _check_attribute(name: Any, value: Any) -> None:
     try:
         plain_data.check_plain(value)
     except ValueError as error:
-        mend = f"; it exists in this process alone, so the graph cannot leave it{_BY_NAME}" if callable(value) else ""
+        mend = f"; it exists only in this process, so the graph cannot leave it{_BY_NAME}" if callable(value) else ""
         raise ValueError(f"attribute {name!r}: {error}{mend}") from None
 
 
@@ -149,13 +149,13 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BodyDef:
-    """The body of a branch or loop. ValueError if its names do not fit.
+    """The body of a branch or loop as plain data. ValueError if its names do not fit together.
 
     Attributes:
         node: its operations.
-        arguments: the names of those among them that are its arguments.
-        takes: for each argument, which input of the operation that holds the body it is.
-        outputs: what it gives, as `op:index`.
+        arguments: the names of the operations that are arguments.
+        takes: for each argument, the index of the input of the body's operation that feeds it.
+        outputs: its outputs, as `op:index`.
     """
 
     node: tuple[NodeDef, ...]
@@ -173,7 +173,7 @@ class BodyDef:
             raise ValueError("a body gives what one of its operations makes")
 
     def to_plain(self) -> dict[str, Any]:
-        """Dicts, lists, numbers, text and bytes alone."""
+        """Return dicts, lists, numbers, text and bytes."""
         nodes = [_node_to_plain(node) for node in self.node]
         lists = {"arguments": list(self.arguments), "takes": list(self.takes), "outputs": list(self.outputs)}
         return {"body": {"nodes": nodes, **lists}}
@@ -208,7 +208,7 @@ class GraphDef:
     node: tuple[NodeDef, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
-        """Dicts, lists, numbers, text and bytes alone."""
+        """Return dicts, lists, numbers, text and bytes."""
         return {"format": FORMAT, "version": VERSION, "nodes": [_node_to_plain(node) for node in self.node]}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Building the operations of a GraphDef in the default graph."""
+"""Adds the operations of a GraphDef to the default graph."""
 
 import difflib
 import functools
@@ -28,21 +28,21 @@ def import_graph_def(
     return_elements: Sequence[str] | None = None,
     name: str | None = None,
 ) -> list[Tensor | Operation] | None:
-    """Add the operations of `graph_def` to the default graph: all, or none if one cannot be. Shape rules run again.
+    """Add all operations of `graph_def` to the default graph, or none if one is invalid. Shape rules run again.
 
     Args:
-        graph_def: what to add, in any order.
-        input_map: what stands in for inputs: tensors for `op:index`, operations for `^op`. The names need not be in
-            the graph_def as long as an operation of it reads them.
+        graph_def: the operations to add, in any order.
+        input_map: replacements for inputs: tensors for `op:index`, operations for `^op`. The graph_def must use each
+            name, but need not contain it.
         return_elements: names in the graph_def of tensors and operations to return.
-        name: the name scope of what is added, "import" by default; none for an empty text.
+        name: the name scope of the added operations, "import" by default; "" for none.
 
     Returns:
-        A list, or None if `return_elements` is None.
+        The list of these elements, or None if `return_elements` is None.
 
     Raises:
-        TypeError: an argument is of another type.
-        ValueError: the graph_def is no graph this version of aioflow can build, or names are not found in it.
+        TypeError: an argument has a wrong type.
+        ValueError: this version of aioflow cannot build the graph_def, or a name is not found in it.
     """
     if not isinstance(graph_def, GraphDef):
         raise TypeError(
@@ -70,13 +70,16 @@ def _resolve_mapped(graph: Graph, key: str, value: Any) -> Tensor | Operation:
     if isinstance(value, Tensor):
         return graph.adopt(value)
     if not graph.get_name_scope():
-        raise ValueError(f"input_map has {value!r} for {key!r}: without a name scope it takes tensors alone")
-    with graph.name_scope("_inputs"):  # no name in a GraphDef begins so
+        raise ValueError(f"input_map has {value!r} for {key!r}: without a name scope it accepts only tensors")
+    with graph.name_scope("_inputs"):  # no name in a GraphDef starts with "_inputs"
         return graph.adopt(convert_to_tensor(value))
 
 
 _MOST_OUTPUTS: Final = 1 << 18
-"""A number among the attributes of an operation makes as many outputs of it: few bytes could take all memory."""
+"""The most outputs besides the first of each operation.
+
+An attribute can request any number, which could fill the memory.
+"""
 
 
 class _Import:
@@ -87,14 +90,14 @@ class _Import:
         self._nodes: dict[str, NodeDef] = {}
         self._made: dict[str, Operation] = {}
         self._everywhere: dict[str, Operation] = {}
-        """What was made here and in bodies inside."""
+        """The operations built here and in bodies inside."""
         self._origins: list[tuple[Operation, str]] = []
         self._arguments: dict[str, Spec] = {}
-        """What the arguments of a body are given."""
+        """The Specs of the arguments of a body."""
         self._more_outputs = [_MOST_OUTPUTS]
-        """How many outputs there may yet be besides the first of each operation, here and in bodies."""
+        """The number of outputs still allowed besides the first of each operation, here and in bodies."""
         self._around: frozenset[str] = frozenset()
-        """The names of what the graph_def has around a body."""
+        """The names of the operations around a body."""
         for node in graph_def.node:
             if node.name in self._nodes:
                 raise _node_error(node, "the name is there twice; names are unique in a graph")
@@ -102,7 +105,7 @@ class _Import:
         self._sources = {name: node.sources for name, node in self._nodes.items()}
 
     def build(self) -> None:
-        """Add every operation, sources first; among what is possible in the order of the GraphDef."""
+        """Add every operation after its sources, otherwise in the order of the GraphDef."""
         for node in self._in_order():
             self._made[node.name] = self._add(node)
         self._close_loops()
@@ -113,19 +116,19 @@ class _Import:
                 raise ValueError(f"input_map has {_input_text(name, index)!r}, which is not in the graph_def")
 
     def _close_loops(self) -> None:
-        """Give merges what comes back to them, now that it is there."""
+        """Connect each `merge` to its `next_iteration`, which now exists."""
         for node in self._nodes.values():
             for place, (name, index) in enumerate(self._sources[node.name] if node.op == "merge" else ()):
                 if index >= 0 and (name, index) not in self._mapped and self._is_back_edge(name, node):
                     self._made[node.name].update_input(place, self._input(node, name, index))
 
     def set_origins(self) -> None:
-        """Tell each operation of a gradient which operation's it is."""
+        """Set the forward operation of each operation of a gradient."""
         for operation, origin in self._origins:
             operation.origin = self._everywhere.get(origin, operation.origin)
 
     def element(self, text: str) -> Tensor | Operation:
-        """What `return_elements` asks for."""
+        """Return the tensor or operation that `return_elements` names."""
         name, index = _source(text)
         if ":" in text and (name, index) in self._mapped:
             return self._mapped[name, index]
@@ -173,11 +176,11 @@ class _Import:
         return ordered
 
     def _is_back_edge(self, source: str, node: NodeDef) -> bool:
-        """Whether the edge goes back to the beginning of a loop made by hand."""
+        """Whether the edge leads back to the start of a loop built from `merge` and `next_iteration`."""
         return node.op == "merge" and source in self._nodes and self._nodes[source].op == "next_iteration"
 
     def _check_acyclic(self, left: list[str]) -> None:
-        """ValueError naming a cycle, if nodes are `left` that wait for each other."""
+        """Raise ValueError, naming a cycle, if nodes are `left` that depend on each other."""
         if not left:
             return
         rest, path, name = set(left), dict[str, None](), left[0]
@@ -206,7 +209,7 @@ class _Import:
         sources = [source for source in self._sources[node.name] if source[1] >= 0]
         begun = [source for source in sources if source[0] in self._made or not self._is_back_edge(source[0], node)]
         if sources and not begun:
-            raise _node_error(node, "nothing comes to it but what it has begun itself")
+            raise _node_error(node, "all its inputs come from its own loop; it needs one from outside")
         inputs = tuple([self._input(node, *(source if source in begun else begun[0])) for source in sources])
         try:
             check_arity(definition, len(inputs))
@@ -216,7 +219,7 @@ class _Import:
             }
             attrs = _attributes(definition, attr)
             specs = definition.infer([tensor.spec for tensor in inputs], attrs)
-        except Exception as error:  # a rule meets what no caller would have passed it
+        except Exception as error:  # a rule may raise anything for inputs that no caller would pass
             given = ", ".join(str(tensor.spec) for tensor in inputs)
             raise _node_error(node, f"{error}" + (f"\n  inputs: {given}" if given else "")) from error
         self._more_outputs[0] -= max(0, len(specs) - 1)
@@ -233,7 +236,7 @@ class _Import:
         return operation
 
     def _body(self, node: NodeDef, body: BodyDef, inputs: Sequence[Tensor]) -> Body:
-        """A body of the node, built."""
+        """Build a body of the node."""
         if any(place >= len(inputs) for place in body.takes):
             raise ValueError(f"a body takes inputs {list(body.takes)} of {len(inputs)}")
         graph = BodyGraph(self._graph)
@@ -259,7 +262,7 @@ class _Import:
         return outputs[index]
 
     def _restore_scope(self, node: NodeDef, operation: Operation) -> None:
-        """Give the operation what the building of it would take from the scopes around."""
+        """Set the properties that scopes give to an operation when it is built."""
         controls = [self._control(name) for name, index in self._sources[node.name] if index < 0]
         operation.control_inputs = tuple(dict.fromkeys([*controls, *operation.control_inputs]))
         if node.device:
@@ -303,15 +306,15 @@ def _node_error(node: NodeDef, problem: str) -> ValueError:
 
 
 def _short_name(name: str) -> str:
-    """A name in an error, of which there has to be more to be seen."""
+    """Shorten a name for an error text."""
     return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
 
 
-# What an op takes
+# Arity and attributes
 
 
 def check_arity(definition: Op[Any], count: int) -> None:
-    """ValueError if the op does not take so many inputs."""
+    """Raise ValueError if the op cannot have `count` inputs."""
     roles = [param.role for param in definition.params]
     singles, lists = roles.count("tensor"), roles.count("list")
     if count < singles or (count > singles and not lists) or (lists and (count - singles) % lists):
@@ -320,7 +323,7 @@ def check_arity(definition: Op[Any], count: int) -> None:
 
 
 def _argument_spec(attr: Mapping[str, Any], place: int, spec: Spec, argument: NodeDef) -> Spec:
-    """What an argument of a body is, given the input that it takes: of a loop variable what holds in all iterations."""
+    """Return the Spec of a body's argument, given its input's; for a loop variable as it holds in all iterations."""
     own = attr.get("limited", 0) + attr.get("variables", 0)
     lists = own + attr.get("replays", 0)
     if place >= lists or (place < own and isinstance(spec, ResourceSpec)):
@@ -331,7 +334,7 @@ def _argument_spec(attr: Mapping[str, Any], place: int, spec: Spec, argument: No
 
 
 def check_attributes(definition: Op[Any], attr: Mapping[str, Any]) -> None:
-    """ValueError if the op has no such attributes, or they are of other types."""
+    """Raise ValueError if the op has no such attributes, or a value has a wrong type."""
     hints = _hints(definition.rule)
     names = [param.name for param in definition.params if param.role == "attr"]
     for name, value in attr.items():
@@ -353,7 +356,7 @@ _hints: Final = functools.cache(typing.get_type_hints)
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value of the closed set of attributes is one that the shape rule is annotated to take."""
+    """Whether the annotation of the shape rule allows the value of an attribute."""
     kind, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     if kind in (typing.Union, types.UnionType):
         return any(_fits(value, each) for each in args)
