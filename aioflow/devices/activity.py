@@ -40,10 +40,10 @@ def unsubscribe(owner: object) -> None:
 def _publish() -> None:
     """The newest kernels first: one of them most likely holds up the others."""
     active = list(_ACTIVE.values())
-    text = _joined(active) if len(active) > 1 else "".join(active)
+    text = _join_names(active) if len(active) > 1 else "".join(active)
     for listener in list(_LISTENERS.values()):
         listener(text)
 
 
-def _joined(active: list[str]) -> str:
+def _join_names(active: list[str]) -> str:
     return ", ".join(reversed(active[-_MOST:])) + f" and {len(active) - _MOST} more" * (len(active) > _MOST)

@@ -15,7 +15,7 @@ from aioflow import errors
 R = TypeVar("R")
 
 
-class Limit:
+class ThreadLimit:
     """What one session asked for, in force until `release`."""
 
     __slots__ = ("threads",)
@@ -25,54 +25,54 @@ class Limit:
 
     def release(self) -> None:
         """It is not asked for any more. May be called again."""
-        _process.forget(self)
+        _process.remove(self)
 
 
-def limit(threads: int) -> Limit:
+def limit_threads(threads: int) -> ThreadLimit:
     """Have BLAS use so many threads of the process, until the Limit is released.
 
     UnimplementedError if threadpoolctl is not installed, or if the BLAS that is loaded cannot be told so.
     """
-    made = Limit(threads)
-    _process.ask(made)
+    made = ThreadLimit(threads)
+    _process.add(made)
     return made
 
 
-class _Process:
+class _ProcessSetting:
     """The setting, and who asked for it. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: list[Limit] = []
+        self._asked: list[ThreadLimit] = []
         self._before: Any = None  # threadpoolctl's limiter, which knows the host's numbers
 
-    def ask(self, wanted: Limit) -> None:
+    def add(self, wanted: ThreadLimit) -> None:
         with self._lock:
             libraries = _libraries()
             self._asked.append(wanted)
             try:
                 _check(self._apply(libraries), libraries.info(), wanted.threads)
             except BaseException:
-                self._forget(wanted)
+                self._remove(wanted)
                 raise
 
-    def forget(self, wanted: Limit) -> None:
+    def remove(self, wanted: ThreadLimit) -> None:
         with self._lock:
             if wanted in self._asked:
-                self._forget(wanted)
+                self._remove(wanted)
 
-    def _forget(self, wanted: Limit) -> None:
+    def _remove(self, wanted: ThreadLimit) -> None:
         self._asked.remove(wanted)
         if self._asked:
             self._apply(_libraries())
         elif self._before is not None:
             before, self._before = self._before, None
-            _on_own_thread(before.restore_original_limits)
+            _run_on_new_thread(before.restore_original_limits)
 
     def _apply(self, libraries: Any) -> Any:
         """Set what is asked for; what threadpoolctl says of each library then, on the thread that set it."""
         threads = min(limit.threads for limit in self._asked)
-        limiter, found = _on_own_thread(lambda: (libraries.limit(limits=threads), libraries.info()))
+        limiter, found = _run_on_new_thread(lambda: (libraries.limit(limits=threads), libraries.info()))
         self._before = self._before or limiter
         return found
 
@@ -103,7 +103,7 @@ def _libraries() -> Any:
     return libraries
 
 
-def _on_own_thread(function: Callable[[], R]) -> R:
+def _run_on_new_thread(function: Callable[[], R]) -> R:
     """Its result on a thread that ends with it.
 
     threadpoolctl obeys one thread of a process as long as that lives, and sessions may open and close on several. And
@@ -113,4 +113,4 @@ def _on_own_thread(function: Callable[[], R]) -> R:
         return thread.submit(function).result()
 
 
-_process: Final = _Process()
+_process: Final = _ProcessSetting()

@@ -23,7 +23,7 @@ class _Entry(NamedTuple):
     keep: tuple[Any, ...]
 
 
-class Watcher:
+class EventWatcher:
     """The completion thread of one device; started when first needed."""
 
     def __init__(self, name: str) -> None:
@@ -31,7 +31,7 @@ class Watcher:
         self._entries: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def until(self, event: Event, *keep: Any) -> None:
+    async def wait_until_done(self, event: Event, *keep: Any) -> None:
         """Wait for the event; `keep` is referred to until it is done, also if the wait is cancelled."""
         if event.done:
             return event.synchronize()  # at once: it raises what went wrong

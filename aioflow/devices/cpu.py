@@ -21,7 +21,7 @@ _PARTS: Final = 4
 _log = logging.getLogger("aioflow.devices")
 
 
-class Job(Generic[R]):
+class ThreadJob(Generic[R]):
     """A function on its way to a thread. It can be withdrawn until it has begun; after that it is detached."""
 
     __slots__ = ("_ticket", "abandoned", "done", "function", "label")
@@ -58,7 +58,7 @@ class Cores:
         """
         count = min(_PARTS * self._count, max(1, size))
         parts = iter([(size * part // count, size * (part + 1) // count) for part in range(count)])
-        futures = [self._threads().submit(self._quietly, work, parts) for _ in range(self._count - 1)]
+        futures = [self._threads().submit(self._work_quietly, work, parts) for _ in range(self._count - 1)]
         try:
             _take_parts(work, parts)
         finally:
@@ -75,7 +75,7 @@ class Cores:
             return self._pool
 
     @staticmethod
-    def _quietly(work: Callable[[int, int], object], parts: Iterator[tuple[int, int]]) -> None:
+    def _work_quietly(work: Callable[[int, int], object], parts: Iterator[tuple[int, int]]) -> None:
         with np.errstate(all="ignore"):
             _take_parts(work, parts)
 
@@ -101,7 +101,7 @@ def _check(future: "Future[None]") -> None:
         del future
 
 
-class Pool(Executor):
+class ThreadPool(Executor):
     """An executor whose calls go to the thread that was busy last, as long as it is free.
 
     Calls that come one after the other stay on one thread, with its caches warm, and with the one team of threads that
@@ -121,12 +121,12 @@ class Pool(Executor):
         future: Future[R] = Future()
         with self._lock:
             self._calls.append((future, functools.partial(function, *args, **kwargs)))
-            thread = self._free.pop() if self._free else self._another()
+            thread = self._free.pop() if self._free else self._next_thread()
         if thread is not None:
             thread.submit(self._work, thread)
         return future
 
-    def _another(self) -> ThreadPoolExecutor | None:
+    def _next_thread(self) -> ThreadPoolExecutor | None:
         if not self._more:
             return None
         self._more -= 1
@@ -146,7 +146,7 @@ class Pool(Executor):
                 tell = None  # an error's traceback leads here
             if future is None or call is None:
                 return
-            tell = _made(future, call)
+            tell = _make_call(future, call)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads, once all calls are made; with the option only those that have begun."""
@@ -159,7 +159,7 @@ class Pool(Executor):
             thread.shutdown(wait)
 
 
-def _made(future: "Future[R]", call: Callable[[], R]) -> Callable[[], None] | None:
+def _make_call(future: "Future[R]", call: Callable[[], R]) -> Callable[[], None] | None:
     """Make the call, unless its future is cancelled. What tells the future."""
     if not future.set_running_or_notify_cancel():
         return None
@@ -181,8 +181,8 @@ class Threads:
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._count = count
-        self._pool: Pool | None = None
-        self._detached: set[Job[Any]] = set()
+        self._pool: ThreadPool | None = None
+        self._detached: set[ThreadJob[Any]] = set()
         self._idle = asyncio.Event()
 
     @property
@@ -193,9 +193,9 @@ class Threads:
     async def run(self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None) -> R:
         """The result of `function`, run on a thread; `withdrawn()` is called if it never began."""
         if self._pool is None:
-            self._pool = Pool(self._name, self._count)
+            self._pool = ThreadPool(self._name, self._count)
         loop = asyncio.get_running_loop()
-        job = Job(function, label)
+        job = ThreadJob(function, label)
         try:
             return await loop.run_in_executor(self._pool, self._perform, job, loop)
         except (asyncio.CancelledError, GeneratorExit):
@@ -205,7 +205,7 @@ class Threads:
                 self._detach(job)
             raise
 
-    def _perform(self, job: Job[R], loop: asyncio.AbstractEventLoop) -> R:
+    def _perform(self, job: ThreadJob[R], loop: asyncio.AbstractEventLoop) -> R:
         if not job.claim():
             raise asyncio.CancelledError
         activity.begin(job, job.label)
@@ -218,13 +218,13 @@ class Threads:
                 with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                     loop.call_soon_threadsafe(self._finished, job)
 
-    def _detach(self, job: Job[R]) -> None:
+    def _detach(self, job: ThreadJob[R]) -> None:
         job.abandoned = True
         if not job.done:
             self._detached.add(job)
             self._idle.clear()
 
-    def _finished(self, job: Job[Any]) -> None:
+    def _finished(self, job: ThreadJob[Any]) -> None:
         self._detached.discard(job)
         if not self._detached:
             self._idle.set()

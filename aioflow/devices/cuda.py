@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.devices.completion import Watcher
+from aioflow.devices.completion import EventWatcher
 from aioflow.devices.driver import Completion, Host
 from aioflow.tensors.dtypes import Array, Namespace
 
@@ -31,7 +31,7 @@ class CudaDriver:
         self._cuda: Final[Any] = cupy.cuda
         self._index: Final = index
 
-    def selected(self) -> Any:
+    def select(self) -> Any:
         """CuPy's current device belongs to the thread, as its stream does."""
         return self._cuda.Device(self._index)
 
@@ -53,7 +53,7 @@ class CudaDriver:
         memory = self._cuda.alloc_pinned_memory(max(1, size))
         return np.frombuffer(memory, np.uint8, size).view(dtype).reshape(shape)
 
-    def landing(
+    def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any, on_free: Callable[[], object]
     ) -> Array:
         """An array in the arena of that stream, by way of an owner that CuPy keeps as long as there are views of it."""
@@ -72,7 +72,7 @@ class CudaDriver:
         """Enqueue a copy into page-locked memory."""
         source.data.copy_to_host_async(target.ctypes.data, target.nbytes, stream)
 
-    def across(self, source: Array, target: Array, stream: Any) -> None:
+    def device_to_device(self, source: Array, target: Array, stream: Any) -> None:
         """Enqueue a copy from any GPU, directly where there is a way from one to the other."""
         target.data.copy_from_device_async(source.data, source.nbytes, stream)
 
@@ -82,12 +82,12 @@ class CudaDriver:
 
     def used_bytes(self) -> int:
         """What CuPy's pool has handed out on this GPU."""
-        with self.selected():
+        with self.select():
             return int(self.xp.get_default_memory_pool().used_bytes())
 
-    def room(self) -> float:
+    def capacity(self) -> float:
         """The pool's limit; without one, the free memory of this GPU plus the memory of the pool."""
-        with self.selected():
+        with self.select():
             pool = self.xp.get_default_memory_pool()
             free, _ = self._cuda.runtime.memGetInfo()
             return float(pool.get_limit() or free + pool.total_bytes())
@@ -102,7 +102,7 @@ class CudaDriver:
 
     def completion(self) -> Completion:
         """A thread that waits for blocking events."""
-        return Watcher(f"aioflow-gpu-{self._index}")
+        return EventWatcher(f"aioflow-gpu-{self._index}")
 
 
 class _Owner:

@@ -13,7 +13,7 @@ from aioflow.devices import cuda
 from aioflow.devices.cpu import Cores, Threads
 from aioflow.devices.driver import Driver
 from aioflow.devices.gpu import Gpu
-from aioflow.devices.memory import Charged, Ledger
+from aioflow.devices.memory import ChargeTable, Ledger
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.tensors.dtypes import DeviceKind, Namespace
 
@@ -54,7 +54,7 @@ class Device:
     kind: Final = DeviceKind.CPU
     xp: Final[Namespace] = np
 
-    def __init__(self, name: str, config: Config, cores: int, charged: Charged | None = None) -> None:
+    def __init__(self, name: str, config: Config, cores: int, charged: ChargeTable | None = None) -> None:
         self.name: Final = name
         self.spec: Final = DeviceSpec.from_string(name)
         self.incarnation: Final = secrets.randbits(63)
@@ -104,7 +104,7 @@ def local_devices(config: Config, task: str = HERE) -> list[AnyDevice]:
     for name in config.memory_limit or ():
         if name not in names:
             raise ValueError(f"memory_limit is for {name}, and the devices are {', '.join(names)}")
-    charged: Charged = {}
+    charged: ChargeTable = {}
     return [
         *[Device(f"{task}/device:CPU:{index}", config, cores, charged) for index in range(cpus)],
         *[_gpu(driver, f"{task}/device:GPU:{index}", index, config) for index, driver in enumerate(drivers)],

@@ -51,7 +51,7 @@ class Driver(Protocol):
     xp: Namespace
     array_type: type[Any]
 
-    def selected(self) -> AbstractContextManager[Any]:
+    def select(self) -> AbstractContextManager[Any]:
         """Within it the thread's calls go to this GPU."""
 
     def stream(self) -> Stream:
@@ -66,7 +66,7 @@ class Driver(Protocol):
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
         """Page-locked host memory: what streams copy from and to. It is free again when nobody refers to it."""
 
-    def landing(
+    def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any, on_free: Callable[[], object]
     ) -> Array:
         """A new array in memory of that stream. `on_free()` is called when nobody refers to it any more.
@@ -80,7 +80,7 @@ class Driver(Protocol):
     def to_host(self, source: Array, target: Host, stream: Any) -> None:
         """Enqueue a copy of a contiguous array into page-locked memory."""
 
-    def across(self, source: Array, target: Array, stream: Any) -> None:
+    def device_to_device(self, source: Array, target: Array, stream: Any) -> None:
         """Enqueue a copy of a contiguous array to another GPU, or within one. The stream is the target's."""
 
     def limit_memory(self, limit: int) -> None:
@@ -89,7 +89,7 @@ class Driver(Protocol):
     def used_bytes(self) -> int:
         """What its live arrays take up."""
 
-    def room(self) -> float:
+    def capacity(self) -> float:
         """The bytes that its arrays may take up; infinity if unknown."""
 
     def translate(self, error: BaseException) -> errors.OpError | None:
@@ -102,7 +102,7 @@ class Driver(Protocol):
 class Completion(Protocol):
     """Turns events into things that can be awaited."""
 
-    async def until(self, event: Event, *keep: Any) -> None:
+    async def wait_until_done(self, event: Event, *keep: Any) -> None:
         """Wait for the event; `keep` is referred to until it is done, also if the wait is cancelled."""
 
     def close(self, limit: float) -> bool:

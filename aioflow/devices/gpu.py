@@ -2,7 +2,7 @@
 
 A device has one stream for kernels and one for copies in each direction. Kernels are enqueued on the loop's own thread
 inside `with gpu:`, and the token of their completion is the array itself: whatever reads it on the same stream comes
-after it. Only who wants a value on the host, or on another device, waits for an event, with `until`.
+after it. Only who wants a value on the host, or on another device, waits for an event, with `wait_until_done`.
 
 CuPy's current stream belongs to the thread and not to the task, so `with gpu:` holds synchronous code alone, never an
 `await`; a kernel that waits is driven by `on_stream`, which enters the stream while it computes and leaves it while it
@@ -43,7 +43,7 @@ _FULL: Final = 0.7
 """A GPU counts as nearly full from this share of its memory on."""
 
 
-class Away(NamedTuple):
+class SwappedValue(NamedTuple):
     """An array in page-locked host memory, complete once the event is done.
 
     The cell holds the GPU array until `release`.
@@ -90,7 +90,7 @@ class Gpu:
         self.accounts: Final = self.memory if track_memory or memory_limit is not None else None
         self.driver: Final = driver
         self.xp: Final[Namespace] = driver.xp
-        with driver.selected():
+        with driver.select():
             self.compute: Final[Stream] = driver.stream()
             self.to_host: Final[Stream] = driver.stream()
             self.from_host: Final[Stream] = driver.stream()
@@ -105,10 +105,10 @@ class Gpu:
 
     def __enter__(self) -> None:
         """Kernels called from here on go to its stream. Only around synchronous code."""
-        selected = self.driver.selected()
-        selected.__enter__()
+        context = self.driver.select()
+        context.__enter__()
         self.compute.__enter__()
-        self._entered.append(selected)
+        self._entered.append(context)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """Leave the stream. What CUDA raised becomes an OpError."""
@@ -145,12 +145,12 @@ class Gpu:
 
     def mark(self) -> Event:
         """The point after all kernels enqueued so far."""
-        with self.driver.selected():
+        with self.driver.select():
             return self.driver.record(self.compute)
 
     def keep(self, stream: Stream, *things: Any) -> Event:
         """Refer to things until what is enqueued on the stream now is done. Returns that point."""
-        with self.driver.selected():
+        with self.driver.select():
             event = self.driver.record(stream)
         self._kept.setdefault(id(stream), deque()).append((event, things))
         self.sweep()
@@ -162,10 +162,10 @@ class Gpu:
             while kept and kept[0][0].done:
                 kept.popleft()
 
-    async def until(self, event: Event, *keep: Any) -> None:
+    async def wait_until_done(self, event: Event, *keep: Any) -> None:
         """Wait until the event is done; `keep` stays alive until then, also if the wait is cancelled."""
         try:
-            await self._completion.until(event, *keep)
+            await self._completion.wait_until_done(event, *keep)
         except Exception as error:
             self.reraise(error)
             raise
@@ -175,98 +175,98 @@ class Gpu:
     async def settled(self) -> None:
         """Wait for all kernels and copies enqueued so far. What went wrong in one of them is raised."""
         for stream in (self.from_host, self.compute, self.to_host):
-            with self.driver.selected():
+            with self.driver.select():
                 event = self.driver.record(stream)
-            await self.until(event)
+            await self.wait_until_done(event)
 
     # Copies
 
-    def bring(self, value: Host) -> Array:
+    def copy_in(self, value: Host) -> Array:
         """A copy in its memory, for kernels enqueued from now on. The value may be changed afterwards."""
         pinned = self.driver.pinned(value.shape, value.dtype)
         np.copyto(pinned, value)
-        return self._land(pinned)
+        return self._copy_pinned(pinned)
 
-    async def bring_large(self, value: Host) -> Array:
+    async def copy_in_large(self, value: Host) -> Array:
         """The same, while the loop turns: a thread copies the value to page-locked memory.
 
         It must not be changed before; cancelling leaves the thread to its work.
         """
         if value.nbytes < LARGE:
-            return self.bring(value)
+            return self.copy_in(value)
         pinned = self.driver.pinned(value.shape, value.dtype)
         if self._copying is None:
             self._copying = ThreadPoolExecutor(1, f"aioflow-copy-GPU{self.spec.device_index}")
         await asyncio.get_running_loop().run_in_executor(self._copying, np.copyto, pinned, value)
-        return self._land(pinned)
+        return self._copy_pinned(pinned)
 
-    def _land(self, pinned: Host) -> Array:
-        target = self._landed(pinned.shape, pinned.dtype)
-        with self.driver.selected():
+    def _copy_pinned(self, pinned: Host) -> Array:
+        target = self._landing_array(pinned.shape, pinned.dtype)
+        with self.driver.select():
             self.driver.to_device(pinned, target, self.from_host)
         self.compute.wait_event(self.keep(self.from_host, pinned))
         return target
 
-    def bring_across(self, value: Array, after: Event) -> Array:
+    def copy_from_gpu(self, value: Array, after: Event) -> Array:
         """A copy of another GPU's array in its memory, for kernels enqueued from now on."""
-        target = self._landed(value.shape, value.dtype)
-        with self.driver.selected():
+        target = self._landing_array(value.shape, value.dtype)
+        with self.driver.select():
             self.from_host.wait_event(after)
-            self.driver.across(value, target, self.from_host)
+            self.driver.device_to_device(value, target, self.from_host)
         self.compute.wait_event(self.keep(self.from_host, value))
         return target
 
-    def _landed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def _landing_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array that a copy will fill. Its memory is used again only behind the kernels that may have read it."""
         stream, mark = self.from_host, self.mark
         try:
-            with self.driver.selected():
-                return self.driver.landing(shape, dtype, stream, lambda: stream.wait_event(mark()))
+            with self.driver.select():
+                return self.driver.landing_array(shape, dtype, stream, lambda: stream.wait_event(mark()))
         except Exception as error:
             self.reraise(error)
             raise
 
-    def whole(self, value: Array) -> Array:
+    def contiguous(self, value: Array) -> Array:
         """The value, or a contiguous copy of it."""
         if value.flags.c_contiguous:
             return value
         with self:
             return self.xp.ascontiguousarray(value)
 
-    def send_home(self, value: Array, after: Event) -> tuple[Host, Event]:
+    def copy_out(self, value: Array, after: Event) -> tuple[Host, Event]:
         """Host memory that will hold the contiguous value once the event is done. Both have to be kept until then."""
         driver = self.driver
         pinned = driver.pinned(value.shape, value.dtype)
-        with driver.selected():
+        with driver.select():
             self.to_host.wait_event(after)
             driver.to_host(value, pinned, self.to_host)
             return pinned, self.keep(self.to_host, value, pinned)
 
-    def put_away(self, value: Array) -> Away:
+    def swap_out(self, value: Array) -> SwappedValue:
         """Enqueue a copy of the value to host memory.
 
         The GPU memory of the value is held until `release` or until the copy is done.
         """
-        cell = [self.whole(value)]
+        cell = [self.contiguous(value)]
         pinned = self.driver.pinned(value.shape, value.dtype)
-        with self.driver.selected():
+        with self.driver.select():
             self.to_host.wait_event(self.mark())
             self.driver.to_host(cell[0], pinned, self.to_host)
-        return Away(pinned, self.keep(self.to_host, cell, pinned), cell)
+        return SwappedValue(pinned, self.keep(self.to_host, cell, pinned), cell)
 
-    def release(self, away: Away) -> None:
+    def release(self, away: SwappedValue) -> None:
         """Give up the GPU memory of the swapped-out value: kernels enqueued from now on wait for the copy."""
         self.compute.wait_event(away.after)
         away.cell.clear()
 
-    def take_back(self, away: Away) -> Array:
+    def swap_in(self, away: SwappedValue) -> Array:
         """The swapped-out value in GPU memory, for kernels enqueued from now on. The copy waits for earlier kernels."""
         stream, host = self.from_host, away.host
-        with self.driver.selected():
+        with self.driver.select():
             stream.wait_event(away.after)
             stream.wait_event(self.mark())
-        target = self._landed(host.shape, host.dtype)
-        with self.driver.selected():
+        target = self._landing_array(host.shape, host.dtype)
+        with self.driver.select():
             self.driver.to_device(host, target, stream)
         self.compute.wait_event(self.keep(stream, host))
         return target
@@ -274,11 +274,11 @@ class Gpu:
     @property
     def is_nearly_full(self) -> bool:
         """Whether its arrays take up most of their limit, or most of its memory."""
-        return self.driver.used_bytes() > _FULL * self.driver.room()
+        return self.driver.used_bytes() > _FULL * self.driver.capacity()
 
     def peek(self, value: Array) -> Host:
         """What it comes to, in host memory. Blocks the thread until that is there: for checks alone."""
-        home, event = self.send_home(self.whole(value), self.mark())
+        home, event = self.copy_out(self.contiguous(value), self.mark())
         event.synchronize()
         return home
 

@@ -43,7 +43,7 @@ EXPRESSIONS: Final = {
 PREAMBLE: Final = "template <typename T> __device__ T select(bool c, T a, T b) { return c ? a : b; }"
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """One op of a chain.
 
     Attributes:
@@ -60,7 +60,9 @@ def fusible(op: str, dtypes: Sequence[DType]) -> bool:
     return op in EXPRESSIONS and (set(dtypes) == {float32} or set(dtypes) == {float64})
 
 
-def chained(xp: Namespace, links: Sequence[Link], inputs: int, results: Sequence[int]) -> Callable[..., Array]:
+def make_chain_kernel(
+    xp: Namespace, links: Sequence[ChainLink], inputs: int, results: Sequence[int]
+) -> Callable[..., Array]:
     """The function of that many arrays, of one shape or of rank 0, that gives the values of these numbers.
 
     One array for one number, a tuple for more.

@@ -17,14 +17,14 @@ class GpuTrace(Trace):
         super().__init__(metadata, gpu.name, gpu.accounts)
         self._gpu: Final = gpu
         idle = gpu.driver.stream()
-        with gpu.driver.selected():
+        with gpu.driver.select():
             self._zero: Final = gpu.driver.record(idle, timed=True)  # it happens now, for nothing is before it
         self._began: Final = self.now()
         self._before: Event | None = None
         self._spans: Final[list[tuple[int, Event, Event]]] = []
         self._stream: Final = metadata.lane_of(self, "compute stream")
 
-    def launching(self) -> None:
+    def mark_launch(self) -> None:
         """The kernel of the node that is recorded next will be enqueued."""
         self._before = self._mark()
 
@@ -48,7 +48,7 @@ class GpuTrace(Trace):
         self._spans.clear()
 
     def _mark(self) -> Event:
-        with self._gpu.driver.selected():
+        with self._gpu.driver.select():
             return self._gpu.driver.record(self._gpu.compute, timed=True)
 
     def _at(self, event: Any) -> float:

@@ -49,7 +49,7 @@ class MemoryUse(NamedTuple):
     by_op: tuple[Holder, ...]
 
 
-class Made(Protocol):
+class LedgerNode(Protocol):
     """A node whose results are held."""
 
     @property
@@ -76,7 +76,7 @@ class _Charge(weakref.ref[Any]):
     op: str
 
 
-Charged = dict[int, _Charge]
+ChargeTable = dict[int, _Charge]
 """Charges by the ids of their arrays."""
 
 
@@ -97,7 +97,7 @@ class Ledger:
         device: str,
         limit: int | None = None,
         arrays: type[Any] = np.ndarray,
-        charged: "Charged | None" = None,
+        charged: "ChargeTable | None" = None,
     ) -> None:
         """Accounts of nothing.
 
@@ -110,7 +110,7 @@ class Ledger:
         self.device: Final = device
         self.limit: Final = limit
         self._arrays = arrays
-        self._held: Charged = {}
+        self._held: ChargeTable = {}
         self._charged = {} if charged is None else charged
         self._live = 0
         self._peak = 0
@@ -173,7 +173,7 @@ class Ledger:
             if self.limit is not None and self._live + nbytes > self.limit:
                 raise errors.ResourceExhaustedError(
                     f"{what} needs {nbytes:,} bytes on {self.device}, which may hold {self.limit:,} and holds "
-                    f"{self._live:,}{_described(self.by_op())}"
+                    f"{self._live:,}{_describe_holders(self.by_op())}"
                 )
 
     def _charge(self, owner: Array, op: str, line: str, size: int | None) -> None:
@@ -213,7 +213,9 @@ class Ledger:
         return f"<Ledger of {self.device}: {self.live:,} bytes{limit}, at most {self.peak:,}>"
 
 
-def wrap(call: Callable[..., Any], ledger: Ledger, node: Made, *, asynchronous: bool = False) -> Callable[..., Any]:
+def account_results(
+    call: Callable[..., Any], ledger: Ledger, node: LedgerNode, *, asynchronous: bool = False
+) -> Callable[..., Any]:
     """The function of a kernel, with its results held by the ledger.
 
     Args:
@@ -249,7 +251,7 @@ def _strings(array: Array) -> Iterable[bytes]:
     return (item for item in array.flat if isinstance(item, bytes))
 
 
-def _described(holders: Sequence[Holder]) -> str:
+def _describe_holders(holders: Sequence[Holder]) -> str:
     """`, most of it made by` whom."""
     if not holders:
         return ""

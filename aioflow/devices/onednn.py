@@ -77,9 +77,9 @@ class Library:
     def __init__(self, path: str) -> None:
         """Load it. OSError if that cannot be done; NotFoundError for another version or a runtime of other kind."""
         self.path: Final = path
-        self._dll = _loaded(path)
+        self._dll = _load(path)
         self._quick = ctypes.PyDLL(path)  # for what takes less time than letting go of the interpreter
-        self.version: Final = self._checked_version()
+        self.version: Final = self._check_version()
         self.execute: Final = self._dll.dnnl_primitive_execute
         self.execute.argtypes = _EXECUTE
         self.point: Final = self._quick.dnnl_memory_set_data_handle
@@ -88,9 +88,9 @@ class Library:
         self.wait.argtypes = (_POINTER,)
         self.sgemm: Final = self._dll.dnnl_sgemm
         self.sgemm.argtypes = _SGEMM
-        self.engine: Final = self.made("dnnl_engine_create", _CPU, ctypes.c_size_t(0))
+        self.engine: Final = self.create("dnnl_engine_create", _CPU, ctypes.c_size_t(0))
 
-    def _checked_version(self) -> tuple[int, int, int]:
+    def _check_version(self) -> tuple[int, int, int]:
         ask = self._quick.dnnl_version
         ask.restype = ctypes.POINTER(_Version)
         found = ask().contents
@@ -105,7 +105,7 @@ class Library:
         """Call a function that returns a status. An OpError that names the function unless that is success."""
         check(function, getattr(self._dll, function)(*arguments))
 
-    def made(self, function: str, *arguments: Any) -> ctypes.c_void_p:
+    def create(self, function: str, *arguments: Any) -> ctypes.c_void_p:
         """The handle that such a function stores at its first argument."""
         handle = _POINTER()
         self.call(function, ctypes.byref(handle), *arguments)
@@ -131,7 +131,7 @@ class Library:
         return f"<oneDNN {'.'.join(map(str, self.version))} at {self.path}>"
 
 
-def _loaded(path: str) -> ctypes.CDLL:
+def _load(path: str) -> ctypes.CDLL:
     """The library, loaded with an OpenMP whose idle threads soon sleep; that reads its variables when it is loaded."""
     if any(name in os.environ for name in _PATIENCE):
         return ctypes.CDLL(path)
@@ -161,21 +161,21 @@ def library() -> Library | None:
         return None
     if setting:
         try:
-            return _kept_from_children(Library(setting))
+            return _forbid_in_children(Library(setting))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             raise errors.NotFoundError(
                 f"{SWITCH} is {setting!r}, which cannot be used: {error}; set it to the path of a {FILE} or to 'off'"
             ) from error
-    for path in _places():
+    for path in _candidate_paths():
         try:
-            return _kept_from_children(Library(path))
+            return _forbid_in_children(Library(path))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             if path != FILE:
                 _log.warning("oneDNN is at %s and cannot be used: %s", path, error)
     return None
 
 
-def _kept_from_children(found: Library) -> Library:
+def _forbid_in_children(found: Library) -> Library:
     if not _forked and not _watching:
         _watching.append(True)
         os.register_at_fork(after_in_child=_mark_as_forked)
@@ -192,7 +192,7 @@ def available() -> bool:
     return library() is not None
 
 
-def _places() -> Iterator[str]:
+def _candidate_paths() -> Iterator[str]:
     """Where the library may be: files that exist, and at last its bare name, for the system's loader."""
     import importlib.metadata  # takes longer than all else that importing aioflow does for this
 

@@ -15,7 +15,7 @@ Build = Callable[[Builder], None]
 """Adds the steps of a routine to a builder."""
 
 
-class Routines:
+class RoutineCache:
     """The most recently used routines, at most `capacity`. Safe to use from any thread."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -33,7 +33,7 @@ class Routines:
             if whole in self._known:
                 self._known.move_to_end(whole)
                 return self._known[whole]
-        made = _built(library, build)
+        made = _build_routine(library, build)
         with self._lock:
             made = self._known.setdefault(whole, made)
             self._known.move_to_end(whole)
@@ -53,14 +53,14 @@ class Routines:
         return f"<Routines {len(self)}/{self._capacity}>"
 
 
-def _built(library: Library, build: Build) -> Routine | None:
+def _build_routine(library: Library, build: Build) -> Routine | None:
     with Builder(library) as builder:
         try:
             build(builder)
         except (errors.UnimplementedError, errors.InvalidArgumentError):
             return None
-        return builder.done()
+        return builder.finish()
 
 
-ROUTINES: Final = Routines()
+ROUTINES: Final = RoutineCache()
 """Those of the process."""

@@ -62,7 +62,7 @@ class _Argument(ctypes.Structure):
     _fields_ = (("index", ctypes.c_int), ("memory", ctypes.c_void_p))
 
 
-class Place(NamedTuple):
+class MemoryRef(NamedTuple):
     """Where a value lies in a routine: memory number `number`, laid out as `descriptor` says."""
 
     number: int
@@ -125,90 +125,90 @@ class Builder:
         """The descriptor of arrays that lie like that."""
         sizes, strides = dims(layout.sizes), dims(layout.strides)
         create = "dnnl_memory_desc_create_with_strides"
-        made = self.library.made(create, len(layout.sizes), sizes, _FLOAT32, strides)
+        made = self.library.create(create, len(layout.sizes), sizes, _FLOAT32, strides)
         return self._own("memory_desc", made)
 
     def any_layout(self, sizes: Sequence[int]) -> Handle:
         """The descriptor of arrays of those sizes that lie as the primitive likes best."""
         create = "dnnl_memory_desc_create_with_tag"
-        return self._own("memory_desc", self.library.made(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
+        return self._own("memory_desc", self.library.create(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
 
     def primitive(self, function: str, *arguments: Any) -> Handle:
         """The descriptor of a primitive, by its create function. UnimplementedError if there is no optimised one."""
-        attributes = self._own("primitive_attr", self.library.made("dnnl_primitive_attr_create"))
+        attributes = self._own("primitive_attr", self.library.create("dnnl_primitive_attr_create"))
         self.library.call("dnnl_primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
-        made = self._own("primitive_desc", self.library.made(function, self.library.engine, *arguments, attributes))
+        made = self._own("primitive_desc", self.library.create(function, self.library.engine, *arguments, attributes))
         name = ctypes.c_char_p()
         self.library.call("dnnl_primitive_desc_query", made, _IMPLEMENTATION, 0, ctypes.byref(name))
         if (name.value or b"").startswith(b"ref"):
             check(function, 3)
         return made
 
-    def wanted(self, primitive: Handle, query: int, index: int = 0) -> Handle:
+    def preferred_layout(self, primitive: Handle, query: int, index: int = 0) -> Handle:
         """The layout that a primitive wants one of its arguments in, by oneDNN's number for the question."""
         return self.library.query("dnnl_primitive_desc_query_md", primitive, query, index)
 
     # Places
 
-    def array(self, descriptor: Handle) -> Place:
+    def array(self, descriptor: Handle) -> MemoryRef:
         """The next array of the call."""
         self._arrays += 1
         self._memories.append(_Memory(descriptor, self._arrays - 1))
-        return Place(len(self._memories) - 1, descriptor)
+        return MemoryRef(len(self._memories) - 1, descriptor)
 
-    def seen(self, place: Place, descriptor: Handle) -> Place:
+    def view(self, place: MemoryRef, descriptor: Handle) -> MemoryRef:
         """An array of the call once more, as if it lay as `descriptor` says."""
         self._memories.append(_Memory(descriptor, self._memories[place.number].array))
-        return Place(len(self._memories) - 1, descriptor)
+        return MemoryRef(len(self._memories) - 1, descriptor)
 
-    def between(self, descriptor: Handle) -> Place:
+    def scratch(self, descriptor: Handle) -> MemoryRef:
         """Memory of the thread."""
         offset = self._size
         self._size += -(-self.library.size(descriptor) // _LINE) * _LINE
         self._memories.append(_Memory(descriptor, None, offset))
-        return Place(len(self._memories) - 1, descriptor)
+        return MemoryRef(len(self._memories) - 1, descriptor)
 
     # Steps
 
-    def run(self, primitive: Handle, arguments: dict[int, Place]) -> None:
+    def run(self, primitive: Handle, arguments: dict[int, MemoryRef]) -> None:
         """Let the primitive be the next step. Arguments are by oneDNN's numbers."""
-        scratch = self.wanted(primitive, _SCRATCHPAD_MD)
+        scratch = self.preferred_layout(primitive, _SCRATCHPAD_MD)
         if self.library.size(scratch):
-            arguments = {**arguments, _SCRATCHPAD: self.between(scratch)}
-        made = self._own("primitive", self.library.made("dnnl_primitive_create", primitive))
+            arguments = {**arguments, _SCRATCHPAD: self.scratch(scratch)}
+        made = self._own("primitive", self.library.create("dnnl_primitive_create", primitive))
         numbers = tuple((index, place.number) for index, place in arguments.items())
         self._steps.append(_Step(made, numbers))
 
-    def reordered(self, place: Place, descriptor: Handle) -> Place:
+    def in_layout(self, place: MemoryRef, descriptor: Handle) -> MemoryRef:
         """The place's value in another layout; the place itself if it is that layout."""
         if self.library.equal(place.descriptor, descriptor):
             return place
-        target = self.between(descriptor)
+        target = self.scratch(descriptor)
         self.reorder(place, target)
         return target
 
-    def reorder(self, source: Place, target: Place) -> None:
+    def reorder(self, source: MemoryRef, target: MemoryRef) -> None:
         """Let the next step copy one place to another, whose layout differs."""
         engine = self.library.engine
         create = "dnnl_reorder_primitive_desc_create"
-        attributes = self._own("primitive_attr", self.library.made("dnnl_primitive_attr_create"))
+        attributes = self._own("primitive_attr", self.library.create("dnnl_primitive_attr_create"))
         self.library.call("dnnl_primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
-        made = self.library.made(create, source.descriptor, engine, target.descriptor, engine, attributes)
+        made = self.library.create(create, source.descriptor, engine, target.descriptor, engine, attributes)
         self.run(self._own("primitive_desc", made), {_FROM: source, _TO: target})
 
-    def result(self, wanted: Handle, array: Place) -> Place:
+    def result_place(self, wanted: Handle, array: MemoryRef) -> MemoryRef:
         """Where a primitive that wants its result so may write it: the array itself, or memory in between.
 
         In that case `deliver` copies it to the array.
         """
-        return array if self.library.equal(wanted, array.descriptor) else self.between(wanted)
+        return array if self.library.equal(wanted, array.descriptor) else self.scratch(wanted)
 
-    def deliver(self, place: Place, array: Place) -> None:
+    def copy_result(self, place: MemoryRef, array: MemoryRef) -> None:
         """Copy the result to the array if it is not there."""
         if place is not array:
             self.reorder(place, array)
 
-    def done(self) -> "Routine":
+    def finish(self) -> "Routine":
         """The routine; it owns what was made."""
         owned, self._owned = self._owned, []
         return Routine(self.library, self._memories, self._steps, self._size, owned)
@@ -258,10 +258,10 @@ class _Call:
         weakref.finalize(self, _destroy, library, owned).atexit = False
         self._memories: list[Handle] = []
         for memory in routine.memories:
-            made = library.made("dnnl_memory_create", memory.descriptor, library.engine, None)
+            made = library.create("dnnl_memory_create", memory.descriptor, library.engine, None)
             owned.append(("dnnl_memory_destroy", made))
             self._memories.append(made)
-        self._stream = library.made("dnnl_stream_create", library.engine, _IN_ORDER)
+        self._stream = library.create("dnnl_stream_create", library.engine, _IN_ORDER)
         owned.append(("dnnl_stream_destroy", self._stream))
         pairs = list(zip(self._memories, routine.memories, strict=True))
         self._arrays = [(handle, memory.array) for handle, memory in pairs if memory.array is not None]

@@ -25,7 +25,7 @@ _ONES: Final = 0xFFFFFFFF
 _MASK_DELTA: Final = 0xA282EAD8
 
 
-def _bytewise() -> list[int]:
+def _byte_table() -> list[int]:
     """What the register becomes by one byte, for each value of the two together."""
     table = []
     for value in range(256):
@@ -35,11 +35,11 @@ def _bytewise() -> list[int]:
     return table
 
 
-_TABLE: Final = _bytewise()
+_TABLE: Final = _byte_table()
 
 
 @functools.cache
-def _contributions() -> tuple[Words, list[list[int]], Words]:
+def _block_tables() -> tuple[Words, list[list[int]], Words]:
     """By place and byte, flat; the rows of the first four places; what the initial ones become after n bytes."""
     step = np.array(_TABLE, np.uint32)
     places = np.empty((BLOCK, 256), np.uint32)
@@ -60,36 +60,36 @@ def crc32c(data: Any, crc: int = 0) -> int:
     """The checksum of some bytes; with the checksum of what came before them, that of all together."""
     register = crc ^ _ONES
     if isinstance(data, bytes) and len(data) <= _FEW:
-        return _few(register, data) ^ _ONES
+        return _update_few(register, data) ^ _ONES
     array = np.frombuffer(data, np.uint8)
     head = len(array) if len(array) <= _FEW else len(array) % BLOCK
-    register = _bytes(register, array[:head])
+    register = _update_bytes(register, array[:head])
     body = array[head:].reshape(-1, BLOCK)
     for begin in range(0, len(body), _TOGETHER // BLOCK):
-        register = _blocks(register, body[begin : begin + _TOGETHER // BLOCK])
+        register = _update_blocks(register, body[begin : begin + _TOGETHER // BLOCK])
     return register ^ _ONES
 
 
-def _few(register: int, data: Iterable[int]) -> int:
+def _update_few(register: int, data: Iterable[int]) -> int:
     for byte in data:
         register = _TABLE[(register ^ byte) & 255] ^ (register >> 8)
     return register
 
 
-def _bytes(register: int, array: Bytes) -> int:
+def _update_bytes(register: int, array: Bytes) -> int:
     """The register after less than a block."""
     if len(array) <= _FEW:
-        return _few(register, array.tolist())
-    table, _, _ = _contributions()
+        return _update_few(register, array.tolist())
+    table, _, _ = _block_tables()
     rows = _ROWS[BLOCK - len(array) :]
     index = rows + array
     index[:4] ^= np.frombuffer(register.to_bytes(4, "little"), np.uint8)
     return int(np.bitwise_xor.reduce(table.take(index)))
 
 
-def _blocks(register: int, blocks: Bytes) -> int:
+def _update_blocks(register: int, blocks: Bytes) -> int:
     """The register after some blocks."""
-    table, (first, second, third, fourth), _ = _contributions()
+    table, (first, second, third, fourth), _ = _block_tables()
     for own in np.bitwise_xor.reduce(table.take(_ROWS + blocks), axis=1).tolist():
         before = first[register & 255] ^ second[register >> 8 & 255]
         register = own ^ before ^ third[register >> 16 & 255] ^ fourth[register >> 24]
@@ -106,13 +106,13 @@ def crc32c_each(data: Any, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np
     sizes = np.cumsum(lengths[short])
     bounds = np.searchsorted(sizes, np.arange(_TOGETHER, int(sizes[-1]) if len(sizes) else 0, _TOGETHER))
     for group in np.split(short, bounds):
-        result[group] = _short(array, starts[group], lengths[group])
+        result[group] = _checksum_short(array, starts[group], lengths[group])
     return result
 
 
-def _short(array: Bytes, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]) -> Words:
+def _checksum_short(array: Bytes, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]) -> Words:
     """The checksums of parts that are no longer than a block."""
-    table, _, initial = _contributions()
+    table, _, initial = _block_tables()
     registers = initial[lengths]
     full = np.flatnonzero(lengths)
     if len(full):
@@ -130,7 +130,7 @@ def crc32c_windows(data: Any, width: int) -> Words:
     """The checksum of each `width` bytes that follow one another, wherever they begin; `width` is at most a block."""
     array = np.frombuffer(data, np.uint8)
     count = max(0, len(array) - width + 1)
-    table, _, initial = _contributions()
+    table, _, initial = _block_tables()
     registers = np.full(count, initial[width])
     for offset in range(width):
         begin = (BLOCK - width + offset) * 256
@@ -138,11 +138,11 @@ def crc32c_windows(data: Any, width: int) -> Words:
     return registers ^ np.uint32(_ONES)
 
 
-def masked(crc: int) -> int:
+def mask(crc: int) -> int:
     """The checksum as it is stored: a checksum of bytes that hold their own checksum is worth little."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _ONES
 
 
-def masked_each(crcs: Words) -> Words:
+def mask_each(crcs: Words) -> Words:
     """The checksums as they are stored."""
     return (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(_MASK_DELTA)

@@ -35,13 +35,13 @@ class Files:
     """
 
     def __init__(self, roots: Iterable[Path] | None = None) -> None:
-        self._roots: Final = None if roots is None else [_root(as_name(root)) for root in roots]
+        self._roots: Final = None if roots is None else [_root_prefix(as_name(root)) for root in roots]
 
     def open(self, path: Path, mode: str = "rb") -> BinaryIO:
         """The file, open for reading (`rb`) or for writing anew (`wb`), as bytes."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             if system is not None:
                 opened: BinaryIO = system.open(place, mode)
                 return opened
@@ -50,8 +50,8 @@ class Files:
     def size(self, path: Path) -> int | None:
         """How many bytes the file has; None if its system does not say."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             if system is None:
                 status = os.stat(place)
                 return status.st_size if os.path.isfile(place) else None
@@ -60,14 +60,14 @@ class Files:
 
     def read(self, path: Path) -> bytes:
         """All that the file holds."""
-        with self.open(path) as file, named_in_errors(as_name(path)):
+        with self.open(path) as file, translate_errors(as_name(path)):
             return file.read()
 
     def write(self, path: Path, contents: bytes) -> None:
         """The file holds just that, and is never seen with half of it. Folders above it are made."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             if system is None:
                 _replace(place, contents)
                 return
@@ -81,10 +81,10 @@ class Files:
         What a link leads to outside the roots does not match.
         """
         name = as_name(pattern)
-        with named_in_errors(name):
+        with translate_errors(name):
             if self._roots is not None:
-                self._allowed(_folder(name))
-            system, place = _located(name)
+                self._check_allowed(_fixed_folder(name))
+            system, place = _find_filesystem(name)
             if system is None:
                 return sorted(filter(self._allows, glob.glob(place, include_hidden=True)))
             return sorted(system.unstrip_protocol(found) for found in system.glob(place))
@@ -92,15 +92,15 @@ class Files:
     def exists(self, path: Path) -> bool:
         """Whether there is something of that name."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             return os.path.lexists(place) if system is None else bool(system.exists(place))
 
-    def _allowed(self, name: str) -> str:
+    def _check_allowed(self, name: str) -> str:
         """The name under which to open a file: if there are roots, and it is of this machine, one without links."""
         if self._roots is None:
             return name
-        place = _place(name)
+        place = _real_name(name)
         if not any(f"{place}{os.sep}".startswith(root) for root in self._roots):
             raise errors.PermissionDeniedError(
                 f"{name!r} may not be used: it is not below a root that Config(file_roots=) or --file-root allows"
@@ -109,25 +109,25 @@ class Files:
 
     def _allows(self, name: str) -> bool:
         try:
-            return bool(self._allowed(name))
+            return bool(self._check_allowed(name))
         except errors.PermissionDeniedError:
             return False
 
 
-def _root(name: str) -> str:
+def _root_prefix(name: str) -> str:
     """What the names of all begin with that lies below a root."""
-    place = _place(name)
+    place = _real_name(name)
     separator = "/" if _is_url(place) else os.sep
     return place.rstrip(separator) + separator
 
 
-def _place(name: str) -> str:
+def _real_name(name: str) -> str:
     """Where a name leads to: of this machine's files without links and `..`, of a URL as it is.
 
     PermissionDeniedError for a URL that goes up, or stands for several.
     """
     if not _is_url(name):
-        return os.path.realpath(_located(name)[1])
+        return os.path.realpath(_find_filesystem(name)[1])
     if ".." in re.split(r"[/\\]", name) or "::" in name or "%" in name:
         raise errors.PermissionDeniedError(
             f"{name!r} may not be used: below file roots a URL has no '..', '::' nor '%'"
@@ -140,7 +140,7 @@ def _is_url(name: str) -> bool:
     return scheme is not None and scheme.group() != "file"
 
 
-def _folder(pattern: str) -> str:
+def _fixed_folder(pattern: str) -> str:
     """Below what all lies that a pattern matches. PermissionDeniedError if that cannot be told: it goes up again."""
     magic = _MAGIC.search(pattern)
     if magic is None:
@@ -158,7 +158,7 @@ def as_name(path: Path) -> str:
     return os.fsdecode(path)
 
 
-def _located(name: str) -> tuple[Any, str]:
+def _find_filesystem(name: str) -> tuple[Any, str]:
     """The system of files that fsspec has for it, None for this machine's, and the name in it."""
     scheme = _SCHEME.match(name)
     if scheme is None:
@@ -200,7 +200,7 @@ def _replace(place: str, contents: bytes) -> None:
 
 
 @contextlib.contextmanager
-def named_in_errors(name: str) -> Iterator[None]:
+def translate_errors(name: str) -> Iterator[None]:
     """What goes wrong with the file of that name inside is raised as an OpError that names it."""
     try:
         yield

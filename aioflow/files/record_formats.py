@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import ClassVar, Protocol
 
 from aioflow import errors
-from aioflow.files.filesystem import Files, as_name, named_in_errors
+from aioflow.files.filesystem import Files, as_name, translate_errors
 from aioflow.files.tfrecord import CHUNK, Records, TFRecordOptions
 
 Record = tuple[bytes, bytes]
@@ -73,7 +73,7 @@ class TextLines:
 
     def records(self, files: Files, work: bytes) -> Found:
         """Line after line, the empty ones too."""
-        with files.open(work) as file, named_in_errors(as_name(work)):
+        with files.open(work) as file, translate_errors(as_name(work)):
             lines = enumerate(file, 1)
             for number, line in itertools.islice(lines, self.skip_header_lines, None):
                 text = line.removesuffix(b"\n")
@@ -99,7 +99,7 @@ class FixedLength:
     def records(self, files: Files, work: bytes) -> Found:
         """Record after record."""
         size = files.size(work)
-        with files.open(work) as file, named_in_errors(as_name(work)):
+        with files.open(work) as file, translate_errors(as_name(work)):
             if size is None:
                 raise errors.UnimplementedError(
                     f"the size of {as_name(work)!r} is unknown, and where its footer begins"
@@ -139,7 +139,7 @@ class TFRecords:
             max_expansion=self.max_expansion,
         )  # fmt: skip
         name = as_name(work)
-        with files.open(work) as file, named_in_errors(name):
+        with files.open(work) as file, translate_errors(name):
             found = Records(file, files.size(work), name, options)
             for offset, payload in found:
                 yield b"%s:%d" % (work, offset), payload

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, Final, Protocol, Self
 import numpy as np
 
 from aioflow import errors
-from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, masked, masked_each
-from aioflow.files.filesystem import FILES, Files, Path, as_name, named_in_errors
+from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, mask, mask_each
+from aioflow.files.filesystem import FILES, Files, Path, as_name, translate_errors
 from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.input")
@@ -91,10 +91,10 @@ class TFRecordOptions:
         self.max_record_bytes: Final = max_record_bytes
         self.max_expansion: Final = max_expansion
         self._deflate: Final = (
-            _within("compression_level", -1 if compression_level is None else compression_level, -1, 9),
-            _within("window_bits", 15 if window_bits is None else window_bits, 9, 15),
-            _within("mem_level", 8 if mem_level is None else mem_level, 1, 9),
-            _within("compression_strategy", compression_strategy or 0, 0, 4),
+            _check_range("compression_level", -1 if compression_level is None else compression_level, -1, 9),
+            _check_range("window_bits", 15 if window_bits is None else window_bits, 9, 15),
+            _check_range("mem_level", 8 if mem_level is None else mem_level, 1, 9),
+            _check_range("compression_strategy", compression_strategy or 0, 0, 4),
         )
 
     @classmethod
@@ -119,7 +119,7 @@ class TFRecordOptions:
         return zlib.compressobj(level, zlib.DEFLATED, bits + (self.compression_type == "GZIP") * 16, memory, strategy)
 
 
-def _within(what: str, value: int, low: int, high: int) -> int:
+def _check_range(what: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise ValueError(f"{what} is {low} to {high}, not {value}")
     return value
@@ -138,7 +138,7 @@ class _Source(Protocol):
         """More than this cannot come; None if that is not known."""
 
 
-class _Plain:
+class _PlainSource:
     """The bytes of a file as they are."""
 
     def __init__(self, file: BinaryIO, size: int | None) -> None:
@@ -155,7 +155,7 @@ class _Plain:
         return self._left
 
 
-class _Inflated:
+class _InflatedSource:
     """What the bytes of a file decompress to; one compressed stream may follow the other."""
 
     def __init__(self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions) -> None:
@@ -226,12 +226,14 @@ class Records:
         self._options: Final = options or TFRecordOptions()
         self._name = name
         compressed = bool(self._options.compression_type)
-        self._source: _Source = _Inflated(file, size, name, self._options) if compressed else _Plain(file, size)
+        self._source: _Source = (
+            _InflatedSource(file, size, name, self._options) if compressed else _PlainSource(file, size)
+        )
         self._buffer = b""
         self._offset = 0  # of the buffer in what the source gives
         self._position = 0  # in the buffer
         self._at_end = False
-        self._likely: list[int] = []  # offsets at which a record may begin, before `_scanned`
+        self._candidates: list[int] = []  # offsets at which a record may begin, before `_scanned`
         self._scanned = 0
         self._first = ""
         self.skipped = 0
@@ -240,8 +242,8 @@ class Records:
         try:
             while True:
                 frames, error = self._frames()
-                yield from self._checked(frames)
-                if error is not None and not self._behind(error):
+                yield from self._check_payloads(frames)
+                if error is not None and not self._skip_past(error):
                     return
                 if error is None and not frames:
                     return
@@ -263,18 +265,18 @@ class Records:
 
     def _frame(self, wait: bool) -> "_Frame | None":
         """The next record. None if there is none, or if it is not in the buffer and must not be waited for."""
-        if not self._has(_HEADER.size, wait):
+        if not self._buffer_has(_HEADER.size, wait):
             if wait and self._position < len(self._buffer):
-                raise self._mistrusted(f"{len(self._buffer) - self._position} bytes are no record")
+                raise self._corrupt_error(f"{len(self._buffer) - self._position} bytes are no record")
             return None
         length, crc = _HEADER.unpack_from(self._buffer, self._position)
         begin = self._position + _HEADER.size
-        if masked(crc32c(self._buffer[self._position : self._position + 8])) != crc:
-            raise self._mistrusted("the length of a record disagrees with its checksum")
+        if mask(crc32c(self._buffer[self._position : self._position + 8])) != crc:
+            raise self._corrupt_error("the length of a record disagrees with its checksum")
         self._check_length(length)
-        if not self._has(_FRAME + length, wait):
+        if not self._buffer_has(_FRAME + length, wait):
             if wait:
-                raise self._mistrusted(f"a record of {length} bytes is truncated")
+                raise self._corrupt_error(f"a record of {length} bytes is truncated")
             return None
         begin = self._position + _HEADER.size
         self._position = begin + length + _CRC.size
@@ -284,7 +286,7 @@ class Records:
         left = self._source.left()
         held = len(self._buffer) - self._position - _HEADER.size
         if left is not None and length + _CRC.size > held + left:
-            raise self._mistrusted(f"a record of {length} bytes is truncated, or its length is forged")
+            raise self._corrupt_error(f"a record of {length} bytes is truncated, or its length is forged")
         if length > self._options.max_record_bytes:
             longest = self._options.max_record_bytes
             error = errors.ResourceExhaustedError(
@@ -293,7 +295,7 @@ class Records:
             )
             raise _Refused(error, _FRAME + length)
 
-    def _has(self, count: int, wait: bool) -> bool:
+    def _buffer_has(self, count: int, wait: bool) -> bool:
         """Whether so many bytes are in the buffer from here on; reads them if it may."""
         held = len(self._buffer) - self._position
         if held >= count or not wait or self._at_end:
@@ -309,13 +311,13 @@ class Records:
             self._buffer = b"".join(pieces)
         return held >= count
 
-    def _checked(self, frames: "list[_Frame]") -> Iterator[tuple[int, bytes]]:
+    def _check_payloads(self, frames: "list[_Frame]") -> Iterator[tuple[int, bytes]]:
         """Those whose payload agrees with its checksum."""
         if not frames:
             return
         buffer, offset = self._buffer, self._offset
         table = np.array(frames, np.int64)
-        good = masked_each(crc32c_each(buffer, table[:, 0], table[:, 1])) == table[:, 2].astype(np.uint32)
+        good = mask_each(crc32c_each(buffer, table[:, 0], table[:, 1])) == table[:, 2].astype(np.uint32)
         for (begin, length, _), right in zip(frames, good.tolist(), strict=True):
             if right:
                 yield offset + begin - _HEADER.size, buffer[begin : begin + length]
@@ -332,31 +334,31 @@ class Records:
         self._first = self._first or error.message
         self.skipped += 1
 
-    def _behind(self, error: "errors.OpError | _Refused") -> bool:
+    def _skip_past(self, error: "errors.OpError | _Refused") -> bool:
         """Leave out what the error is about and go on behind it. False if nothing follows."""
         if isinstance(error, errors.OpError):
             self._leave_out(error)
             return False
         self._leave_out(error.error)
         try:
-            self._find_next() if error.length is None else self._pass(error.length)
+            self._find_next() if error.length is None else self._skip_bytes(error.length)
         except errors.OpError as worse:
-            return self._behind(worse)
+            return self._skip_past(worse)
         return True
 
     def _where(self) -> str:
         return f"in {self._name!r} at offset {self._offset + self._position}"
 
-    def _mistrusted(self, what: str) -> "_Refused":
+    def _corrupt_error(self, what: str) -> "_Refused":
         return _Refused(errors.DataLossError(f"{what}, {self._where()}"))
 
     def _find_next(self) -> None:
         """Go on where bytes agree with their checksum as a length does, behind the one that does not."""
         self._position += 1
-        while self._has(_HEADER.size, wait=True):
-            here = bisect.bisect_left(self._likely, self._offset + self._position)
-            if here < len(self._likely):
-                self._position = self._likely[here] - self._offset
+        while self._buffer_has(_HEADER.size, wait=True):
+            here = bisect.bisect_left(self._candidates, self._offset + self._position)
+            if here < len(self._candidates):
+                self._position = self._candidates[here] - self._offset
                 return
             self._position = max(self._position, self._scanned - self._offset)
             self._scan()
@@ -368,13 +370,13 @@ class Records:
         if len(window) < _HEADER.size:
             return
         stored = np.frombuffer(window, np.uint8).astype(np.uint32)
-        crcs = masked_each(crc32c_windows(window, 8))[: len(window) - 11]
+        crcs = mask_each(crc32c_windows(window, 8))[: len(window) - 11]
         found = stored[8:-3] | stored[9:-2] << 8 | stored[10:-1] << 16 | stored[11:] << 24
         begin = self._offset + self._position
-        self._likely = (np.flatnonzero(crcs == found) + begin).tolist()
+        self._candidates = (np.flatnonzero(crcs == found) + begin).tolist()
         self._scanned = begin + len(crcs)
 
-    def _pass(self, length: int) -> None:
+    def _skip_bytes(self, length: int) -> None:
         """Go on so many bytes further, and keep nothing of them."""
         held = len(self._buffer) - self._position
         if length <= held:
@@ -411,7 +413,7 @@ def tf_record_iterator(
         af.errors.ResourceExhaustedError: a record, or all of it decompressed, is longer than the options say.
     """
     name = as_name(path)
-    with files.open(name) as file, named_in_errors(name):
+    with files.open(name) as file, translate_errors(name):
         for _, record in Records(file, files.size(name), name, TFRecordOptions.of(options)):
             yield record
 
@@ -435,20 +437,20 @@ class TFRecordWriter:
         """One more record."""
         payload = record.encode() if isinstance(record, str) else bytes(record)
         length = len(payload).to_bytes(8, "little")
-        checks = [_CRC.pack(masked(crc32c(part))) for part in (length, payload)]
+        checks = [_CRC.pack(mask(crc32c(part))) for part in (length, payload)]
         self._put(b"".join((length, checks[0], payload, checks[1])))
 
     def _put(self, data: bytes) -> None:
         if self._file is None:
             raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
-        with named_in_errors(self._name):
+        with translate_errors(self._name):
             self._file.write(data if self._compressor is None else self._compressor.compress(data))
 
     def flush(self) -> None:
         """What was written is in the file."""
         if self._file is None:
             raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
-        with named_in_errors(self._name):
+        with translate_errors(self._name):
             if self._compressor is not None:
                 self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
             self._file.flush()
@@ -458,7 +460,7 @@ class TFRecordWriter:
         file, self._file = self._file, None
         if file is None:
             return
-        with named_in_errors(self._name), file:
+        with translate_errors(self._name), file:
             if self._compressor is not None:
                 file.write(self._compressor.flush())
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow.autodiff import gradients
+from aioflow.autodiff.gradients import gradients
 from aioflow.autodiff.rules import get_gradient_function
 from aioflow.graph.op import REGISTRY, op
 from aioflow.graph.operation import describe_line

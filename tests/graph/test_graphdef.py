@@ -405,7 +405,7 @@ def test_samples_are_there():
 
 def test_what_exists_in_this_process_alone_cannot_leave_it(graph):
     af.py_func(lambda: 1.0, [], af.float32, name="call")
-    with pytest.raises(ValueError, match=r"^node 'call': attribute 'func': <function .* exists in this process alone"):
+    with pytest.raises(ValueError, match=r"^node 'call': attribute 'func': <function .* exists only in this process"):
         graph.as_graph_def()
 
 

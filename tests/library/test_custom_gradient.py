@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.autodiff import gradients
+from aioflow.autodiff.gradients import gradients
 from tests.support.evaluate import evaluate
 
 

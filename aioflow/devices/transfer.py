@@ -1,6 +1,6 @@
 """Values from one device to another: what a Send hands over, and what a Recv makes of it.
 
-`hand_over` is the sender's part and never waits: it marks the point in the sender's stream after which the value is
+`start_transfer` is the sender's part and never waits: it marks the point in the sender's stream after which the value is
 there. `receive` is the part of whoever wants it. Towards a GPU it only enqueues, for kernels that are enqueued later
 come after the copy; towards the host it waits until the copy has arrived.
 """
@@ -18,7 +18,7 @@ from aioflow.tensors.tensor_list import TensorList, is_gap
 _HELD: Final = frozenset(dtype.np for dtype in GPU_DTYPES)
 
 
-class Place(Protocol):
+class NamedDevice(Protocol):
     """Any device: what is no Gpu keeps its values in host memory."""
 
     @property
@@ -42,15 +42,15 @@ class Transfer(NamedTuple):
     foreign: bool = False
 
 
-def hand_over(value: Any, source: Place) -> Transfer:
+def start_transfer(value: Any, source: NamedDevice) -> Transfer:
     """The value, to be read on other devices from here on. Never waits."""
-    if not isinstance(source, Gpu) or not _touches(value, source):
+    if not isinstance(source, Gpu) or not _holds_any(value, source):
         return Transfer(value)
-    whole = _each(value, lambda item: source.whole(item) if source.holds(item) else item)
-    return Transfer(whole, source, source.mark())
+    contiguous = _map_items(value, lambda item: source.contiguous(item) if source.holds(item) else item)
+    return Transfer(contiguous, source, source.mark())
 
 
-async def receive(transfer: Transfer, target: Place, *, host: bool = False) -> Any:
+async def receive(transfer: Transfer, target: NamedDevice, *, host: bool = False) -> Any:
     """The value for kernels of `target`: in its memory, or in the host's if it has none or `host` says so.
 
     Arrays of host memory are not copied for the host, and what is in the target's own memory stays where it is.
@@ -62,7 +62,7 @@ async def receive(transfer: Transfer, target: Place, *, host: bool = False) -> A
     """
     value, source, after, _ = transfer
     if isinstance(target, Gpu) and not host:
-        return await _brought(value, transfer, target)
+        return await _bring_to_gpu(value, transfer, target)
     if source is None or after is None:
         return value
     arrived: list[Event] = []
@@ -70,34 +70,34 @@ async def receive(transfer: Transfer, target: Place, *, host: bool = False) -> A
     def fetched(item: Any) -> Any:
         if not source.holds(item):
             return item
-        copy, event = source.send_home(item, after)
+        copy, event = source.copy_out(item, after)
         arrived.append(event)
         return copy
 
-    home = _each(value, fetched)
+    home = _map_items(value, fetched)
     if arrived:  # copies of one stream arrive in order
-        await source.until(arrived[-1], value, home)
+        await source.wait_until_done(arrived[-1], value, home)
     return home
 
 
-async def move(value: Any, source: Place, target: Place, *, host: bool = False) -> Any:
+async def move(value: Any, source: NamedDevice, target: NamedDevice, *, host: bool = False) -> Any:
     """The value of `source` for kernels of `target`; see `receive`."""
-    return await receive(hand_over(value, source), target, host=host)
+    return await receive(start_transfer(value, source), target, host=host)
 
 
-async def _brought(value: Any, transfer: Transfer, target: Gpu) -> Any:
+async def _bring_to_gpu(value: Any, transfer: Transfer, target: Gpu) -> Any:
     """The value, or each element of a list, in the target's memory."""
     if isinstance(value, TensorList):
-        items = [item if is_gap(item) else await _brought(item, transfer, target) for item in value.elements()]
+        items = [item if is_gap(item) else await _bring_to_gpu(item, transfer, target) for item in value.elements()]
         return TensorList.of(items)
     source, after = transfer.source, transfer.after
     if source is not None and after is not None and source.holds(value):
-        return value if source is target else target.bring_across(value, after)
-    _check_held(value, target.name)
-    return await target.bring_large(np.asarray(value))
+        return value if source is target else target.copy_from_gpu(value, after)
+    _check_transferable(value, target.name)
+    return await target.copy_in_large(np.asarray(value))
 
 
-def _check_held(item: Any, device: str) -> None:
+def _check_transferable(item: Any, device: str) -> None:
     """InvalidArgumentError for what no GPU can hold."""
     dtype = getattr(item, "dtype", None)
     if dtype is None and not isinstance(item, (bool, int, float, complex)):
@@ -107,15 +107,15 @@ def _check_held(item: Any, device: str) -> None:
         raise errors.InvalidArgumentError(f"{what} cannot be moved to {device}: a GPU has no such type")
 
 
-def _each(value: Any, change: Any) -> Any:
+def _map_items(value: Any, change: Any) -> Any:
     """The value, changed; of a list of tensors each element, also in lists inside it. Gaps stay."""
     if not isinstance(value, TensorList):
         return change(value)
-    return TensorList.of([item if is_gap(item) else _each(item, change) for item in value.elements()])
+    return TensorList.of([item if is_gap(item) else _map_items(item, change) for item in value.elements()])
 
 
-def _touches(value: Any, gpu: Gpu) -> bool:
+def _holds_any(value: Any, gpu: Gpu) -> bool:
     """Whether any of it is in a GPU's memory."""
     if not isinstance(value, TensorList):
         return gpu.holds(value)
-    return any(_touches(item, gpu) for item in value.written().values())
+    return any(_holds_any(item, gpu) for item in value.written().values())
