@@ -138,7 +138,7 @@ def _check_loop_variables(
     for y in ys:
         if carried and y in through:
             raise ValueError(
-                f"inside a loop {y.name!r} depends on xs through a loop variable, and so through earlier  "
+                f"inside a loop {y.name!r} depends on xs through a loop variable, and so through earlier "
                 "iterations: take the gradient outside of the loop, or put the variable in stop_gradients"
             )
 

@@ -1,4 +1,4 @@
-"""Routines of oneDNN by what they were built for: building one takes half a millisecond, running it often less."""
+"""The cache of oneDNN routines. Building a routine takes half a millisecond, often longer than running it."""
 
 import threading
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from aioflow.devices.onednn_primitive import Builder, Routine
 CAPACITY: Final = 512
 
 Build = Callable[[Builder], None]
-"""Adds the steps of a routine to a builder."""
+"""A function that adds the steps of a routine to a builder."""
 
 
 class RoutineCache:
@@ -24,9 +24,9 @@ class RoutineCache:
         self._lock = threading.Lock()
 
     def find(self, library: Library, key: Hashable, build: Build) -> Routine | None:
-        """The routine for `key`, built now if it is not there; None if oneDNN has no optimised one.
+        """Return the routine for `key`, building it if necessary; None if oneDNN has no optimised one.
 
-        The lock is not held while building: two threads may build the same, and one of the two is kept.
+        The lock is not held during a build, so two threads may build the same routine; the cache keeps one.
         """
         whole = (library, key)
         with self._lock:
@@ -63,4 +63,4 @@ def _build_routine(library: Library, build: Build) -> Routine | None:
 
 
 ROUTINES: Final = RoutineCache()
-"""Those of the process."""
+"""The routines of the process."""

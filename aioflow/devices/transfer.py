@@ -1,8 +1,8 @@
-"""Values from one device to another: what a Send hands over, and what a Recv makes of it.
+"""Transfers values between devices, for Send and Recv.
 
-`start_transfer` is the sender's part and never waits: it marks the point in the sender's stream after which the value is
-there. `receive` is the part of whoever wants it. Towards a GPU it only enqueues, for kernels that are enqueued later
-come after the copy; towards the host it waits until the copy has arrived.
+The sender calls `start_transfer`, which never waits: it marks the point in the sender's stream after which the value is
+complete. The receiver calls `receive`. To a GPU it only enqueues a copy, since later kernels run after the copy; to the
+host it waits until the copy has arrived.
 """
 
 from typing import Any, Final, NamedTuple, Protocol
@@ -19,7 +19,7 @@ _HELD: Final = frozenset(dtype.np for dtype in GPU_DTYPES)
 
 
 class NamedDevice(Protocol):
-    """Any device: what is no Gpu keeps its values in host memory."""
+    """Any device. A device that is no Gpu keeps its values in host memory."""
 
     @property
     def name(self) -> str:
@@ -27,13 +27,13 @@ class NamedDevice(Protocol):
 
 
 class Transfer(NamedTuple):
-    """A value on its way.
+    """A value between its sender and its receiver.
 
     Attributes:
         value: an array in the memory of `source` or of the host, a list of them, or any object of the host.
-        source: the GPU that it comes from; None if nothing of it is in a GPU's memory.
-        after: the point in the source's stream after which it is there.
-        foreign: whether it comes from another process, so that nothing about it is sure.
+        source: the GPU that sends it; None if the value is in host memory.
+        after: the event in the source's stream after which the value is complete.
+        foreign: whether it comes from another process and must be checked.
     """
 
     value: Any
@@ -43,7 +43,7 @@ class Transfer(NamedTuple):
 
 
 def start_transfer(value: Any, source: NamedDevice) -> Transfer:
-    """The value, to be read on other devices from here on. Never waits."""
+    """Return the value as a Transfer, which other devices can receive. Never waits."""
     if not isinstance(source, Gpu) or not _holds_any(value, source):
         return Transfer(value)
     contiguous = _map_items(value, lambda item: source.contiguous(item) if source.holds(item) else item)
@@ -51,13 +51,12 @@ def start_transfer(value: Any, source: NamedDevice) -> Transfer:
 
 
 async def receive(transfer: Transfer, target: NamedDevice, *, host: bool = False) -> Any:
-    """The value for kernels of `target`: in its memory, or in the host's if it has none or `host` says so.
+    """Return the value in the memory of `target`, or in host memory if that is the target's or `host` is set.
 
-    Arrays of host memory are not copied for the host, and what is in the target's own memory stays where it is.
-    Cancelling does not disturb a copy under way.
+    Values that are in that memory already are not copied. Cancelling does not disturb a copy that has begun.
 
     Raises:
-        InvalidArgumentError: no GPU can hold it, as text.
+        InvalidArgumentError: no GPU can hold the value, for example text.
         ResourceExhaustedError: the target's memory is full.
     """
     value, source, after, _ = transfer
@@ -81,12 +80,12 @@ async def receive(transfer: Transfer, target: NamedDevice, *, host: bool = False
 
 
 async def move(value: Any, source: NamedDevice, target: NamedDevice, *, host: bool = False) -> Any:
-    """The value of `source` for kernels of `target`; see `receive`."""
+    """Transfer a value from `source` to `target`; see `receive`."""
     return await receive(start_transfer(value, source), target, host=host)
 
 
 async def _bring_to_gpu(value: Any, transfer: Transfer, target: Gpu) -> Any:
-    """The value, or each element of a list, in the target's memory."""
+    """Copy the value, or each element of a list, to the target's memory."""
     if isinstance(value, TensorList):
         items = [item if is_gap(item) else await _bring_to_gpu(item, transfer, target) for item in value.elements()]
         return TensorList.of(items)
@@ -98,7 +97,7 @@ async def _bring_to_gpu(value: Any, transfer: Transfer, target: Gpu) -> Any:
 
 
 def _check_transferable(item: Any, device: str) -> None:
-    """InvalidArgumentError for what no GPU can hold."""
+    """Raise InvalidArgumentError for values that no GPU can hold."""
     dtype = getattr(item, "dtype", None)
     if dtype is None and not isinstance(item, (bool, int, float, complex)):
         raise errors.InvalidArgumentError(f"a {type(item).__name__} cannot be moved to {device}: it is no array")
@@ -108,14 +107,14 @@ def _check_transferable(item: Any, device: str) -> None:
 
 
 def _map_items(value: Any, change: Any) -> Any:
-    """The value, changed; of a list of tensors each element, also in lists inside it. Gaps stay."""
+    """Apply `change` to the value, or to each element of a list and of its inner lists. Gaps stay gaps."""
     if not isinstance(value, TensorList):
         return change(value)
     return TensorList.of([item if is_gap(item) else _map_items(item, change) for item in value.elements()])
 
 
 def _holds_any(value: Any, gpu: Gpu) -> bool:
-    """Whether any of it is in a GPU's memory."""
+    """Whether the value, or an element of the list, is in a GPU's memory."""
     if not isinstance(value, TensorList):
         return gpu.holds(value)
     return any(_holds_any(item, gpu) for item in value.written().values())

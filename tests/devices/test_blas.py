@@ -133,7 +133,7 @@ class Fake:
     [
         (
             "thread",
-            r"openblas at /lib/x\.so stays at 2 threads and cannot be told to use 1: it keeps a number for each",
+            r"openblas at /lib/x\.so stays at 2 threads and cannot be limited to 1: it has a number for each",
         ),
         (None, r"someone else in the process governs it; set OMP_NUM_THREADS before the process begins"),
         ("none", r"no BLAS that threadpoolctl knows"),

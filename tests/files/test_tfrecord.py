@@ -264,7 +264,7 @@ def test_of_a_bomb_what_came_before_is_kept_and_the_rest_left_out(kind, caplog):
     assert read(bomb(kind), kind, skip_corrupt=True) == [b"before"]
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("aioflow.input", "WARNING")
-    assert "1 parts of 'file' are left out; the first: 'file' expands" in record.getMessage()
+    assert "1 parts of 'file' are skipped; the first: 'file' expands" in record.getMessage()
 
 
 @pytest.mark.parametrize("kind", ["ZLIB", "GZIP"])
