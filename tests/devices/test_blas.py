@@ -135,7 +135,7 @@ class Fake:
             "thread",
             r"openblas at /lib/x\.so stays at 2 threads and cannot be limited to 1: it has a number for each",
         ),
-        (None, r"someone else in the process governs it; set OMP_NUM_THREADS before the process begins"),
+        (None, r"or other code sets it; set OMP_NUM_THREADS before the process starts"),
         ("none", r"no BLAS that threadpoolctl knows"),
     ],
 )
