@@ -1,17 +1,17 @@
-"""Where the parts of one step meet: a table of keyed channels.
+"""The rendezvous of one step: a table of keyed channels that joins Send and Recv [P15 section 3.2.2].
 
-The contract, which every implementation keeps and `tests/support/rendezvous_contract.py` checks:
+Every implementation keeps this contract, and `tests/support/rendezvous_contract.py` checks it:
 
-- A key names one channel. Either side may come first; `send` never waits, `recv` waits until there is a value.
-- Each value is received once. Of one key they are received in the order they were sent, by receivers in the order they
-  came; different keys know nothing of each other.
-- Any object can be sent, the dead mark and None too; it is neither copied nor looked into.
-- Cancelling a `recv` gives up its place and nothing else: a value that was on its way to it is the next receiver's.
-- `abort` is sticky: whoever waits, and whoever comes later to either side, gets the first error it was told. What was
-  sent and not received by then is dropped.
-- `close` is the abort of a step that is over, with a CancelledError, and tells what was sent and never received.
+- A key names one channel. Either side may come first. `send` never waits; `recv` waits until there is a value.
+- Each value is received once. The values of one key are received in the order of their sends, by the receivers in the
+  order of their calls. Channels of different keys are independent.
+- `send` takes any object, also the dead mark and None, and neither copies nor reads it.
+- A cancelled `recv` takes no value. A value that would have been its own goes to the next receiver.
+- `abort` is sticky: every present and later call on either side raises the first error given to it. Values that are
+  not received by then are dropped.
+- `close` aborts the finished step with a CancelledError and returns the keys whose values were never received.
 
-A rendezvous belongs to one step and one loop: it is used from that loop's thread alone, and needs no lock.
+A rendezvous belongs to one step and one event loop. Only the thread of that loop uses it, so it needs no lock.
 """
 
 import asyncio
@@ -28,23 +28,23 @@ from aioflow import errors
 _INCARNATION: Final = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 _ITERATION: Final = re.compile(r"(?:\d{1,18}(?::\d{1,18})*)?", re.ASCII)
 PUSHED: Final = "!"
-"""What the names of edges begin with whose values are so small that they are sent unasked."""
+"""The prefix of an edge whose values are small: the sender pushes them to the other task without a request."""
 TOGETHER: Final = "&"
-"""What the names of edges begin with whose values are so small that several go into one message."""
+"""The prefix of an edge whose values are small: the receiver requests several of them in one message."""
 _SHOWN: Final = 3
-"""So many keys an error names."""
+"""The most keys that an error names."""
 
 
 class Key(NamedTuple):
     """The name of one channel of a step.
 
     Attributes:
-        edge: which value, by the node and the output it comes from.
-        source: the device it comes from, in full.
-        incarnation: the number the sending device was given when it was started, below 2**64: one that has been
-            started anew has another, and never meets those who waited for the old one.
-        target: the device it goes to, in full.
-        iteration: the numbers of the iterations of the loops around, outermost first.
+        edge: the name of the value: its node and output.
+        source: the full name of the sending device.
+        incarnation: the number of the sending device, below 2**64. A restarted device has a new one, so that its
+            values never reach a receiver that waits for the old device.
+        target: the full name of the receiving device.
+        iteration: the iterations of the enclosing loops, outermost first.
     """
 
     edge: str
@@ -55,12 +55,12 @@ class Key(NamedTuple):
 
     @property
     def together(self) -> bool:
-        """Whether, from task to task, the value is asked for in one message with others."""
+        """Whether a receiver on another task requests the value in one message with others."""
         return self.edge.startswith(TOGETHER)
 
     @property
     def pushed(self) -> bool:
-        """Whether, from task to task, the value is sent as soon as it is there; otherwise when it is asked for."""
+        """Whether the sender pushes the value to another task at once; otherwise the receiver requests it."""
         return self.edge.startswith(PUSHED)
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Key(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Key":
-        """The key with that text. InvalidArgumentError if no key has it."""
+        """The key that this text, a `str(key)`, names. InvalidArgumentError if the text names none."""
         head, _, iteration = text.rpartition(";")
         found = _outside_loops(head)
         if found is None or _ITERATION.fullmatch(iteration) is None:
@@ -82,7 +82,7 @@ class Key(NamedTuple):
 
 @functools.lru_cache(1024)
 def _outside_loops(head: str) -> Key | None:
-    """The key with that text, but for its iterations: each step asks for the same ones. None if no key has it."""
+    """The key of a text without iterations; None if the text names none. Cached: every step uses the same keys."""
     parts = head.split(";", 3)
     if len(parts) < 4 or not all(parts) or _INCARNATION.fullmatch(parts[1]) is None:
         return None
@@ -91,101 +91,101 @@ def _outside_loops(head: str) -> Key | None:
 
 
 class Waiting(NamedTuple):
-    """Someone who waits: for which value, and since when, on the loop's clock."""
+    """A receiver that waits for the value of a key, since a time on the clock of the loop."""
 
     key: Key
     since: float
 
 
 class Rendezvous(Protocol):
-    """What a step needs of one; the contract is the module's docstring."""
+    """The interface that a step uses; the contract is the docstring of the module."""
 
     def send(self, key: Key, value: Any) -> None:
-        """The value can be received. Never waits."""
+        """Make a value available to a receiver. Never waits. Raises the error of an aborted rendezvous."""
 
     async def recv(self, key: Key) -> Any:
-        """The next value of that key, as soon as there is one. Cancelling gives up the place and takes nothing."""
+        """Wait for the next value of a key and take it. Cancelling takes nothing."""
 
     def abort(self, error: errors.OpError) -> None:
-        """From here on all who wait, and all who come, get that error, unless an earlier one."""
+        """Make every present and later call raise this error, unless an earlier abort has set another."""
 
     def close(self) -> tuple[Key, ...]:
-        """The same with a CancelledError. Returns the keys that still had values."""
+        """Abort with a CancelledError, and return the keys whose values were not received."""
 
     @property
     def waiting(self) -> list[Waiting]:
-        """All who wait."""
+        """The receivers that wait."""
 
     @property
-    def left(self) -> int:
-        """How many values were sent and not received."""
+    def unreceived(self) -> int:
+        """The number of values that were sent and not received."""
 
 
 class LocalRendezvous:
-    """A rendezvous within one process and one loop. Receiving a value that is there does not suspend.
+    """A rendezvous in one process. `recv` does not suspend if the value is in the table.
 
-    A value stays in the table until its receiver runs, who is only told that there is one: so nothing has to be undone
-    for a receiver that is cancelled in between.
+    A value stays in the table until its receiver runs; `send` only wakes the receiver. A receiver that is cancelled
+    between the two has taken nothing, and nothing has to be undone.
     """
 
-    __slots__ = ("_error", "_lines", "_values")
+    __slots__ = ("_error", "_receivers", "_values")
 
     def __init__(self) -> None:
         self._values: dict[Key, deque[Any]] = {}
-        self._lines: dict[Key, deque[_Place]] = {}
+        self._receivers: dict[Key, deque[_Receiver]] = {}
         self._error: errors.OpError | None = None
 
     def send(self, key: Key, value: Any) -> None:
-        """The value can be received. Never waits."""
+        """Make a value available to a receiver. Never waits. Raises the error of an aborted rendezvous."""
         if self._error is not None:
-            raise self._again()
+            raise self._error_copy()
         values = self._values.get(key)
         if values is None:
             self._values[key] = deque((value,))
         else:
             values.append(value)
-        if self._lines:
-            self._tell(key)
+        if self._receivers:
+            self._wake(key)
 
     async def recv(self, key: Key) -> Any:
-        """The next value of that key, as soon as there is one. Cancelling gives up the place and takes nothing."""
-        if key in self._lines or key not in self._values:
+        """Wait for the next value of a key and take it. Cancelling takes nothing."""
+        if key in self._receivers or key not in self._values:
             return (await self.recv_any((key,)))[0][1]
         return self._take(key)
 
     async def recv_any(
         self, keys: Sequence[Key], fits: Callable[[Any], bool] = lambda value: True
     ) -> list[tuple[int, Any]]:
-        """The next values of those of the keys that have one, with the places of these, as soon as any has.
+        """Wait until any of the keys has a value, and take the next value of each key that has one.
 
-        Asked of each in turn whether it `fits` with those before it: who does not stays, but the first is taken in any
-        case. Cancelling gives up the places and takes nothing.
+        Returns pairs of the index of a key and its value. `fits` decides for each value in turn whether it is taken
+        with those before; the first is always taken. Cancelling takes nothing.
         """
         self.check()
         loop = asyncio.get_running_loop()
-        place = _Place(loop.create_future(), loop.time())
+        receiver = _Receiver(loop.create_future(), loop.time())
         for key in keys:
-            self._lines.setdefault(key, deque()).append(place)
+            self._receivers.setdefault(key, deque()).append(receiver)
         try:
-            found = self._take_for(place, keys, fits)
+            found = self._take_available(receiver, keys, fits)
             if not found:
-                await place.told
+                await receiver.woken
                 self.check()
-                found = self._take_for(place, keys, fits)
+                found = self._take_available(receiver, keys, fits)
             return found
         finally:
             for key in keys:
-                self._leave(key, place)
+                self._remove(key, receiver)
 
     @property
     def ended(self) -> bool:
-        """Whether it was aborted or closed."""
+        """Whether the rendezvous was aborted or closed."""
         return self._error is not None
 
     def check(self) -> None:
-        """Raise what it was aborted with, if it was."""
+        """Raise the error of an aborted rendezvous."""
         if self._error is not None:
-            raise self._again()
+            raise self._error_copy()
 
     def _take(self, key: Key) -> Any:
         values = self._values[key]
@@ -193,33 +193,39 @@ class LocalRendezvous:
             del self._values[key]
         return values.popleft()
 
-    def _take_for(self, place: "_Place", keys: Sequence[Key], fits: Callable[[Any], bool]) -> list[tuple[int, Any]]:
-        """What is there of these keys for the one at that place, where it is the first in line."""
+    def _take_available(
+        self, receiver: "_Receiver", keys: Sequence[Key], fits: Callable[[Any], bool]
+    ) -> list[tuple[int, Any]]:
+        """Take the available values of the keys at which this receiver is the first to wait."""
         found: list[tuple[int, Any]] = []
         for index, key in enumerate(keys):
-            if key in self._values and self._lines[key][0] is place and (fits(self._values[key][0]) or not found):
+            if (
+                key in self._values
+                and self._receivers[key][0] is receiver
+                and (fits(self._values[key][0]) or not found)
+            ):
                 found.append((index, self._take(key)))
         return found
 
-    def _leave(self, key: Key, place: "_Place") -> None:
-        """Give up the place; if a value is left by the one who had it, the next may take that."""
-        line = self._lines[key]
-        line.remove(place)
+    def _remove(self, key: Key, receiver: "_Receiver") -> None:
+        """Remove a receiver from a key, and wake the next one if there is a value for it."""
+        line = self._receivers[key]
+        line.remove(receiver)
         if line:
-            self._tell(key)
+            self._wake(key)
         else:
-            del self._lines[key]
+            del self._receivers[key]
 
-    def _tell(self, key: Key) -> None:
-        """As many of those who wait for the key know that there is a value as there are values."""
-        for place in islice(self._lines.get(key, ()), len(self._values.get(key, ()))):
-            if not place.told.done():
-                place.told.set_result(None)
+    def _wake(self, key: Key) -> None:
+        """Wake as many receivers of the key as there are values."""
+        for receiver in islice(self._receivers.get(key, ()), len(self._values.get(key, ()))):
+            if not receiver.woken.done():
+                receiver.woken.set_result(None)
 
     def abort(self, error: errors.OpError) -> None:
-        """From here on all who wait, and all who come, get that error, unless an earlier one.
+        """Make every present and later call raise this error, unless an earlier abort has set another.
 
-        Each gets a copy; the error itself is not kept, for its traceback may lead back to the step.
+        Each call raises a copy. The error itself is not kept, because its traceback may refer to the step.
         """
         if self._error is None:
             self._end(copy.copy(error))
@@ -227,46 +233,46 @@ class LocalRendezvous:
     def _end(self, error: errors.OpError) -> None:
         self._error = error
         self._values.clear()
-        for line in self._lines.values():
-            for place in line:
-                if not place.told.done():
-                    place.told.set_result(None)
+        for line in self._receivers.values():
+            for receiver in line:
+                if not receiver.woken.done():
+                    receiver.woken.set_result(None)
 
     def close(self) -> tuple[Key, ...]:
-        """The same with a CancelledError that names what was left. Returns the keys that still had values."""
-        left = tuple(self._values)
+        """Abort with a CancelledError that names the keys whose values were not received, and return these keys."""
+        keys = tuple(self._values)
         if self._error is None:
-            self._end(errors.CancelledError("the step is over" + _never_received(left)))
-        return left
+            self._end(errors.CancelledError("the step is over" + _never_received(keys)))
+        return keys
 
-    def _again(self) -> errors.OpError:
-        """The error for one more who gets it, with a traceback of its own."""
+    def _error_copy(self) -> errors.OpError:
+        """A copy of the error, with a traceback of its own."""
         assert self._error is not None
         return copy.copy(self._error)
 
     @property
     def waiting(self) -> list[Waiting]:
-        """All who wait, key by key."""
-        lines = self._lines.items()
-        return [Waiting(key, place.since) for key, line in lines for place in line if not place.told.done()]
+        """The receivers that wait, by key."""
+        receivers = self._receivers.items()
+        return [Waiting(key, each.since) for key, line in receivers for each in line if not each.woken.done()]
 
     @property
-    def left(self) -> int:
-        """How many values were sent and not received."""
+    def unreceived(self) -> int:
+        """The number of values that were sent and not received."""
         return sum(map(len, self._values.values()))
 
     def __repr__(self) -> str:
         ended = "" if self._error is None else f", ended by {type(self._error).__name__}"
-        return f"<LocalRendezvous {self.left} sent, {len(self.waiting)} waiting{ended}>"
+        return f"<LocalRendezvous {self.unreceived} sent, {len(self.waiting)} waiting{ended}>"
 
 
-class _Place:
-    """Someone's place in line."""
+class _Receiver:
+    """A call of `recv_any`: when it began to wait, and the future that wakes it."""
 
-    __slots__ = ("since", "told")
+    __slots__ = ("since", "woken")
 
-    def __init__(self, told: "asyncio.Future[None]", since: float) -> None:
-        self.told: Final = told
+    def __init__(self, woken: "asyncio.Future[None]", since: float) -> None:
+        self.woken: Final = woken
         self.since: Final = since
 
 

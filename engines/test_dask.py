@@ -103,5 +103,5 @@ def test_the_example_trains_on_the_workers_of_dask():
 
 
 def test_without_ray_that_is_said():
-    with pytest.raises(af.errors.UnimplementedError, match=r"pip install aioflow\[ray\]"):
+    with pytest.raises(af.errors.UnimplementedError, match=r"pip install aioflow-engine\[ray\]"):
         launch.ray()

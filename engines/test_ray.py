@@ -61,7 +61,7 @@ class TestRay(EngineTests):
 
 
 def test_without_dask_that_is_said():
-    with pytest.raises(af.errors.UnimplementedError, match=r"pip install aioflow\[dask\]"):
+    with pytest.raises(af.errors.UnimplementedError, match=r"pip install aioflow-engine\[dask\]"):
         launch.dask(None)
 
 

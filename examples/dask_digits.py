@@ -1,7 +1,7 @@
 """Train a net to read handwritten digits on a Dask cluster: by default one of this machine.
 
 The variables are on a parameter server. Every worker has a net of its own that reads them there, takes its own batches,
-and changes the variables when it is ready, without waiting for the others. Needs `pip install aioflow[dask]`.
+and changes the variables when it is ready, without waiting for the others. Needs `pip install aioflow-engine[dask]`.
 """
 
 import argparse

@@ -113,17 +113,6 @@ def test_of_a_parameter_server_that_is_killed_all_comes_back_in_step_and_else_wh
     assert len(of(lines, "worker [12]", "recovered .*")) == 2
 
 
-def test_the_loss_of_the_readme_costs_what_it_says(tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    (block,) = [block for block in blocks if "MonitoredTrainingSession" in block]
-    (tmp_path / "loss.py").write_text(block)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-W", "error", str(tmp_path / "loss.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.stdout == "2 variables restored, 3 steps lost, 96 examples\n", done.stderr
-    assert re.fullmatch(r"recovered in .*; lost: 3 steps, 96 examples\n", done.stderr)
-
-
 @pytest.mark.real
 async def test_a_task_that_fails_is_named_and_the_others_end(monkeypatch):
     nowhere = {job: [f"203.0.113.1:{port}", f"203.0.113.2:{port}"] for job, port in (("ps", 7000), ("worker", 7001))}

@@ -235,14 +235,14 @@ class Meetings(WaitingMachine):
     @invariant()
     def nothing_is_lost_or_doubled(self):
         if not self.unheard:
-            assert self.live.left == sum(map(len, self.values.values()))
+            assert self.live.unreceived == sum(map(len, self.values.values()))
 
     def teardown(self):
         self.turn()
         self.live.close()
         self.end(errors.CancelledError)
         super().teardown()
-        assert (self.live.left, self.live.waiting, self.live._lines) == (0, [], {})
+        assert (self.live.unreceived, self.live.waiting, self.live._receivers) == (0, [], {})
 
 
 def test_a_rendezvous_agrees_with_its_model_under_cancellation():
@@ -259,6 +259,6 @@ async def test_nothing_is_left_after_random_cancels():
         tasks[number * 7 % 300].cancel()
     found = await asyncio.gather(*tasks, return_exceptions=True)
     heard = [value for value in found if not isinstance(value, asyncio.CancelledError)]
-    rest = [await table.recv(key) for key in keys[: table.left]] if table.left else []
+    rest = [await table.recv(key) for key in keys[: table.unreceived]] if table.unreceived else []
     assert sorted([*heard, *rest]) == list(range(300))
-    assert (table.left, table.waiting) == (0, [])
+    assert (table.unreceived, table.waiting) == (0, [])

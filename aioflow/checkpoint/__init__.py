@@ -6,8 +6,8 @@
         model.safetensors.index.json
         manifest.json
 
-A directory without a valid manifest is no checkpoint. Nothing here knows of graphs or sessions, or waits: what reads
-and writes blocks, and is called on threads.
+A directory without a valid manifest is no checkpoint. Input: arrays and paths. Output: files and arrays. The functions
+block, so callers run them on threads. This folder knows no graph, session or event loop.
 """
 
 from aioflow.checkpoint.differences import differences

@@ -38,7 +38,7 @@ class FsspecStorage:
                 system, place = fsspec.core.url_to_fs(url)
         except ImportError as error:
             raise errors.UnimplementedError(
-                f"{url!r} needs a package more: {error}; fsspec itself is of pip install aioflow[storage]"
+                f"{url!r} needs one more package: {error}. fsspec itself: pip install aioflow-engine[storage]"
             ) from None
         root, _, name = str(place).rstrip("/").rpartition("/")
         return cls(system, root), name

@@ -1,7 +1,7 @@
 """The command line: `aioflow COMMAND`, also `python -m aioflow COMMAND`.
 
-A command is a function that says on its parser what it takes and returns what runs it; `COMMANDS` lists them. What runs
-it returns the exit status: 0 done, 1 failed; a command line that cannot be understood ends with 2, Ctrl-C with 130.
+A command is a function that declares its options on a parser and returns the function to run; `COMMANDS` lists them.
+That function returns the exit status: 0 done, 1 failed. A command line with errors ends with 2, Ctrl-C with 130.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The devices that run kernels: CPU and GPU, with their threads, streams and memory, and oneDNN.
+"""The devices that kernels run on: CPU threads, GPUs through CuPy, and oneDNN.
 
-Input: kernels as functions, and values to copy or swap. Output: arrays in the device's memory, and waits that hold no
-thread. Only this folder imports CuPy and loads oneDNN, when a device or kernel first needs it. It never sees a graph's
-plan, a session or the network.
+Input: arrays, and functions to call on a thread or stream. Output: arrays in the memory of a device, and futures of
+finished work. `memory` counts what each device holds and enforces its limit; `moving` copies values between devices.
+This is the only folder that imports CuPy, and it does so lazily. It never runs a kernel itself and never plans.
 """

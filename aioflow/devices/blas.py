@@ -96,7 +96,7 @@ def _libraries() -> Any:
         # imported late, because it changes the environment
         import threadpoolctl
     except ImportError:
-        raise errors.UnimplementedError("blas_threads needs threadpoolctl: pip install aioflow[blas]") from None
+        raise errors.UnimplementedError("blas_threads needs threadpoolctl: pip install aioflow-engine[blas]") from None
     libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
     if not libraries.info():
         raise errors.UnimplementedError(

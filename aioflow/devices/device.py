@@ -120,7 +120,7 @@ def _drivers(given: Sequence[Driver] | None, count: int | None) -> Sequence[Driv
         raise errors.InvalidArgumentError(
             f"device_count asks for {count} GPUs, and this process can use {there}"
             + (
-                " of its own: is CuPy installed (aioflow[cuda12] or aioflow[cuda13]), and a driver?"
+                " of its own: is CuPy installed (aioflow-engine[cuda12] or aioflow-engine[cuda13]), and a driver?"
                 if not given
                 else ""
             )

@@ -26,8 +26,8 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EF
 class Files:
     """Files by name. Safe to use from any thread.
 
-    A name with a scheme, such as `s3://` or `memory://`, is a URL. It needs fsspec (`pip install aioflow[storage]`) and
-    the package that fsspec uses for the scheme. `file://` needs neither.
+    A name with a scheme, such as `s3://` or `memory://`, is a URL. It needs fsspec (`pip install
+    aioflow-engine[storage]`) and the package that fsspec uses for the scheme. `file://` needs neither.
 
     Args:
         roots: the folders or URLs below which files may be used; None for no restriction. Other files raise
@@ -172,7 +172,7 @@ def _find_filesystem(name: str) -> tuple[Any, str]:
         import fsspec
     except ImportError:
         raise errors.UnimplementedError(
-            f"{name!r} is a URL, which needs fsspec: pip install aioflow[storage]"
+            f"{name!r} is a URL, which needs fsspec: pip install aioflow-engine[storage]"
         ) from None
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(name)

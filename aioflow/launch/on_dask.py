@@ -49,7 +49,7 @@ def dask(
     try:
         import distributed
     except ImportError:
-        raise errors.UnimplementedError("launching on Dask needs it: pip install aioflow[dask]") from None
+        raise errors.UnimplementedError("af.launch.dask needs distributed: pip install aioflow-engine[dask]") from None
     if not isinstance(client, distributed.Client):
         raise TypeError(f"client is a distributed.Client, not {client!r}")
     if not client.asynchronous:

@@ -49,7 +49,7 @@ def ray(
     try:
         import ray as library
     except ImportError:
-        raise errors.UnimplementedError("launching on Ray needs it: pip install aioflow[ray]") from None
+        raise errors.UnimplementedError("af.launch.ray needs Ray: pip install aioflow-engine[ray]") from None
     if not library.is_initialized():
         raise RuntimeError("this program is not connected to Ray: call ray.init()")
     needs = {"num_cpus": cpus, "num_gpus": gpus, "resources": dict(resources or {})}

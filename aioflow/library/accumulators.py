@@ -38,7 +38,7 @@ class ConditionalAccumulatorBase(Handle):
 
     @property
     def shape(self) -> TensorShape:
-        """What is known of their shape."""
+        """The known part of the shape of gradients."""
         return self._shape
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
@@ -53,7 +53,7 @@ class ConditionalAccumulatorBase(Handle):
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
-    """Adds gradients up until so many are there as are required, and gives their mean or sum.
+    """Adds gradients up, and gives their mean or sum when the required number has come.
 
     Adding never waits; a gradient of a step before the accumulator's own is dropped. Taking waits without a thread, and
     begins the next step. Narrow floats are added as float32.

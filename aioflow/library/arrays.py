@@ -116,8 +116,8 @@ def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None, 
     `indices.shape[:-1] + params.shape[batch_dims + indices.shape[-1]:]`.
 
     Raises:
-        ValueError: ranks do not allow for so many axes, or, where that is known, a position lies outside.
-        InvalidArgumentError: in the run, if one does.
+        ValueError: a tensor has too few axes, or a known position lies outside.
+        InvalidArgumentError: in the run, a position lies outside.
     """
     if not batch_dims:
         return kernels.gather_nd(params, indices, name=name)

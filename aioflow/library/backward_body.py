@@ -103,7 +103,7 @@ def backward_outline(
 
 
 def zeros_for(tensor: Tensor) -> Tensor:
-    """A gradient of zeros for `tensor`: for a handle of what it holds, for a list an empty one."""
+    """A gradient of zeros for `tensor`: for a handle, zeros of the value it holds; for a list, an empty list."""
     if isinstance(tensor.spec, ListSpec):
         return zero_list_like(tensor)
     expected = gradient_spec(tensor)
@@ -114,7 +114,7 @@ def zeros_for(tensor: Tensor) -> Tensor:
 
 
 def sizes_of(tensor: Tensor) -> Any:
-    """The shape of `tensor`, for a handle of what it holds: a list if it is known, else a vector."""
+    """The shape of `tensor`, or of the value a handle holds: a list if it is known, else a vector."""
     expected = gradient_spec(tensor)
     if expected is not None and expected.shape.is_fully_defined():
         return expected.shape.as_list()

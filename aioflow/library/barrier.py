@@ -87,9 +87,9 @@ class Barrier(Handle):
         name: str | None = None,
         wait_for_incomplete: bool = False,
     ) -> BarrierTakeMany:
-        """The next `num_elements` tuples, as soon as so many are ready; none is taken before.
+        """Take the next `num_elements` tuples. The run waits until all are ready, and takes none before.
 
-        The run fails with OutOfRangeError if the barrier is closed and so many will never be ready.
+        The run fails with OutOfRangeError if the barrier is closed and has too few tuples.
 
         Args:
             num_elements: how many.

@@ -1,7 +1,7 @@
 """Branches: `cond`, and `case` and `switch_case` made of it, with their gradient.
 
 The gradient of a `cond` is a `cond` on the same predicate. What its branches need of the forward ones, these hand out
-as further outputs: the branch that did not run gives an `absent` value there, which nobody looks at.
+as further outputs. The branch that did not run gives an `absent` value there, which no operation reads.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ def cond(
         ValueError: the structures of the results differ.
     """
     if isinstance(pred, bool):
-        raise TypeError(f"pred is {pred}, known now: it must be a tensor; use Python's `if` for what is known now")
+        raise TypeError(f"pred is {pred}, known now: it must be a tensor; use Python's `if` for a known value")
     then, otherwise = _function("true_fn", true_fn, fn1), _function("false_fn", false_fn, fn2)
     test = convert_to_tensor(pred)
     predicate(test.spec, "pred")
@@ -78,7 +78,7 @@ def _function(what: str, new: Branch | None, old: Branch | None) -> Branch:
 
 
 def _result(inner: BodyGraph, function: Branch, strict: bool) -> tuple[Leaves, list[Tensor]]:
-    """What a branch returns, and its tensors as those of the body."""
+    """The result of a branch, and its tensors as tensors of the body."""
     result = function()
     if result is None:
         raise ValueError("a branch returns None: it must return tensors, or an operation, or nothing of it would run")

@@ -32,7 +32,7 @@ def case(
     strict: bool = False,
     name: str = "case",
 ) -> Any:
-    """What the function of the first predicate returns that is true in the run; if none is, what `default` returns.
+    """The result of the function of the first predicate that is true in the run, or that of `default` if none is.
 
         y = af.case([(x < 0, lambda: -x), (x < 1, lambda: x * x)], default=lambda: 2 * x - 1)
 
@@ -101,7 +101,7 @@ def _checks(preds: list[Tensor], some: bool, exclusive: bool) -> list[Operation]
 
 
 def _alone(function: Branch, strict: bool) -> Any:
-    """What the only branch returns, after the checks: what it hands out may have been there before."""
+    """The result of the only branch, copied so that the checks run before it."""
     result = function()
     if not strict and isinstance(result, (list, tuple)) and len(result) == 1:
         result = result[0]
@@ -110,7 +110,7 @@ def _alone(function: Branch, strict: bool) -> Any:
 
 
 def _chosen(pairs: Sequence[Pair], default: Branch | None, strict: bool) -> Any:
-    """What the first branch with a true predicate returns. Without a default one of them is true."""
+    """The result of the first branch with a true predicate. Without a default one of them is true."""
     (pred, function), *others = pairs
     if not others:
         return function() if default is None else cond(pred, function, default, strict)
@@ -133,7 +133,7 @@ def switch_case(
     default: Branch | None = None,
     name: str = "switch_case",
 ) -> Any:
-    """What the function of that index returns in the run; for another index, what `default` returns.
+    """The result of the function of an index that is known in the run, or that of `default` for any other index.
 
         y = af.switch_case(kind, [lambda: x, lambda: x * x, lambda: af.exp(x)])
 
@@ -148,7 +148,7 @@ def switch_case(
         name: the name of the operations' scope.
 
     Raises:
-        TypeError: the index is no integer tensor, or what is given for a function is none, or dtypes differ.
+        TypeError: the index is no integer tensor, a branch is no function, or dtypes differ.
         ValueError: there are no functions, the indices have a gap, or the structures that they return differ.
     """
     if isinstance(branch_index, int):
@@ -190,7 +190,7 @@ def _functions(given: Any) -> list[Branch]:
 
 
 def _indexed(index: Tensor, first: int, functions: list[Branch]) -> Any:
-    """What the function returns whose index it is, if `first` is the index of the first of them."""
+    """The result of the function of this index, if `first` is the index of the first function."""
     if len(functions) == 1:
         return functions[0]()
     half = len(functions) // 2

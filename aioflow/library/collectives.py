@@ -144,7 +144,7 @@ def broadcast(tensors: Sequence[TensorLike], root: int = 0, name: str | None = N
         return _joined(ring, given, ring.spread(here, None), whole)
 
 
-# What is given
+# Arguments
 
 
 def _check(op: str, codec: str | None) -> None:
@@ -224,7 +224,7 @@ def _agreeing(ring: Ring, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _divided(ring: Ring, number: int, tensor: Tensor, whole: TensorShape, count: int) -> list[Tensor]:
-    """A tensor in so many pieces, each one-dimensional, of nearly the same size."""
+    """A tensor in `count` one-dimensional pieces of nearly the same size."""
     with ring.at(number):
         flat = reshape(tensor, [-1])
         known = whole.num_elements()

@@ -174,7 +174,7 @@ def register_tensor_conversion_function(
     the next function to try: functions of lower `priority` come first, then those that were registered earlier.
 
     Raises:
-        TypeError: what is given is no class or no function, or a class of numbers, arrays, lists or texts.
+        TypeError: the arguments are no class and no function, or the class is one of numbers, arrays, lists or texts.
     """
     kinds = base_type if isinstance(base_type, builtins.tuple) else (base_type,)
     if not kinds or not all(isinstance(kind, type) for kind in kinds):

@@ -36,7 +36,7 @@ def crop_and_resize(
         box_ind: the number of each box's image.
         crop_size: height and width of the result.
         method: "bilinear" or "nearest".
-        extrapolation_value: what is outside of the image.
+        extrapolation_value: the value of pixels outside of the image.
         name: the name of the operation.
         box_indices: another name for `box_ind`.
     """

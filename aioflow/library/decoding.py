@@ -1,4 +1,4 @@
-"""What is composed of decoders: `decode_image`."""
+"""`decode_image`, which calls the decoder of each format."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def describing(function: Callable[P, R]) -> Callable[P, R]:
-    """As `transactional`, for a function that calls others to describe a loop: what is wrong there names it first."""
+    """As `transactional`, for a function that builds a loop by other functions: errors name this function first."""
     described = transactional(function)
 
     @functools.wraps(function)
@@ -54,7 +54,7 @@ def map_fn(
         sums = af.map_fn(lambda ab: ab[0] + ab[1], (a, b), dtype=af.float32)
 
     Args:
-        fn: a function of one row, of the structure of `elems`. It is called once, now, to describe what is done.
+        fn: a function of one row, of the structure of `elems`. It is called once, now, to build the body.
         elems: a tensor, or a nested structure of tensors with as many rows each.
         dtype: the dtypes of what `fn` returns, in its structure; by default those of `elems`, in theirs.
         parallel_iterations: see `while_loop`; 10 by default.
@@ -230,7 +230,7 @@ def rows_of(elems: Any, what: str = "elems") -> Rows:
 
 def _with_rows(what: str, value: Any) -> Tensor:
     if isinstance(value, (SparseTensor, IndexedSlices)):
-        raise TypeError(f"{what} is {type(value).__name__}, which has no rows: use what it is made of")
+        raise TypeError(f"{what} is {type(value).__name__}, which has no rows: use its component tensors")
     tensor = convert_to_tensor(value)
     if tensor.spec.rank == 0:
         raise ValueError(
@@ -241,7 +241,7 @@ def _with_rows(what: str, value: Any) -> Tensor:
 
 
 def _count(tensors: Sequence[Tensor], what: str) -> Any:
-    """The number of rows. ValueError if the numbers surely differ; what is not known is asserted in the run."""
+    """The number of rows. ValueError if known numbers differ; the run asserts unknown ones."""
     sizes = [tensor.shape[0].value if tensor.spec.rank is not None else None for tensor in tensors]
     known = [size for size in sizes if size is not None]
     if len(set(known)) > 1:

@@ -230,7 +230,7 @@ resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
 def _half(size: Size) -> Size:
-    """Half of it, rounded down; 0 for what is negative."""
+    """Half of a size, rounded down; 0 for a negative size."""
     return max(size, 0) // 2 if isinstance(size, int) else maximum(size, 0) // 2
 
 

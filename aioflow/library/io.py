@@ -1,4 +1,4 @@
-"""`af.io`: files, records and what is in them, under the names TensorFlow has for them."""
+"""`af.io`: files, records and parsers under TensorFlow's names."""
 
 from aioflow.files.tfrecord import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
 from aioflow.kernels.data.csv import decode_csv

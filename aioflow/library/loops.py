@@ -52,7 +52,7 @@ def while_loop(
     of one variable run in the order of the iterations.
 
     A loop over several devices has as many under way on each of them. One that needs nothing of the others may be ahead
-    of them by any number of iterations; what it has sent them takes memory until they get to it.
+    of them by any number of iterations; values it has sent take memory until they are received.
 
     Args:
         cond: a function of the loop variables that returns one bool.
@@ -64,7 +64,7 @@ def while_loop(
         back_prop: whether the loop has a gradient.
         swap_memory: whether large values kept for the gradient are moved to host memory when a device's is short.
         name: the name of the operation.
-        maximum_iterations: one integer: the loop ends after so many iterations at the latest.
+        maximum_iterations: the most iterations, one integer.
         return_same_structure: whether the result has the structure of `loop_vars`, though it is of one thing.
 
     Returns:
@@ -165,7 +165,7 @@ def _invariants(first: Leaves, shapes: Any) -> list[Spec]:
 
 
 def _unknowing(spec: Spec) -> Spec:
-    """The same without what is known of the value, which another iteration changes."""
+    """The spec without a known value, which differs between iterations."""
     return Spec(spec.dtype, spec.shape) if spec.known is not None else spec
 
 
@@ -278,7 +278,7 @@ class _Backward:
         return spec.dtype.is_differentiable or isinstance(spec, ListSpec)
 
     def _describe(self, inner: BackwardGraph) -> list[Tensor]:
-        """One iteration backwards: the gradients of the loop variables, the sums, and what is recorded."""
+        """One iteration of the backward loop: gradients of the loop variables, sums, and recorded values."""
         outputs = self._body.outputs
         given = [inner.argument(self._spec_of(index)) for index in self._active]
         ys = [outputs[index] for index in self._active]
@@ -310,7 +310,7 @@ class _Backward:
         return [inner.adopt(tensor) for tensor in [*made, *recorded]]
 
     def _spec_of(self, index: int) -> Spec:
-        """What the gradient of a loop variable is in every iteration."""
+        """The spec of the gradient of a loop variable, which holds in every iteration."""
         mine, made = self._argument[self._first + index].spec, self._body.outputs[index].spec
         if isinstance(made, ListSpec):
             return made

@@ -59,7 +59,7 @@ class Leaves:
 
 
 def taken_apart(structure: Any, convert: Callable[[Any], Tensor] = convert_to_tensor) -> Leaves:
-    """The leaves of a structure; what is neither None nor made of tensors is made one by `convert`."""
+    """The leaves of a structure. `convert` turns every value that is neither None nor made of tensors into a tensor."""
     return Leaves(structure, [_leaf(value, convert) for value in nest.flatten(structure)])
 
 

@@ -178,7 +178,7 @@ def weighted_cross_entropy_with_logits(
 def log_poisson_loss(
     targets: TensorLike, log_input: TensorLike, compute_full_loss: bool = False, name: str | None = None
 ) -> Tensor:
-    """exp(log_input) - targets * log_input: what it costs to expect exp(log_input) events where `targets` came.
+    """exp(log_input) - targets * log_input: the loss of a prediction of exp(log_input) events for `targets` events.
 
     That is the negative logarithm of Poisson's distribution but for log(targets!), for which Stirling's approximation
     is added with `compute_full_loss`, where targets are above 1.

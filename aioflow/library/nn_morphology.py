@@ -89,7 +89,7 @@ def _seen(images: Tensor, window: Tensor, strides: Any, rates: Any) -> Tensor:
 
 
 def _widened(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Images with as much around them as "SAME" says, the least number there; and 1 for what is the images' own."""
+    """Images padded for "SAME" by the least number of the dtype, and a mask that is 1 inside the images."""
     sizes = images.shape.as_list()[1:3]
     pairs: list[list[Any]] = [[0, 0]]
     for axis in range(2):

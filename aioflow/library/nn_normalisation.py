@@ -82,7 +82,7 @@ def sufficient_statistics(
     name: str | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """What the mean and variance of `x` along `axes` follow from, and what adds up over parts of the data.
+    """The sums from which the mean and variance of `x` along `axes` follow. Sums over parts of the data add up.
 
     Returns:
         How many elements there are, the sum of these less `shift`, the sum of the squares of these less `shift`, and

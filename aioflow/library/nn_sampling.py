@@ -43,7 +43,7 @@ def nce_loss(
     partition_strategy: str = "mod",
     name: str | None = "nce_loss",
 ) -> Tensor:
-    """What it costs to tell the right classes of each row from drawn ones [Gutmann and Hyvärinen 2010].
+    """The loss of telling the right classes of each row from sampled ones [Gutmann and Hyvärinen 2010].
 
     Args:
         weights: a row [dim] for each class; a variable, or a list of several between which they are divided.
@@ -107,7 +107,7 @@ def _sampled_logits(
     partition_strategy: str,
     seed: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the right classes and of those drawn, less the logarithms of what is expected; and their targets."""
+    """Logits of the right and the sampled classes, less the logarithms of their expected counts; and the targets."""
     right, x = cast(convert_to_tensor(labels), int64), convert_to_tensor(inputs)
     if sampled_values is None:
         sampled_values = log_uniform_candidate_sampler(right, num_true, num_sampled, True, num_classes, seed)

@@ -73,7 +73,7 @@ def _pool(
     x = convert_to_tensor(input)
     rank = x.shape.ndims or len(data_format or "")
     if rank not in _POOLS[kind]:
-        raise ValueError(f"the rank of what is pooled is 3, 4 or 5, not {x.shape.ndims}")
+        raise ValueError(f"the rank of the pooled tensor is 3, 4 or 5, not {x.shape.ndims}")
     function, layout = _POOLS[kind][rank]
     return function(x, ksize, strides, padding, data_format or layout, name=name)
 
@@ -104,7 +104,7 @@ def required_space_to_batch_paddings(
     Args:
         input_shape: the sizes, a vector of integers.
         block_shape: the sizes of the blocks, as many.
-        base_paddings: pairs of what is padded at least, one for each size; 0 by default.
+        base_paddings: pairs of least paddings, one for each size; 0 by default.
         name: the name of the scope.
 
     Returns:

@@ -152,7 +152,7 @@ def _labels(names: TensorLike | None) -> Tensor:
 
 def _parsed(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
     if not features:
-        raise ValueError("features are missing: give a dict from names to what they are")
+        raise ValueError("features are missing: give a dict from names to feature descriptions such as FixedLenFeature")
     wanted = _Wanted(features)
     made = ops.parse_example(
         serialized, _labels(names), list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
@@ -181,7 +181,7 @@ def parse_example(
         example_names: what errors call the examples.
 
     Raises:
-        InvalidArgumentError: in the run: a string is no example, or a feature is missing, or not what it is to be.
+        InvalidArgumentError: in the run: a string is no example, or a feature is missing or of another type or size.
     """
     with name_scope(name, "parse_example") as scope:
         tensor = convert_to_tensor(serialized, dtypes.string)

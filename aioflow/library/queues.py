@@ -52,7 +52,7 @@ class QueueBase(Handle):
         chosen = handles.queue_from_list(index, [queue.queue_ref for queue in queues])
         return QueueBase(first.dtypes, [item.shape for item in _items(chosen)], first.names, chosen)
 
-    # What it is
+    # Attributes
 
     @property
     def queue_ref(self) -> Tensor:
@@ -155,7 +155,7 @@ class QueueBase(Handle):
         return self._taken("dequeue", name, lambda name: ops.queue_dequeue(self._ref, name))
 
     def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
-        """The next `n` elements component by component, stacked, as soon as there are so many.
+        """Take the next `n` elements, stacked component by component. The run waits until there are `n`.
 
         While it waits all of them stay in the queue. The run fails with OutOfRangeError if the queue is closed and has
         fewer. ValueError if the shapes of the components are not known.
@@ -163,7 +163,7 @@ class QueueBase(Handle):
         return self._taken("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._ref, n, name))
 
     def dequeue_up_to(self, n: TensorLike, name: str | None = None) -> Any:
-        """The same; of a closed queue what is left, if that is at least one element."""
+        """The same. A closed queue gives its remaining elements, if there is at least one."""
         return self._taken("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._ref, n, name))
 
     def _taken(self, what: str, name: str | None, build: Callable[[str], Sequence[Tensor]]) -> Any:
@@ -175,9 +175,9 @@ class QueueBase(Handle):
     # Closing, asking
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
-        """An operation after which nothing can be put into the queue; what is in it can be taken.
+        """An operation that closes the queue: later enqueues fail, and its elements can still be taken.
 
-        It waits until what was to be put before is in; or, with `cancel_pending_enqueues`, ends these with
+        It waits until all pending enqueues are done or, with `cancel_pending_enqueues`, ends these with
         CancelledError. Closing twice fails with CancelledError.
         """
         return self._build("close", name, lambda name: ops.queue_close(self._ref, cancel_pending_enqueues, name))
@@ -269,7 +269,7 @@ class RandomShuffleQueue(QueueBase):
 
     Args:
         capacity: how many elements it holds; negative for any number.
-        min_after_dequeue: how many stay in it as long as it is open, so that what comes out is well mixed.
+        min_after_dequeue: how many elements stay in an open queue, so that the elements taken are well mixed.
         dtypes: the dtype of each component; one dtype for one component.
         shapes: the shape of each component, fully known; without them elements may have any, and are taken one by one.
         names: names of the components: then elements are put and given as dicts.
@@ -365,7 +365,7 @@ def _shapes(given: Any, count: int) -> list[TensorShape]:
 
 
 def _ranked(given: Any, count: int) -> list[TensorShape]:
-    """The same of a list of shapes. ValueError for a single shape: of `[None]` nobody knows which of the two it is."""
+    """The same for a list of shapes. ValueError for a single shape: `[None]` could be a shape or a list of shapes."""
     several = isinstance(given, (list, tuple)) and given
     if not several or any(shape is None or isinstance(shape, int) for shape in given):
         raise ValueError(f"shapes is a list with one shape for each component, as [[None, 3]], not {given!r}")

@@ -19,7 +19,7 @@ class ReaderBase(Handle):
 
     Each record has a key, which says where it comes from, and a value: strings, whose meaning decoders know, as
     `af.decode_csv`. The reader takes a name of the queue whenever it is done with the one before, and waits for it
-    if need be. Files are read on threads, ahead of who asks. Waiting holds no thread, those who read are served in the
+    if need be. Files are read ahead on threads. A waiting read holds no thread, reads are served in the
     order they came, and a run that is cancelled has taken nothing.
 
     A file that is missing or corrupt fails the run that comes upon it; the next goes on with the next file. Readers
@@ -80,7 +80,7 @@ class ReaderBase(Handle):
         return self._made(ops.reader_num_skipped, name=name)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
-        """A string that tells what it has read so far. It says nothing of what is left in the queue."""
+        """A string with the position of the reader. It does not include the names in the queue."""
         return self._made(ops.reader_serialize_state, name=name)
 
     def restore_state(self, state: TensorLike, name: str | None = None) -> Operation:
@@ -88,7 +88,7 @@ class ReaderBase(Handle):
         return self._made(ops.reader_restore_state, state, name=name)
 
     def reset(self, name: str | None = None) -> Operation:
-        """An operation after which it is as new; what is left of its file is forgotten."""
+        """An operation that returns the reader to its initial state. The rest of its file is not read."""
         return self._made(ops.reader_reset, name=name)
 
     def _made(self, op: Op[R], *inputs: Any, name: str | None) -> R:
@@ -118,7 +118,7 @@ class WholeFileReader(ReaderBase):
 
     Args:
         name: the name of the operation.
-        shared_name: readers of that name are one, in sessions that share their container.
+        shared_name: sessions that share the container use one reader for this name.
         skip_corrupt: whether files that are missing are left out.
     """
 
@@ -130,9 +130,9 @@ class TextLineReader(ReaderBase):
     """Gives the lines of files, without what ends them; keys are `file:line`, counted from 1.
 
     Args:
-        skip_header_lines: so many lines at the beginning of each file are left out.
+        skip_header_lines: the number of lines to skip at the beginning of each file.
         name: the name of the operation.
-        shared_name: readers of that name are one, in sessions that share their container.
+        shared_name: sessions that share the container use one reader for this name.
         skip_corrupt: whether files that are missing are left out.
     """
 
@@ -153,12 +153,12 @@ class FixedLengthRecordReader(ReaderBase):
 
     Args:
         record_bytes: the length of a record.
-        header_bytes: so many bytes before the first record are left out.
-        footer_bytes: so many bytes at the end of a file are left out.
-        hop_bytes: how far a record begins from where the one before began; by default where that ends.
+        header_bytes: the number of bytes to skip before the first record.
+        footer_bytes: the number of bytes to ignore at the end of a file.
+        hop_bytes: the distance between the beginnings of two records; by default their length.
         name: the name of the operation.
         encoding: for compatibility; files are not compressed.
-        shared_name: readers of that name are one, in sessions that share their container.
+        shared_name: sessions that share the container use one reader for this name.
         skip_corrupt: whether files that are missing, or shorter than header and footer, are left out.
     """
 
@@ -186,8 +186,8 @@ class TFRecordReader(ReaderBase):
 
     Args:
         name: the name of the operation.
-        options: how the files are compressed, and what is done about corrupt ones: `TFRecordOptions`.
-        shared_name: readers of that name are one, in sessions that share their container.
+        options: `TFRecordOptions`: the compression of the files, and how to treat corrupt records.
+        shared_name: sessions that share the container use one reader for this name.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ def dtypes_of(given: Any) -> list[DType]:
 
 
 def shapes_of(given: Any, count: int) -> list[TensorShape]:
-    """The shape of each of so many components; unknown ones if none is given. ValueError if there are not as many."""
+    """The shapes of `count` components; unknown shapes for None. ValueError if the number of shapes differs."""
     if given is None:
         return [TensorShape(None)] * count
     shapes = list(given) if isinstance(given, (list, tuple)) else [given]
@@ -74,7 +74,7 @@ def shapes_of(given: Any, count: int) -> list[TensorShape]:
 
 
 def names_of(given: Sequence[str] | None, count: int) -> list[str] | None:
-    """The names of so many components, None if they have none. ValueError if they are not as many, or two the same."""
+    """The names of `count` components, None for no names. ValueError if their number differs or a name repeats."""
     if given is None:
         return None
     names = [given] if isinstance(given, str) else list(given)

@@ -57,7 +57,7 @@ class Ring:
     ) -> list[Tensor]:
         """The same, but that all go home straight away and are reduced there in the order of the devices.
 
-        With a codec what goes home does so in that form; what is there already loses nothing.
+        With a codec, pieces travel home in that form. A piece that is at home already loses nothing.
         """
         reduced = []
         for home in range(len(pieces[0])):

@@ -116,9 +116,9 @@ def static_rnn(
     """
     check_cell(cell)
     if not isinstance(inputs, (list, tuple)):
-        raise TypeError(f"inputs must be a list of what comes in at each step, not {inputs!r}")
+        raise TypeError(f"inputs must be a list with one tensor for each time step, not {inputs!r}")
     if not inputs:
-        raise ValueError("inputs is empty: give what comes in at each step")
+        raise ValueError("inputs is empty: give one tensor for each time step")
     with variable_scope(scope or "rnn") as around:
         steps = [nest.map_structure(convert_to_tensor, each) for each in inputs]
         batch = batch_size_of(nest.flatten(steps), 0)
@@ -163,7 +163,7 @@ def batch_size_of(tensors: Sequence[Tensor], axis: int) -> Any:
 
 
 def checked_lengths(lengths: TensorLike, batch: Any) -> Tensor:
-    """The lengths as int32. TypeError or ValueError unless they are integers [batch]; what is open the run asserts."""
+    """The lengths as int32. TypeError or ValueError unless they are integers [batch]; the run asserts open sizes."""
     tensor = convert_to_tensor(lengths)
     if not tensor.dtype.is_integer:
         raise TypeError(f"sequence_length must be integers, not {tensor.dtype.name}")
@@ -214,7 +214,7 @@ def _check_structure(wanted: Any, given: Any, one: str, other: str) -> None:
 
 
 def output_dtype(state: Any, dtype: Any) -> DType:
-    """The dtype of outputs: that which is given, else that of the state. ValueError if there is none or several."""
+    """The dtype of outputs: `dtype` if it is given, else that of the state. ValueError if there is none or several."""
     if dtype is not None and not nest.is_nested(dtype):
         return as_dtype(dtype)
     kinds = {value.dtype for value in nest.flatten(state)}
@@ -245,9 +245,9 @@ class Step:
     time: Any
 
     def of(self, cell: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
-        """What the cell puts out, zeros for sequences that have ended, and the state."""
+        """The output of the cell, zeros for sequences that have ended, and the state."""
         output, after = cell(inputs, before)
-        _check_structure(cell.output_size, output, "the cell's output_size", "what it puts out")
+        _check_structure(cell.output_size, output, "the cell's output_size", "its output")
         _check_structure(before, after, "the state before", "the state that the cell returns")
         if self.lengths is None:
             return output, nest.pack_sequence_as(before, nest.flatten(after))
@@ -259,7 +259,7 @@ class Step:
 
 
 def kept_where(alive: Tensor, new: Any, old: Any) -> Any:
-    """The new rows where `alive` is true, the old ones elsewhere; what is no batch is simply new."""
+    """The new rows where `alive` is true, the old ones elsewhere. A value without a batch axis is new."""
     if isinstance(new, TensorArray) or new.spec.rank == 0:
         return new
     return select(per_row(alive, new), new, old)

@@ -83,9 +83,9 @@ def static_bidirectional_rnn(
     check_cell(cell_fw, "cell_fw")
     check_cell(cell_bw, "cell_bw")
     if not isinstance(inputs, (list, tuple)):
-        raise TypeError(f"inputs must be a list of what comes in at each step, not {inputs!r}")
+        raise TypeError(f"inputs must be a list with one tensor for each time step, not {inputs!r}")
     if not inputs:
-        raise ValueError("inputs is empty: give what comes in at each step")
+        raise ValueError("inputs is empty: give one tensor for each time step")
     with variable_scope(scope or "bidirectional_rnn"):
         steps = [nest.map_structure(convert_to_tensor, each) for each in inputs]
         with variable_scope("fw") as inner:

@@ -26,7 +26,7 @@ Activation = Callable[[Tensor], Tensor]
 
 
 class RNNCell:
-    """What a recurrent net does at each step: (inputs, state) -> (output, next state).
+    """One step of a recurrent network: (inputs, state) -> (output, next state).
 
     A subclass has `state_size` and `output_size`, and `call(inputs, state)`, which describes a step. Its variables are
     made by `get_variable`, in `build(inputs_shape)` or in `call`, in a variable scope that the first call of the cell
@@ -80,7 +80,7 @@ class RNNCell:
         """The output and the next state.
 
         Args:
-            inputs: what comes in at this step, [batch, features] for the cells of this module.
+            inputs: the input of this step, [batch, features] for the cells of this module.
             state: the state before, of the structure and sizes of `state_size`.
             scope: the variable scope of the cell, if this is its first call.
 
@@ -165,7 +165,7 @@ class RNNCell:
         return variable
 
     def _set(self, **attributes: Any) -> None:
-        """Set attributes, until what is being built fails."""
+        """Set attributes. They are restored if the present construction fails."""
         before = {name: getattr(self, name) for name in attributes}
         self.__dict__.update(attributes)
         get_default_graph().on_failure(lambda: self.__dict__.update(before))

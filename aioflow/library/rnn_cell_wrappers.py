@@ -161,7 +161,7 @@ class DropoutWrapper(_Wrapper):
             self._draw(input_size, dtype)
 
     def _draw(self, input_size: Any, dtype: Any) -> None:
-        """What is random in all steps of a run, one number for each element."""
+        """The random numbers of all steps of a run, one for each element."""
         if dtype is None:
             raise ValueError("variational_recurrent=True needs the dtype")
         if _drops(self._input_keep_prob) and input_size is None:
@@ -175,7 +175,7 @@ class DropoutWrapper(_Wrapper):
             ]
 
     def _seed_of(self, salt: str, index: int) -> int | None:
-        """Another seed for each part of what is dropped; None if there is none."""
+        """A different seed for each part of the dropped values; None without a seed."""
         if self._seed is None:
             return None
         digest = hashlib.md5(f"{self._seed}{salt}_{index}".encode(), usedforsecurity=False).hexdigest()

@@ -35,7 +35,7 @@ def raw_rnn(
         finished, inputs, state, emitted, loop_state = loop_fn(time, output, cell_state, loop_state)
 
     At time 0, before any step, `loop_fn` is called with None for all but the time: it returns the first inputs, the
-    first state, what is emitted in one step of one sequence, or None for the cell's outputs, and a state of its own or
+    first state, a sample of the value emitted for one sequence, or None for the cell's outputs, and its own state or
     None. Then it is called once to describe what happens between two steps. A sequence that is `finished` [batch] emits
     zeros, and its state stays. The loop ends when all are.
 
@@ -47,7 +47,7 @@ def raw_rnn(
         scope: the variable scope around the cell; `rnn` by default.
 
     Returns:
-        What was emitted, TensorArrays in the structure of it, the state of the cell, and that of `loop_fn` or None.
+        TensorArrays in the structure of the emitted values, the state of the cell, and the state of `loop_fn` or None.
     """
     check_cell(cell)
     if not callable(loop_fn):
@@ -65,8 +65,8 @@ class _Raw:
     """The parts of the loop.
 
     Attributes:
-        first: the loop variables: the time, what is finished, inputs, what was emitted, the state, and `loop_fn`'s.
-        emitted: the structure of what is emitted.
+        first: the loop variables: time, finished flags, inputs, emitted values, state, and the state of `loop_fn`.
+        emitted: the structure of the emitted values.
         has_state: whether `loop_fn` has a state of its own.
     """
 

@@ -58,7 +58,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 @transactional
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor | SparseTensor:
-    """A sparse tensor for what is one or the value of one, else a tensor. TypeError if it has another dtype."""
+    """A sparse tensor of a sparse tensor or its value, a tensor of any other value. TypeError for another dtype."""
     if not isinstance(value, (SparseTensor, SparseTensorValue)):
         return convert_to_tensor(value, dtype, name)
     made = _sparse(value)

@@ -1,4 +1,4 @@
-"""`af.sparse`: sparse tensors, under the short names TensorFlow has for what is done with them."""
+"""`af.sparse`: operations on sparse tensors under TensorFlow's short names."""
 
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_mean as segment_mean

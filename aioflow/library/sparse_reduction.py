@@ -103,13 +103,13 @@ def _combined(a: Any, b: Any, function: Callable[..., Tensor], name: str | None,
 
 @transactional
 def sparse_maximum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
-    """The greater of two sparse tensors of one shape wherever one of them holds an element; what is not held is 0."""
+    """The greater of two sparse tensors of one shape, where either has an element. Absent elements count as 0."""
     return _combined(sp_a, sp_b, maximum, name, "sparse_maximum")
 
 
 @transactional
 def sparse_minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
-    """The lesser of two sparse tensors of one shape wherever one of them holds an element; what is not held is 0."""
+    """The lesser of two sparse tensors of one shape, where either has an element. Absent elements count as 0."""
     return _combined(sp_a, sp_b, minimum, name, "sparse_minimum")
 
 

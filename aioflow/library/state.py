@@ -189,7 +189,7 @@ class Template:
         return variable_scope(self._unique_name, self.name, custom_getter=self._custom_getter)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns.
+        """Call the function and return its result.
 
         Raises:
             ValueError: a later call makes a variable that is trained, as by `Variable` in place of `get_variable`.

@@ -41,8 +41,8 @@ class TensorArray:
         tensor_array_name: has no meaning here.
         handle: another TensorArray's handle, instead of `size`; the same as `flow`.
         flow: the list itself, as another TensorArray has it, instead of `size`; the options are its own then.
-        infer_shape: whether all tensors have one shape, which is learnt from what is written.
-        element_shape: what is known of that shape. Where it is whole, unwritten slots are read as zeros.
+        infer_shape: whether all tensors have one shape, which is learnt from the writes.
+        element_shape: the known part of that shape. If it is fully known, unwritten slots are read as zeros.
         colocate_with_first_write_call: has no meaning here.
         name: the name of the operation.
 
@@ -96,7 +96,7 @@ class TensorArray:
 
     @property
     def element_shape(self) -> TensorShape:
-        """What is known of the shape of each of its tensors."""
+        """The known part of the shape of each tensor."""
         return self._spec.element.shape
 
     @property
@@ -152,7 +152,7 @@ class TensorArray:
 
     @transactional
     def read(self, index: TensorLike, name: str | None = None) -> Tensor:
-        """What the slot `index` holds; zeros if it is not written and the shape of the elements is known.
+        """The value of the slot `index`; zeros if it is not written and the shape of the elements is known.
 
         Raises:
             ValueError: the index is surely out of range.
@@ -163,7 +163,7 @@ class TensorArray:
 
     @transactional
     def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
-        """What the slots of these indices hold, side by side along a new first axis. Errors as of `read`."""
+        """The values of the slots of these indices, stacked along a new first axis. Errors as of `read`."""
         places = convert_to_tensor(indices, preferred_dtype=int32)
         return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)
 
@@ -203,12 +203,12 @@ class TensorArray:
         return self.with_flow(identity(self._flow))
 
     def close(self, name: str | None = None) -> Operation:
-        """An operation that does nothing: a list takes no memory once nobody uses it any more."""
+        """An operation that does nothing: the memory of a list is free after its last use."""
         return no_op(name=name)
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> "TensorArray":
         """NotImplementedError: gradients are no second TensorArray beside this one; `af.gradients` makes them."""
-        raise NotImplementedError("a TensorArray has no gradient array: use af.gradients of what is computed from it")
+        raise NotImplementedError("a TensorArray has no gradient array: use af.gradients of a tensor computed from it")
 
     def __len__(self) -> int:
         raise TypeError(f"{self!r} has no len(): use its .size() for the number of slots in a run")

@@ -27,7 +27,7 @@ Regularizer = Callable[[Any], Any]
 
 @dataclasses.dataclass(slots=True)
 class VariableScope:
-    """What `get_variable` adds to what it is given: a prefix for names, and defaults.
+    """A prefix for names, and defaults for the arguments of `get_variable`.
 
     `reuse` is true for variables that must exist, AUTO_REUSE for those that may, else they must not.
     """
@@ -173,7 +173,7 @@ def variable_scope(
 def _entered(
     given: str | VariableScope | None, default_name: str | None, around: VariableScope, store: _Store
 ) -> tuple[VariableScope, str, str]:
-    """What the new scope starts from, its name, and that of its name scope."""
+    """The scope that the new one copies, the name of the new one, and the name of its name scope."""
     if isinstance(given, VariableScope):
         return given, given.name, given.name.rpartition("/")[2]
     prefix = around.name + "/" if around.name else ""

@@ -145,7 +145,7 @@ class Variable(Symbolic):
             self.initializer = kernels.assign_variable(self.handle, value, name="assign").op
             self._snapshot = kernels.read_variable(self.handle, name="read")
 
-    # What it is
+    # Attributes
 
     @property
     def name(self) -> str:
@@ -179,7 +179,7 @@ class Variable(Symbolic):
 
     @property
     def initial_value(self) -> Tensor:
-        """What the initializer assigns."""
+        """The value that the initializer assigns."""
         return self._initial_value
 
     def get_shape(self) -> TensorShape:
@@ -283,7 +283,7 @@ class Variable(Symbolic):
             yield
 
     def _at_home(self) -> contextlib.AbstractContextManager[None]:
-        """What is built inside shares the variable's device, whatever device scopes are around."""
+        """Operations built inside share the variable's device; device scopes outside do not count."""
         graph = graph_to_build_in(self.graph)
         scope = scopes.scope_of(graph)
         if scope.devices or scope.colocation:

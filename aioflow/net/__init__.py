@@ -3,5 +3,5 @@
 One remote step: the client sends RunStep to the master, which sends RunGraph to each worker that has a share of the
 plan. Workers ask each other for values by RecvTensor, or get small ones unasked (`worker.remote_rendezvous`). `peer`
 is a connected task, `wire` defines and encodes the messages, `transport` carries frames. The specification is
-PROTOCOL.md. Import this package only to connect: it loads aiohttp and msgpack.
+wire/PROTOCOL.md. Import this package only to connect: it loads aiohttp and msgpack.
 """

@@ -1,1 +1,6 @@
-"""Replicas that train together: which gradients make a step, how stale they may be; and those who wait for that."""
+"""Replicas that train together: which gradients make a step, and how stale a gradient may be.
+
+Input: gradients and announcements of replicas. Output: decisions on which gradients count, and futures for the
+replicas that wait for them. `quorum` and `turns` decide, `shares` adds gradients, `waitable` lets steps wait. This
+folder never computes a gradient and never touches the network.
+"""

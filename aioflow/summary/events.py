@@ -17,7 +17,7 @@ from aioflow.kernels.data.summary_wire import NUMBERS
 from aioflow.tensors.dtypes import DType, Spec, TensorShape
 from aioflow.tracing import NodeStats, RunMetadata, Transfer
 
-_MISSING: Final = "event files are written by the package tensorboard: pip install aioflow[tensorboard]"
+_MISSING: Final = "event files need the package tensorboard: pip install aioflow-engine[tensorboard]"
 _PRODUCER: Final = 22
 """The version of the format."""
 _LONGEST: Final = 200

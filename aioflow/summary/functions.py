@@ -80,7 +80,7 @@ def histogram(name: str, values: TensorLike, collections: Collections = None, fa
 def image(
     name: str, tensor: TensorLike, max_outputs: int = 3, collections: Collections = None, family: str | None = None
 ) -> Tensor:
-    """The summary of the first pictures of a batch. It needs Pillow where it runs: `pip install aioflow[image]`.
+    """The summary of the first pictures of a batch. It needs Pillow where it runs: `pip install aioflow-engine[image]`.
 
     Args:
         name: as of `scalar`; tags go on with `/image`, and of several pictures with the number of each.

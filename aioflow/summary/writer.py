@@ -43,7 +43,7 @@ class FileWriter:
     `flush` or `close`: training goes on, and what is added meanwhile is lost, as may be what was added since the last
     flush. The error counts both.
 
-    It needs `pip install aioflow[tensorboard]`. May be used on any thread.
+    It needs `pip install aioflow-engine[tensorboard]`. May be used on any thread.
 
     Args:
         logdir: the folder, or a URL of one that TensorBoard's files can write to; made if it is missing.

@@ -1,6 +1,8 @@
-"""Tools to test asynchronous code without sleeping, without luck and without leaving anything behind.
+"""Tools to test asynchronous code without sleeping, without luck and without leaks.
 
-Nothing here needs pytest: every tool is a plain class, function or context manager.
+Nothing here needs pytest: every tool is a plain class, function or context manager. `loop` has virtual time, `gates`
+and `faults` control interleavings and failures, `leaks` checks for leftovers, `simulated_cluster` runs a whole cluster
+in one process, `fake_gpu` simulates GPUs. No other folder of the package imports this one.
 """
 
 from typing import TYPE_CHECKING, Any

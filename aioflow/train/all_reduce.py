@@ -7,7 +7,7 @@
     reduced = af.train.all_reduce_gradients(towers)
     train = optimizer.apply_gradients([pair for pairs in reduced for pair in pairs], global_step)
 
-Variables that begin equal stay so to the last bit, for what they are changed by is the same; `broadcast_variables`
+Variables that begin equal stay equal to the last bit, because they get the same updates; `broadcast_variables`
 makes them equal at the beginning.
 """
 
@@ -141,7 +141,7 @@ def _reduced(
     return list(zip(*unpacked, strict=True))
 
 
-# What is given
+# Arguments
 
 
 def _check(towers: Sequence[Pairs], bucket_bytes: int) -> None:

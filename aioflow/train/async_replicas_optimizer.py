@@ -49,7 +49,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
 
     Args:
         opt: the optimizer that applies the gradients.
-        max_staleness: the largest staleness; None for any, so that nobody waits and it is only measured.
+        max_staleness: the largest staleness; with None no replica waits, and staleness is only measured.
         use_locking: for compatibility: every update is atomic.
         name: what replicas share has this name.
         task_index: the number of this replica, from 0 on.
@@ -116,7 +116,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
         graph.add_to_collection(GraphKeys.TRAIN_OP, done)
         return done
 
-    # What a replica runs
+    # Operations of a replica
 
     @property
     def _made(self) -> _Built:
@@ -141,7 +141,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
 
     @property
     def next_step(self) -> Tensor:
-        """In a run of the train operation: so many updates the next run of the replica surely sees."""
+        """In a run of the train operation: the number of updates that the next run of the replica surely sees."""
         return self._made.seen
 
     def dropped_args(self, since: int) -> SessionRunArgs | None:

@@ -81,7 +81,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Logs values of tensors every so many runs or seconds, or only at the end.
+    """Logs values of tensors every `every_n_iter` runs or `every_n_secs` seconds, or only at the end.
 
     Args:
         tensors: a list, or a dict of what to call them.
@@ -159,7 +159,7 @@ class FinalOpsHook(SessionRunHook):
     """Runs operations at the end.
 
     Attributes:
-        final_ops_values: what they gave; None before.
+        final_ops_values: their values; None before.
     """
 
     def __init__(self, final_ops: Any, final_ops_feed_dict: Mapping[Any, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Batches: queues of examples that queue runners fill, and from which so many examples are taken at a time.
+"""Batches: queues of examples that queue runners fill; each run takes one batch.
 
 Each function is a queue, a queue runner that `start_queue_runners` starts, and the batch as tensors. When the input
 ends and fewer examples than make a batch are left, running these raises OutOfRangeError, or gives a smaller batch.
@@ -68,7 +68,7 @@ def batch(
         shapes: the shapes of the components of one example, if those of the tensors do not tell them.
         dynamic_pad: whether sizes may be open and differ; a batch is filled up with zeros, or empty text, to the
             largest. The ranks must be known.
-        allow_smaller_final_batch: whether a last batch is smaller, if so many examples are not left.
+        allow_smaller_final_batch: whether the last batch may be smaller, if too few examples remain.
         shared_name: queues of that name are one, in sessions that share their container.
         name: the name of the operations.
 
@@ -164,12 +164,12 @@ def shuffle_batch(
         tensors: one example: its components. The batch has the same form, but that a list of one tensor gives a tensor.
         batch_size: how many examples make a batch.
         capacity: how many examples the queue holds; more than `min_after_dequeue`, by some batches.
-        min_after_dequeue: so many stay in the queue until the input ends.
+        min_after_dequeue: how many examples stay in the queue until the input ends.
         num_threads: how many tasks make examples.
         seed: what the order is drawn from.
         enqueue_many: whether `tensors` are several examples, stacked; they are taken apart.
         shapes: the shapes of the components of one example, if those of the tensors do not tell them.
-        allow_smaller_final_batch: whether a last batch is smaller, if so many examples are not left.
+        allow_smaller_final_batch: whether the last batch may be smaller, if too few examples remain.
         shared_name: queues of that name are one, in sessions that share their container.
         name: the name of the operations.
 
@@ -245,7 +245,7 @@ def maybe_shuffle_batch_join(
     return _one(tensors_list, keep_input, 1, options, name, "shuffle_batch_join")
 
 
-# What they have in common
+# Shared by all
 
 
 def _one(
@@ -290,7 +290,7 @@ def _values(tensors: Any, keys: Sequence[Any] | None) -> list[Any]:
 
 
 def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Restore | None:
-    """What makes a batch of what was stored of these, the same component of several examples; None for tensors."""
+    """The function that makes a batch of one stored component of several examples; None for tensors."""
     kinds = {source.dtype if isinstance(source, SparseTensor) else None for source in column}
     if len(kinds) > 1 and None in kinds:
         raise TypeError(f"a component is sparse in all sets of tensors or in none: {column}")
@@ -333,7 +333,7 @@ def _queue(examples: Sequence[Sequence[Tensor]], options: _Options, sparse: Sequ
 
 
 def _shapes(examples: Sequence[Sequence[Tensor]], options: _Options) -> list[TensorShape]:
-    """What the shapes of the components of one example have in common."""
+    """The merged shapes of the components of one example."""
     merge = TensorShape.most_specific_compatible_shape if options.pad else TensorShape.merge_with
     found = []
     for column in zip(*examples, strict=True):

@@ -26,7 +26,7 @@ WhileSaving = Literal["wait", "skip"]
 
 
 class CheckpointSaverListener:
-    """Does something before and after each checkpoint is saved. What it does not override does nothing.
+    """Called before and after each checkpoint is saved. A method that a subclass does not override does nothing.
 
     Every method but `begin` may be a coroutine function or an ordinary one.
     """
@@ -48,7 +48,7 @@ class CheckpointSaverListener:
 
 
 class CheckpointSaverHook(SessionRunHook):
-    """Saves a checkpoint every so many steps or seconds, one where training begins, and one at the end.
+    """Saves a checkpoint every `save_steps` steps or `save_secs` seconds, when training begins, and at the end.
 
     If the saver's mode is "consistent", the values are taken at the end of a run, and written while training continues.
     The saver writes up to `max_in_flight` checkpoints at the same time. If a further one is due, the run waits until
@@ -139,7 +139,7 @@ class CheckpointSaverHook(SessionRunHook):
             run_context.request_stop()
 
     async def end(self, session: Session) -> None:
-        """What is being written is written, and the last step saved.
+        """Wait for the write under way, and save the last step.
 
         Raises why that cannot be, after listeners were told of the end, unless a peer is lost: then it is called again.
         """

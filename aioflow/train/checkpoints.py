@@ -1,4 +1,4 @@
-"""Checkpoints outside of graphs, under TensorFlow's names. What is here blocks, so on a loop it belongs on a thread."""
+"""Checkpoints outside of graphs, under TensorFlow's names. These functions block: call them on a thread."""
 
 from typing import Final
 

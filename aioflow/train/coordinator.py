@@ -1,4 +1,4 @@
-"""Tasks that stop together: the first error stops all of them, and reaches whoever leaves the block.
+"""Tasks that stop together: the first error stops all of them, and is raised at the end of the block.
 
     async with af.train.Coordinator() as coord:
         af.train.start_queue_runners(session, coord)
@@ -57,7 +57,7 @@ class Coordinator:
             await self._leave_at_once(error)
             return False
         expected = error is not None and self._is_expected(error)
-        if self._joined:  # whoever joined it has heard of its error
+        if self._joined:  # `join` has raised its error
             await self._cancel_rest()
             return expected
         self.request_stop(error)
@@ -79,13 +79,13 @@ class Coordinator:
     # Stopping
 
     def request_stop(self, ex: Report | None = None) -> None:
-        """All tasks are asked to stop: `should_stop` is true, and who waits for that is woken. From any thread.
+        """Ask all tasks to stop: `should_stop` is true, and tasks that wait for it wake up. From any thread.
 
         Args:
             ex: why, if it is an error: the first one is raised by `join` and by leaving the block.
 
         Raises:
-            BaseException: `ex` itself, if `join` is over, so that nobody would hear of it.
+            BaseException: `ex` itself, if `join` is over and could not raise it.
         """
         error = ex[1] if isinstance(ex, tuple) else ex
         if error is not None and not isinstance(error, BaseException):
@@ -100,7 +100,7 @@ class Coordinator:
         self._either.check()
 
     def _is_expected(self, error: BaseException) -> bool:
-        """Whether it is no error, but an end in good order or what comes of a stop."""
+        """Whether it is no error, but a regular end or a consequence of the stop."""
         derived = (asyncio.CancelledError, errors.CancelledError) if self._stopping else (asyncio.CancelledError,)
         return isinstance(error, (*self._clean, *derived))
 
@@ -142,7 +142,7 @@ class Coordinator:
         """
         if self._joined:
             coroutine.close()
-            raise RuntimeError("the coordinator has been joined: nobody would wait for the task; see clear_stop()")
+            raise RuntimeError("the coordinator has been joined and waits for no new task; see clear_stop()")
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self.register_task(task)
         return task

@@ -26,7 +26,7 @@ def replica_device_setter(
         with af.device(af.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:1")):
             ...
 
-    Reads and updates of a variable are where the variable is. What the program says of devices inside refines it.
+    Reads and updates of a variable are on its device. Device scopes inside refine the choice.
 
     Args:
         ps_tasks: how many parameter servers there are. None, if there are none, which leaves all where it is.

@@ -15,7 +15,7 @@ from aioflow.tensors.recursion import safe_repr
 
 
 def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
-    """The global step of the graph: what is in its GLOBAL_STEP collection, else its variable named `global_step`.
+    """The global step of the graph: the tensor in its GLOBAL_STEP collection, else its variable named `global_step`.
 
     None if there is none, or several in the collection.
 

@@ -43,7 +43,7 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
 
     Args:
         opt: the optimizer that applies the means.
-        name: the name scope of what is built, and the last part of the names of its variables.
+        name: the name scope of the operations, and the last part of the names of the variables.
     """
 
     def __init__(self, opt: Optimizer, name: str = "accumulated") -> None:
@@ -73,7 +73,7 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
         """
         pairs = with_gradients(grads_and_vars)
         if self._accumulate is not None:
-            raise ValueError(f"{self._name!r} has applied gradients before: what it adds up is of one call")
+            raise ValueError(f"{self._name!r} has applied gradients before: it accumulates the gradients of one call")
         graph = graph_to_build_in(pairs[0][1].graph)
         with graph.transaction(), graph.as_default(), graph.name_scope(name or self._name) as scope:
             graph.on_failure(lambda: setattr(self, "_accumulate", None))
@@ -131,7 +131,7 @@ def _add(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
 
 
 def _with(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
-    """The same sum, but the variable holds what it held: the run may fail, and be run again."""
+    """The same sum; the variable keeps its value, because the run may fail and be repeated."""
     with graph.colocate_with(total.handle, ignore_existing=True):
         more = _widened(gradient)
         if isinstance(more, IndexedSlices):

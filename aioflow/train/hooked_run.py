@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 
 class Merged:
-    """What one run is asked for, by whoever runs it and by all hooks.
+    """The fetches, feeds and options of one run, merged from its caller and all hooks.
 
     Attributes:
         elements: all that is fetched, for `Session.run`.
         feeds: all that is fed.
-        options: what holds for the run; None if nobody said anything.
+        options: the options of the run; None if neither the caller nor a hook gave any.
 
     Raises:
-        TypeError, ValueError: what one of them wants does not fit the graph, or two of them feed the same tensor.
+        TypeError, ValueError: a fetch or feed does not fit the graph, or two of them feed the same tensor.
     """
 
     def __init__(self, graph: Graph, own: SessionRunArgs, hooks: Sequence[SessionRunArgs | None]) -> None:
@@ -36,7 +36,7 @@ class Merged:
         self.options: Final = merged_options([args.options for args in wanted if args.options is not None])
 
     def split(self, values: Sequence[Any]) -> list[Any]:
-        """From the values of the elements to what each asked for, whoever runs it first; None for who asked nothing."""
+        """The values in the structures of the caller, the first, and of each hook; None where nothing was fetched."""
         found = dict(zip(self.elements, values, strict=True))
         return [None if p is None else p.build([found[tensor] for tensor in p.tensors]) for p in self._parsed]
 
@@ -71,5 +71,5 @@ def merged_options(several: Sequence[RunOptions]) -> RunOptions | None:
 
 
 async def finished(value: Awaitable[T] | T) -> T:
-    """The value itself, or what it gives when it is awaited: what a hook's method returns."""
+    """The result of a hook's method, awaited if it is awaitable."""
     return await value if inspect.isawaitable(value) else value

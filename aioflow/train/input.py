@@ -1,4 +1,4 @@
-"""Producers: queues of strings, numbers or rows of tensors, filled by a queue runner, so many times over."""
+"""Producers: queues of strings, numbers or rows of tensors that a queue runner fills for `num_epochs` epochs."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -47,7 +47,7 @@ _ENDS: Final = (errors.OutOfRangeError, StopAsyncIteration)
 
 
 class StepContext:
-    """What a step function of `run_step_fn` is given.
+    """The argument of a step function of `run_step_fn`.
 
     Attributes:
         session: the session below, for runs without hooks.
@@ -76,8 +76,8 @@ class _MonitoredSession:
     """What monitored sessions share. See `MonitoredSession`.
 
     Attributes:
-        graph: what it runs.
-        recoveries: what was lost so far, and how it was mended.
+        graph: the graph of the session.
+        recoveries: the losses so far, and the recovery of each.
     """
 
     _recovers = True
@@ -286,7 +286,7 @@ class _MonitoredSession:
         await asyncio.sleep(pause)
         before = self._progress.step
         self._stop_requested = self._stop_requested or (life.coord.should_stop() and life.error is None)
-        with contextlib.suppress(Exception):  # what it comes to is known: a loss
+        with contextlib.suppress(Exception):  # the loss is known already
             await life.end(_GRACE)
         deadline = self._deadline()
         try:
@@ -332,7 +332,7 @@ class _MonitoredSession:
                 await Failed(list(attempts)).take_back(life.session, asyncio.get_running_loop().time() + _GRACE)
 
     async def _told(self, life: Life, error: errors.OpError, before: int | None, seconds: float) -> Recovery:
-        """What the recovery came to, of which the hooks are told."""
+        """The result of the recovery, for the hooks."""
         done = self._creator.prepared
         after = self._step_after(done, before)
         saved = before is not None and after is not None and after > before  # the checkpoint includes the failed run
@@ -421,7 +421,7 @@ class MonitoredSession(_MonitoredSession):
 
     Entering it opens a session, initializes or restores its variables and starts the graph's queue runners. Leaving it
     calls `end` of all hooks and closes the session; if the block raises, hooks are not called, but for the end of the
-    input, an OutOfRangeError, which ends the block and is no error. Cancelling whoever waits inside ends that run.
+    input, an OutOfRangeError, which ends the block and is no error. Cancelling a task that waits inside ends its run.
 
     A loss ends a run with AbortedError or UnavailableError, or because variables have lost their values. Then the
     session recovers: it waits until the needed tasks are back, undoes the run on all of them, restores the lost values,
@@ -434,7 +434,7 @@ class MonitoredSession(_MonitoredSession):
 
     Args:
         session_creator: opens sessions; by default those of a chief in this process.
-        hooks: what is called around each run; `begin` of each is called now, and then the graph is finalized.
+        hooks: objects called around each run; `begin` of each is called now, and then the graph is finalized.
         stop_grace_period_secs: seconds that tasks of hooks have to stop at the end.
         examples_per_step: how many examples each step takes, to tell how many were lost.
     """

@@ -69,7 +69,7 @@ def MonitoredTrainingSession(
         max_wait_secs: seconds that the session, or a recovery, may take to be ready.
         save_checkpoint_steps: steps between checkpoints.
         summary_dir: the folder of event files; `checkpoint_dir` by default. They are written if there are summaries.
-        restore: what is given values after a loss; see `ChiefSessionCreator`.
+        restore: the variables to restore after a loss; see `ChiefSessionCreator`.
         examples_per_step: how many examples each step takes, to tell how many were lost.
 
     Raises:

@@ -95,7 +95,7 @@ class ExponentialMovingAverage:
         return f"{var.op.name}/{self._name}" if shadow is None else shadow.op.name
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
-        """Variables by the name under which a checkpoint holds what they are to be restored from.
+        """Variables by the names of their values in a checkpoint.
 
         For `moving_avg_variables`, by default the trainable ones and those that have a shadow, that is the shadow's.
         """

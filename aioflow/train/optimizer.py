@@ -136,7 +136,7 @@ class Optimizer:
         Variables whose gradient is None are left as they are. Rows that a sparse gradient names twice are summed first.
 
         Raises:
-            TypeError: a gradient cannot be made a tensor, or what it is for is no variable.
+            TypeError: a gradient is no tensor and cannot be converted, or its target is no variable.
             ValueError: there are no gradients.
         """
         _check_global_step(global_step)
@@ -203,7 +203,7 @@ class Optimizer:
         groups = [self._non_slots, *self._slots.values()]
         return sorted((v for group in groups for v in group.values() if v.graph is graph), key=lambda v: v.name)
 
-    # What a subclass defines
+    # A subclass defines
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         """Make the slots of these variables, with `_zeros_slot` and its like."""
@@ -232,7 +232,7 @@ class Optimizer:
         """What loss and variables may be of."""
         return FLOAT
 
-    # What a subclass uses
+    # A subclass uses
 
     def _number(self, name: str, var: Variable) -> Tensor:
         """The number `_numbers[name]` as a tensor of the dtype of `var`."""
@@ -276,7 +276,7 @@ class Optimizer:
         return self._non_slots.get((graph or get_default_graph(), name))
 
     def _call_if_callable(self, param: Any) -> Any:
-        """What it gives, if it is a function."""
+        """The value, or the result of it if it is a function."""
         return param() if callable(param) else param
 
     def _kept(self, group: dict[tuple[Graph, str], Variable], key: tuple[Graph, str], make: Any) -> Variable:

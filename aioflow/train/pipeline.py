@@ -80,7 +80,7 @@ def pipeline(
     scope that reuses the variables.
 
     Args:
-        stages: the parts of the model, in order. What one gives, the next is given.
+        stages: the parts of the model, in order. The result of one is the input of the next.
         inputs: what the first stage is given, a tensor or several, with a row for each example. They are constants to
             the gradients.
         labels: what the loss is given besides, a tensor or several, with a row for each example; None for nothing.
@@ -192,7 +192,7 @@ class _Pipeline:
         return [each.values if isinstance(each, IndexedSlices) else each for each in found if each is not None]
 
     def _arrived(self, stage: int, number: int) -> list[tuple[Tensor, Tensor]]:
-        """What a stage has given of a micro-batch, with the gradients that have come back."""
+        """The results of a stage for a micro-batch, with the gradients that have come back."""
         if stage == self._last:
             return [(self._losses[number], self._gated(stage, cast(self._shares[number], self._losses[number].dtype)))]
         outputs, returned = self._outputs[stage, number], self._returned[stage + 1, number]
@@ -229,7 +229,7 @@ class _Pipeline:
         return aggregate(self._graph, parts, variable.handle, method)
 
 
-# What is given
+# Arguments
 
 
 def _tensors(values: Any) -> list[Tensor]:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 
 class Turn(NamedTuple):
-    """What a stage does at a time: one micro-batch forward or backward."""
+    """One unit of work of a stage: one micro-batch forward or backward."""
 
     forward: bool
     micro_batch: int

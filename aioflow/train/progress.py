@@ -25,7 +25,7 @@ _log: Final = logging.getLogger("aioflow.train")
 _DRAWN, _PRINTED = 0.2, 10.0
 """Seconds between two looks: on a terminal, and elsewhere."""
 _WINDOW: Final = 10.0
-"""Seconds over which the speed is measured, at least, where there are so many."""
+"""The least time in seconds over which the speed is measured, once training has run that long."""
 _ANEW: Final = "\r\x1b[K"
 """To the beginning of the line, which is empty then."""
 _NO_WORKERS: Final = ("ps", "localhost")
@@ -112,7 +112,7 @@ class Progress:
             loss: the loss, a number, or an array that holds one.
             workers: how many take part.
             staleness: how many steps old the values are that gradients are computed at.
-            **more: further numbers, by what they are called.
+            **more: further numbers by name.
         """
         now, due = self._clock(), self.due
         self._speed.reached(now, step)
@@ -128,7 +128,7 @@ class Progress:
         self._show()
 
     def close(self) -> None:
-        """What was told last is shown, and the line ends. May be called again."""
+        """Show the last report, and end the line. May be called again."""
         self._show()
         if self._terminal and self._shown:
             self._write("\n")
@@ -162,7 +162,7 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError) as error:  # nobody reads it, or it is closed
+        except (OSError, ValueError) as error:  # the reader has gone, or the stream is closed
             self._stream = None
             _log.warning("progress is not shown any more: %s", error)
 
@@ -188,7 +188,7 @@ class Progress:
 
 
 class ProgressHook(SessionRunHook):
-    """Shows how far a monitored session is, as `Progress` does. What it shows is fetched only when it is shown.
+    """Shows the progress of a monitored session, as `Progress` does. Values are fetched only when they are shown.
 
         async with af.train.MonitoredTrainingSession(hooks=[af.train.ProgressHook(loss, total_steps=1000)]) as session:
             ...
@@ -229,7 +229,7 @@ class ProgressHook(SessionRunHook):
         self._progress.update(int(await session.run(self._step)))
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Asks for what is to be shown, if it is time."""
+        """Fetch the values to show, if it is time."""
         return SessionRunArgs({"step": self._step, **self._asked}) if self._progress.due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -242,7 +242,7 @@ class ProgressHook(SessionRunHook):
         self._progress.update(step, **self._known)
 
     def after_recovery(self, session: Session, recovery: Recovery) -> None:
-        """Tells what was lost."""
+        """Show the loss."""
         self._progress.note(str(recovery))
 
     async def end(self, session: Session) -> None:

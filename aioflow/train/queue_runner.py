@@ -137,14 +137,14 @@ class _Work:
             _at_work[self._sess].remove(self)
 
     async def _run(self, step: Step) -> None:
-        """Take the step again and again until the input ends; then, if nobody else fills the queue, close it."""
+        """Run the step until the input ends; then close the queue, if no other runner fills it."""
         try:
             await self._repeat(step)
         except self.runner.queue_closed_exception_types:
             if not self._left:
                 await self._input_ended()
         except Exception as error:
-            if self._sess.closed:  # as whoever closed it knows
+            if self._sess.closed:  # the closing task knows
                 return
             if self._coord is not None:
                 raise

@@ -85,7 +85,7 @@ def step_of_checkpoint(path: str) -> int | None:
 
 
 class Patience:
-    """How long to wait before each new attempt, and when to give up. Decides; whoever asks has to wait.
+    """Decides how long to wait before each new attempt, and when to give up. The caller does the waiting.
 
     Args:
         seconds: so long.
@@ -127,11 +127,11 @@ async def patiently(
     longest: float,
     retried: tuple[type[Exception], ...] = LOSSES,
 ) -> T:
-    """What the attempt gives, as soon as nobody is missing that it needs.
+    """The result of the attempt, as soon as every task that it needs is there.
 
     Args:
         attempt: begun anew after each error of those classes.
-        what: what is waited for, for the error.
+        what: the name of the attempt, for the error.
         seconds: so long.
         longest: seconds between two attempts at most.
         retried: by default the errors that tell of a loss.

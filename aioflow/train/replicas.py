@@ -17,7 +17,7 @@ from aioflow.train.coordinator import Coordinator
 
 @contextlib.contextmanager
 def beside(graph: Graph, variable: Variable) -> Iterator[None]:
-    """What is built inside is on a CPU of the variable's task, and its state in the variable's container."""
+    """Operations built inside are on a CPU of the variable's task; their state is in the variable's container."""
     asked = DeviceSpec.from_string(variable.device)
     with graph.container(variable.op.attrs["container"]):
         if variable.device:
@@ -31,7 +31,7 @@ def beside(graph: Graph, variable: Variable) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplicaOps:
-    """What a replica runs besides its train operation.
+    """The operations that a replica runs besides its train operation.
 
     Attributes:
         admit: waits until it may begin.

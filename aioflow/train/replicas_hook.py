@@ -31,14 +31,14 @@ class Replica(Protocol):
         """The replica is there and may begin."""
 
     def dropped_args(self, since: int) -> SessionRunArgs | None:
-        """What a run is asked for that tells of drops after the first `since`."""
+        """The fetches that report drops after the first `since`."""
 
     def dropped_of(self, found: Any) -> list[Dropped]:
         """The drops that such a run has told of."""
 
 
 class ReplicasHook(SessionRunHook):
-    """The replica is present as long as the session lives, leaves at its end, and says what was dropped of it.
+    """Announces the replica while the session lives, lets it leave at the end, and reports its dropped examples.
 
     A run that failed may have been in the midst of a step: before the next one the replica is admitted anew. What was
     dropped is said once, however often training recovers; what was dropped before it began is not said.
@@ -68,7 +68,7 @@ class ReplicasHook(SessionRunHook):
         await self._find_known(session)
 
     async def _find_known(self, session: Session) -> None:
-        """Known is what was dropped before training began or told since, unless whoever counts was lost."""
+        """Learn how many drops came before training or are reported already; none if the counting task was lost."""
         last = self._last
         asked = self._replica.dropped_args(0 if last is None else last.number - 1)
         if asked is None:
@@ -92,7 +92,7 @@ class ReplicasHook(SessionRunHook):
         return self._replica.dropped_args(self._known)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """What was dropped is logged and reported."""
+        """Log and report the drops."""
         self._failed = False
         self._report(run_values.results)
 
@@ -105,7 +105,7 @@ class ReplicasHook(SessionRunHook):
                     self._on_dropped(drop)
 
     async def end(self, session: Session) -> None:
-        """The replica leaves, and nobody waits for it; what was dropped in its last step is reported."""
+        """The replica leaves, and no replica waits for it. The drops of its last step are reported."""
         asked = self._replica.dropped_args(self._known)
         if asked is not None:
             self._report(await session.run(asked.fetches, asked.feeds))

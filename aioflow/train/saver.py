@@ -66,8 +66,8 @@ class Saver:
             rows.
         sharded: whether each task with variables writes a file of its own, instead of sending all to one.
         max_to_keep: how many checkpoints to keep; None or 0 for all.
-        keep_checkpoint_every_n_hours: of those that are not kept, one stays for each so many hours.
-        name: of the name scope of what it builds; `save` by default.
+        keep_checkpoint_every_n_hours: one checkpoint in this many hours stays, beside the newest ones.
+        name: the name scope of its operations; `save` by default.
         pad_step_number: whether steps in paths have eight digits, so that names sort as steps do.
         mode: "consistent": all variables are taken at a step boundary: runs of the session that change them end first,
             and further ones wait until the values are taken, which copies nothing. Steps of other sessions are not kept
@@ -85,7 +85,7 @@ class Saver:
     Attributes:
         mode: how checkpoints are taken.
         state: whether they also hold the position of the run in its inputs.
-        variables: what is saved, and restored.
+        variables: the variables to save and restore.
 
     Raises:
         ValueError: there is nothing to save, or two have one name.
@@ -192,7 +192,7 @@ class Saver:
             _live.remove(token)
 
     async def finish(self) -> None:
-        """Nothing is being written any more. Raises the error of one that failed, if nobody has heard of it yet."""
+        """Wait until no write is under way. Raises the error of a failed write that no task has got yet."""
         await self._writings.finish()
 
     async def __aenter__(self) -> Self:
@@ -201,7 +201,7 @@ class Saver:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What is being written is waited for; given up if the block raised."""
+        """Wait for the writes under way; if the block raised, cancel them."""
         if error is None:
             await self.finish()
         else:
@@ -210,7 +210,7 @@ class Saver:
     async def _taken(
         self, session: Session, token: str, save_path: Path, step: Any, options: RunOptions | None
     ) -> tuple["_Draft", Callable[[], Awaitable[Any]]]:
-        """What is written, and what writes it, its values taken if they are taken at one moment."""
+        """The draft and its write; the values are taken now if they are all taken at one moment."""
         nodes, given = self._nodes, self._nodes.feeds
         if nodes.taken is None:
             draft = await self._draft(session, token, save_path, step, {"mode": self.mode})
@@ -248,7 +248,7 @@ class Saver:
         return _Draft(self._path(path, number), token, {**facts, "global_step": number})
 
     async def _written(self, session: Session, draft: "_Draft", write: Callable[[], Awaitable[Any]]) -> str:
-        """The path, when the checkpoint is there, and what is not to be kept is gone."""
+        """The path, when the checkpoint is complete and checkpoints beyond the limit are deleted."""
         given = self._nodes.feeds
         try:
             await write()
@@ -267,7 +267,7 @@ class Saver:
         return draft.path
 
     async def _run_quietly(self, session: Session, operation: Operation, feeds: dict[Tensor, Any]) -> None:
-        """What is left over if this fails does no harm."""
+        """Files that remain after a failure do no harm."""
         try:
             await session.run(operation, feeds)
         except (errors.OpError, RuntimeError) as error:
@@ -367,7 +367,7 @@ class Saver:
         self._retention.recover(last_checkpoints_with_time)
 
     def find_last_checkpoints_with_time(self, last_checkpoints_with_time: Iterable[tuple[str, float]]) -> None:
-        """The same of what was found in a folder: those count that are called like the first that is saved, and then.
+        """The same for the checkpoints of a folder. Those with the name of the first one saved count.
 
         Others may be another Saver's.
         """
@@ -382,7 +382,7 @@ class Saver:
 
 
 def _owner() -> str:
-    """What the tokens of this process's drafts begin with, and of no other's, not even of one forked from it."""
+    """The prefix of the draft tokens of this process. No other process has it, not even a fork of this one."""
     return f"{_PROCESS}-{os.getpid()}-"
 
 
@@ -400,7 +400,7 @@ class _Draft:
         self._facts = facts
 
     def feeds(self, given: Feeds) -> dict[Tensor, Any]:
-        """What the steps that write it are fed."""
+        """The feeds of the steps that write it."""
         return {given.path: self.path, given.token: self.token, given.facts: json.dumps(self._facts)}
 
 
@@ -422,7 +422,7 @@ async def _number(session: Session, step: int | Variable | Tensor | None) -> int
 
 
 def to_save(var_list: Any) -> list[SavedVariable]:
-    """What is saved under which names. TypeError, ValueError if it cannot be."""
+    """The objects to save, by name. TypeError or ValueError if one cannot be saved."""
     given = (
         var_list.items()
         if isinstance(var_list, Mapping)

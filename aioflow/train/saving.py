@@ -1,7 +1,7 @@
 """The graph of a Saver: what takes the values of variables, writes them, reads them and gives them back.
 
 [P15 section 3.3] Per task with variables there is one node that writes a shard; per variable one that reads it and one
-that assigns it. Values cross to no other task, but a few bytes that tell what was written. Nothing is assigned before
+that assigns it. Values never cross to another task, only the record of the write does. Nothing is assigned before
 all is read, and nothing is read before the checkpoint is known to hold just what is wanted.
 """
 
@@ -65,7 +65,7 @@ class Giving(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nodes:
-    """What a Saver runs.
+    """The operations that a Saver runs.
 
     Attributes:
         feeds: what that needs.
@@ -89,7 +89,7 @@ class Nodes:
 
 
 class Group(NamedTuple):
-    """What is saved in one shard: what a task has, and the device that writes and reads it."""
+    """The content of one shard: the variables of a task, and the device that writes and reads them."""
 
     device: str
     members: Sequence[Savable]
@@ -102,11 +102,11 @@ def build(
 
     Args:
         graph: where.
-        saved: what is saved and restored.
+        saved: the objects that are saved and restored.
         name: of the scope.
         sharded: whether each task writes a shard of its own.
         consistent: whether all values are taken at one moment.
-        extra: whether what is restored from may hold more.
+        extra: whether a checkpoint to restore from may hold more.
         reshape: whether restored values are brought into the shapes of variables.
     """
     groups = grouped(saved, sharded)
@@ -130,7 +130,7 @@ def _feeds() -> Feeds:
 
 
 def grouped(saved: Sequence[Savable], sharded: bool) -> list[Group]:
-    """What is to be saved, by the tasks that the variables are on, in order of their names.
+    """The objects to save, by the tasks of their variables, in the order of the task names.
 
     A shard has no two parts of one tensor: a task that has them writes several.
     """
@@ -251,7 +251,7 @@ def _kept(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation
 def _restored(
     graph: Graph, groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool
 ) -> tuple[Giving, dict[str, Giving]]:
-    """What gives back everything, and what one variable had."""
+    """The operations that return all values, and the value of one variable."""
     with _at(graph, groups[0].device):
         check = _checked(groups, feeds, extra, reshape)
     found = [[_giving(graph, group, saved, check, feeds, reshape) for saved in group.members] for group in groups]

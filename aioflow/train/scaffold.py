@@ -19,7 +19,7 @@ InitFn = Callable[["Scaffold", Session], Awaitable[None] | None]
 
 
 class Scaffold:
-    """What a monitored session needs of a graph. What is not given is taken from the graph's collections, or made.
+    """The operations of a graph that a monitored session uses. Missing ones come from its collections or are built.
 
     The arguments are attributes, too; `finalize` fills in those that are missing.
 
@@ -32,7 +32,7 @@ class Scaffold:
         local_init_op: gives local variables their initial values.
         summary_op: gives all summaries; none by default if the graph has none.
         saver: saves and restores; one of all global variables by default.
-        copy_from_scaffold: gives what is not given here.
+        copy_from_scaffold: gives the missing arguments.
         local_init_feed_dict: feeds for `local_init_op`.
     """
 
@@ -82,7 +82,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """What the collection of the default graph holds, or else what is made now and put there.
+        """The element in the collection of the default graph; if there is none, it is built now and put there.
 
         RuntimeError if it holds several: `arg_name` is the argument of `Scaffold` that chooses one.
         """

@@ -60,7 +60,7 @@ class SessionCreator(abc.ABC):
     Attributes:
         max_wait_secs: seconds that a session, or a recovery, may take to be ready and known to the hooks.
         ends_runs: whether all runs have to end before `recover_session`, because it restores all variables.
-        prepared: what was done until the last session was ready.
+        prepared: how the last session was made ready.
     """
 
     max_wait_secs: float = LONGEST
@@ -68,14 +68,14 @@ class SessionCreator(abc.ABC):
     prepared: Preparation = Preparation()
 
     def finalize(self) -> None:  # noqa: B027 - not all have something to build
-        """The graph, which is the default graph, will not grow any more: what is missing is built now."""
+        """Build the missing operations; the graph, which is the default graph, is finalized afterwards."""
 
     @abc.abstractmethod
     async def create_session(self) -> Session:
         """A session that is ready."""
 
     def settled(self) -> None:  # noqa: B027 - not all remember losses
-        """The session is in use: what is lost from here on is another loss."""
+        """The session is in use: a later loss is a new one."""
 
     async def is_ready(self, session: Session) -> bool:
         """Whether what made the session ready still holds; assumed to by default."""
@@ -206,7 +206,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         self._lost: Final[set[str]] = set()
 
     async def create_session(self) -> Session:
-        """A session that is ready. See `SessionManager.prepare_session` for what it raises."""
+        """A session that is ready. Raises the errors of `SessionManager.prepare_session`."""
         session, self.prepared = await self._manager.prepared(
             self._master, self._config, self._source, self._scope, self.max_wait_secs
         )
@@ -228,7 +228,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         return self.scaffold.saver is not None and self.scaffold.saver.state
 
     def settled(self) -> None:
-        """What was lost has been told."""
+        """The loss has been reported."""
         super().settled()
         self._lost.clear()
 
@@ -265,7 +265,7 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         super().__init__(scaffold, master, config, max_wait_secs)
 
     async def create_session(self) -> Session:
-        """A session that is ready. See `SessionManager.wait_for_session` for what it raises."""
+        """A session that is ready. Raises the errors of `SessionManager.wait_for_session`."""
         return await self._manager.wait_for_session(self._master, self._config, self.max_wait_secs)
 
     async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:

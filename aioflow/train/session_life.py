@@ -53,7 +53,7 @@ class Life:
         """Queue runners fill queues, and the hooks know the session.
 
         Raises:
-            af.errors.DeadlineExceededError: one of them was not done before; the error names it and what it waited for.
+            af.errors.DeadlineExceededError: one of them was too late; the error names it and what it waited for.
         """
         self.coord.create_task(self._watch(), name="watching the tasks of a session")
         runners: list[QueueRunner] = self.session.graph.get_collection(GraphKeys.QUEUE_RUNNERS)
@@ -67,7 +67,7 @@ class Life:
                 await self._in_time(hook, known, deadline)
 
     async def _in_time(self, hook: SessionRunHook, known: Awaitable[None], deadline: float) -> None:
-        """The hook knows the session. In a task, for what it waits for can be told only as long as it does."""
+        """Tell the hook of the session. In a task, because explain() names only waits of running tasks."""
         task = asyncio.ensure_future(known)
         try:
             await asyncio.wait((task,), timeout=max(deadline - asyncio.get_running_loop().time(), 0.0))
@@ -114,7 +114,7 @@ class Life:
         """What `step()` gives.
 
         Raises:
-            BaseException: what it raised, or what went wrong before, in a task beside it.
+            BaseException: its own error, or an earlier error of a task beside it.
             af.errors.OpError: this life is over; the error tells of the loss.
         """
         self._check()
@@ -163,7 +163,7 @@ class Life:
     # Its end
 
     async def end(self, grace: float) -> None:
-        """No task of it is left; those that do not stop in so many seconds after they were asked are cancelled.
+        """Wait until no task of it is left. Tasks that do not stop in time after the request are cancelled.
 
         Raises:
             BaseException: the first error of a task beside the runs.

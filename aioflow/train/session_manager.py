@@ -116,7 +116,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preparation:
-    """What was done until a session was ready.
+    """How a session was made ready.
 
     Attributes:
         checkpoint: what values were restored from, if any were.
@@ -132,12 +132,12 @@ class Preparation:
 
 
 class SessionManager:
-    """Opens sessions and makes them ready; waits for the tasks of a cluster and for whoever initializes variables.
+    """Opens sessions and makes them ready; waits for the tasks of a cluster and for the chief to initialize variables.
 
     Args:
         local_init_op: gives local variables their initial values, in each session that is made ready; after a loss that
             `ready_op` tells of, only if one of them has no value, for they may hold what was added up since.
-        ready_op: gives the names of the variables that have no value; None: nobody asks.
+        ready_op: gives the names of the variables that have no value; None for no check.
         ready_for_local_init_op: the same, of those that `local_init_op` needs.
         graph: what sessions run; the default graph by default.
         recovery_wait_secs: seconds between two looks at whether all is ready, at most.
@@ -163,7 +163,7 @@ class SessionManager:
         self._local_options: Final = local_init_run_options
         self._local_feeds: Final = local_init_feed_dict
 
-    # Sessions of whoever initializes
+    # Sessions of the chief
 
     async def prepare_session(
         self,
@@ -182,7 +182,7 @@ class SessionManager:
 
         Raises:
             RuntimeError: nothing says how variables get values, or what does leaves some without.
-            af.errors.DeadlineExceededError: somebody who is needed, named, was not there in so many seconds.
+            af.errors.DeadlineExceededError: a needed task was not there in time; the error names it.
         """
         source = Source(
             init_op, init_feed_dict, init_fn, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint
@@ -213,7 +213,7 @@ class SessionManager:
     async def prepared(
         self, master: "str | Address", config: Config | None, source: Source, scope: Scope, seconds: float
     ) -> tuple[Session, Preparation]:
-        """A session that is ready, and what was done for that. Raises as `prepare_session` does."""
+        """A session that is ready, and how it was prepared. Raises as `prepare_session` does."""
 
         async def attempt() -> tuple[Session, Preparation]:
             async with opened(master, self.graph, config) as session:
@@ -294,7 +294,7 @@ class SessionManager:
         """A session whose variables somebody else has given values.
 
         Raises:
-            af.errors.DeadlineExceededError: not in so many seconds; the error names who or what was missing.
+            af.errors.DeadlineExceededError: not in time; the error names the missing task or variable.
         """
 
         async def attempt() -> Session:
@@ -316,13 +316,13 @@ class SessionManager:
             await self._initialize_locals(session, _left(end), of_locals)
             missing = await self._missing(session, self._ready_op, _left(end))
             if missing:
-                raise _NotReadyError(f"{', '.join(missing)}: nobody has given them values")
+                raise _NotReadyError(f"{', '.join(missing)} have no values: the chief has not initialized them")
 
         seconds = _share(deadline)
         end = _in(seconds)
         await patiently(look, "the state of others", seconds, self._longest_pause, (_NotReadyError,))
 
-    # What is asked
+    # Checks
 
     async def is_ready(self, session: Session) -> bool:
         """Whether all variables have values."""

@@ -1,4 +1,4 @@
-"""Hooks: what is done before and after each run of a monitored session, and around its whole life.
+"""Hooks: methods called before and after each run of a monitored session, and at its beginning and end.
 
     class LossPrinter(af.train.SessionRunHook):
         async def before_run(self, run_context):
@@ -23,10 +23,10 @@ from aioflow.train.recovery import Recovery
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SessionRunArgs:
-    """What a hook adds to a run.
+    """The fetches, feeds and options that a hook adds to a run.
 
     Attributes:
-        fetches: what it wants the values of, in any structure that a session fetches; None for nothing.
+        fetches: the elements to fetch, in any structure that a session fetches; None for nothing.
         feeds: values for tensors that neither the run nor another hook feeds.
         options: what the run is told besides: the shortest time limit holds, and what anybody wants traced or checked.
     """
@@ -38,12 +38,12 @@ class SessionRunArgs:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SessionRunValues:
-    """What a run came to, for one hook.
+    """The results of a run for one hook.
 
     Attributes:
         results: values of what the hook asked for, in the structure it asked for.
         options: what the run was told, by all together.
-        run_metadata: what was traced.
+        run_metadata: the trace.
     """
 
     results: Any
@@ -75,7 +75,7 @@ class SessionRunContext:
 
 
 class SessionRunHook:
-    """Does something beside the runs of a monitored session. What it does not override does nothing.
+    """Called around the runs of a monitored session. A method that a subclass does not override does nothing.
 
     Hooks are called one after the other, in the order they were given. An error of a hook is an error of the run; one
     that tells of a lost peer, as `errors.UnavailableError`, leads to a recovery as if the run had raised it.
@@ -94,7 +94,7 @@ class SessionRunHook:
         return None
 
     def before_run(self, run_context: SessionRunContext) -> Awaitable[SessionRunArgs | None] | SessionRunArgs | None:
-        """What the hook adds to the run that is about to begin."""
+        """Return the additions to the run that is about to begin."""
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> Awaitable[None] | None:
@@ -106,7 +106,7 @@ class SessionRunHook:
 
         Args:
             session: the session that it goes on in.
-            recovery: what was lost, and how it was mended.
+            recovery: the loss, and how the session recovered.
         """
         return None
 

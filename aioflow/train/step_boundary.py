@@ -26,7 +26,7 @@ class StepBoundary:
 
     @contextlib.asynccontextmanager
     async def held(self, session: Session) -> AsyncIterator[None]:
-        """Inside the block no step is applied. If the session is lost, nobody is kept from anything.
+        """Inside the block no step is applied. If the session is lost, no step is blocked.
 
         AbortedError if a step was applied in part.
         """

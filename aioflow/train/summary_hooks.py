@@ -45,7 +45,7 @@ class SummaryOutput:
             self._writer.add_summary(summary, step)
 
     async def flush(self) -> None:
-        """What was added is in the file."""
+        """Wait until all summaries are in the file."""
         if self._writer is not None:
             await self._writer.flush()
 
@@ -57,13 +57,13 @@ class SummaryOutput:
 
 
 class SummarySaverHook(SessionRunHook):
-    """Writes summaries every so many steps or seconds.
+    """Writes summaries every `save_steps` steps or `save_secs` seconds.
 
     Args:
         save_steps: steps from one time to the next.
         save_secs: seconds from one time to the next.
         output_dir: the folder of the event file.
-        summary_writer: an `af.summary.FileWriter` instead, which whoever made it closes.
+        summary_writer: an `af.summary.FileWriter` instead, which its maker closes.
         scaffold: has the `summary_op`; nothing is written if it has none.
         summary_op: gives the summaries: a tensor, or a list of them.
 
@@ -118,7 +118,7 @@ class SummarySaverHook(SessionRunHook):
         self._next = step + 1
 
     async def end(self, session: Session) -> None:
-        """What was written is in the file."""
+        """Wait until all summaries are in the file."""
         await self._output.flush()
 
 
@@ -129,7 +129,7 @@ class StepCounterHook(SessionRunHook):
         every_n_steps: steps from one line to the next.
         every_n_secs: seconds from one line to the next.
         output_dir: the folder of the event file; nothing is written without one.
-        summary_writer: an `af.summary.FileWriter` instead, which whoever made it closes.
+        summary_writer: an `af.summary.FileWriter` instead, which its maker closes.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class StepCounterHook(SessionRunHook):
 
 
 class ProfilerHook(SessionRunHook):
-    """Traces a run every so many steps or seconds, and writes each as `timeline-STEP.json`, a Chrome trace.
+    """Traces a run every `save_steps` steps or `save_secs` seconds, and writes `timeline-STEP.json`, a Chrome trace.
 
     A trace is written on a thread, and the run ends when it is.
 

@@ -58,7 +58,7 @@ class Supervisor:
         stop_grace_secs: seconds that tasks have to end after a stop was asked for.
         checkpoint_basename: what the names of checkpoints begin with.
         session_manager: opens sessions; made here by default.
-        summary_writer: an `af.summary.FileWriter`, which whoever made it closes; one in `logdir` by default.
+        summary_writer: an `af.summary.FileWriter`, which its maker closes; one in `logdir` by default.
         init_fn: (session), called after `init_op`.
         local_init_run_options: what runs of `local_init_op` are told.
     """
@@ -166,11 +166,11 @@ class Supervisor:
         max_wait_secs: float = LONGEST,
         start_standard_services: bool = True,
     ) -> Session:
-        """A session that is ready, its queue runners running. Whoever has it closes it, after `stop`.
+        """A session that is ready, with running queue runners. The caller closes it, after `stop`.
 
         Raises:
             RuntimeError: nothing says how variables get values.
-            af.errors.DeadlineExceededError: somebody who is needed, named, was not there in so many seconds.
+            af.errors.DeadlineExceededError: a needed task was not there in time; the error names it.
         """
         if not self.is_chief:
             session = await self.session_manager.wait_for_session(master, config, max_wait_secs)

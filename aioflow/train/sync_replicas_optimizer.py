@@ -54,7 +54,7 @@ class _Built(NamedTuple):
 
 
 class SyncReplicasOptimizer(WrappingOptimizer):
-    """Applies the mean of the gradients of several replicas, so many at a time.
+    """Applies the mean of the gradients of several replicas in each step.
 
         opt = af.train.SyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), 3, 4, task_index=task)
         train = opt.minimize(loss, global_step=step)
@@ -132,7 +132,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
             grads_and_vars: (gradient, variable) pairs; those without a gradient are left out.
             global_step: counts the steps. It says what step training is in, so it cannot be left out.
             name: the name of the operation.
-            examples: of how many examples the gradients are, for those who ask what was dropped.
+            examples: the number of examples behind the gradients, for reports of drops.
             requeue: builds an operation that is run if this gradient was dropped, as one that gives its examples back:
                 `lambda: queue.give_back(example)`. An `enqueue` would wait for room in a queue that only this replica
                 takes from, and fail where the data has ended. If it fails, so does the run, whose step is over.
@@ -150,7 +150,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
             graph.on_failure(lambda: setattr(self, "_built", None))
             return _Building(self, graph, global_step, pairs).build(scope, examples, requeue)
 
-    # What a replica runs
+    # Operations of a replica
 
     @property
     def _made(self) -> _Built:
@@ -198,12 +198,12 @@ class SyncReplicasOptimizer(WrappingOptimizer):
         return self._made.step
 
     async def dropped(self, session: Session, since: int = 0) -> list[Dropped]:
-        """What was dropped of all replicas, oldest first, after the first `since`: the last 10,000 are remembered."""
+        """The drops of all replicas, oldest first, after the first `since`. The last 10,000 are kept."""
         asked = self.dropped_args(since)
         return self.dropped_of(await session.run(asked.fetches, asked.feeds))
 
     def dropped_args(self, since: int) -> SessionRunArgs:
-        """What a run is asked for that tells of drops."""
+        """The fetches that report drops."""
         return SessionRunArgs(self._made.dropped, {self._made.since: since})
 
     def dropped_of(self, found: Any) -> list[Dropped]:
@@ -227,7 +227,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
 
         Args:
             is_chief: whether it opens training.
-            num_tokens: for compatibility: nobody needs tokens.
+            num_tokens: for compatibility; has no effect.
             on_dropped: called with each gradient of this replica that was dropped; they are logged in any case.
         """
         return ReplicasHook(self, is_chief, on_dropped)

@@ -1,11 +1,11 @@
-"""When something that is done every so many steps, or every so many seconds, is due."""
+"""Timers by steps or by seconds."""
 
 import asyncio
 from typing import Final
 
 
 class SecondOrStepTimer:
-    """Says when something is due; for the first time at once, and then every so many seconds or steps.
+    """Tells when a periodic action is due: first at once, then every `every_secs` seconds or `every_steps` steps.
 
     Seconds are those of the loop that it is asked on.
 

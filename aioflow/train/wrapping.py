@@ -1,4 +1,4 @@
-"""Optimizers around another one, which applies what they make of gradients."""
+"""Optimizers around another optimizer, which applies the gradients that they change."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -15,7 +15,7 @@ class WrappingOptimizer(Optimizer):
     Args:
         opt: the optimizer inside.
         use_locking: for compatibility: every update is atomic.
-        name: what is built has this name.
+        name: the name of the operations.
     """
 
     def __init__(self, opt: Optimizer, use_locking: bool, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints that are being written while training goes on, and who has to hear when one fails."""
+"""Checkpoints that are written while training goes on, and the report of a write that fails."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ OnFailure = Callable[[str, BaseException], object]
 class Writing:
     """A checkpoint that is being written by a task of its Saver's. Awaiting it gives the path, or raises why not.
 
-    Cancelling whoever awaits it does not end it: `cancel` does.
+    Cancelling a task that awaits it does not end it; `cancel` does.
 
     Attributes:
         path: where it will be.
@@ -47,7 +47,7 @@ class Writing:
 
     @property
     def unheard(self) -> BaseException | None:
-        """Why it failed, unless whoever awaited it has heard of that."""
+        """The error of the write, unless a task that awaited it has got it."""
         return None if self._heard or not self._task.done() or self._task.cancelled() else self._task.exception()
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Writing:
 
 
 class Writings:
-    """Those of a Saver, at most so many at a time.
+    """The writes of a Saver, at most `most` at a time.
 
     Args:
         most: how many.
@@ -98,7 +98,7 @@ class Writings:
             self._on_failure(writing.path, error)
 
     async def finish(self) -> None:
-        """None is under way. Raises why one failed, if nobody has heard of that yet."""
+        """Wait until no write is under way. Raises the error of a failed write that no task has got yet."""
         while self._under_way:
             await asyncio.wait([writing._task for writing in self._under_way])
             await asyncio.sleep(0)

@@ -1,10 +1,57 @@
-"""Tasks for coroutines that are already begun: most end at once and never need one."""
+"""Tasks that belong to an object and end with it, and tasks for coroutines that are already begun."""
 
 import asyncio
+import contextvars
 from collections.abc import Coroutine, Generator
 from typing import Any, Final, TypeVar
 
+from aioflow.errors import OpError
+
 T = TypeVar("T")
+
+
+class OwnedTasks:
+    """The running tasks of an object, in the order of their starts."""
+
+    __slots__ = ("_tasks",)
+
+    def __init__(self) -> None:
+        self._tasks: Final[dict[asyncio.Task[Any], None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def start(
+        self, coroutine: Coroutine[Any, Any, T], name: str, context: contextvars.Context | None = None
+    ) -> asyncio.Task[T]:
+        """Run a coroutine in a new task."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+        return task
+
+    def cancel(self) -> None:
+        """Cancel all tasks. Does not wait."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def ended(self, deadline: float | None = None) -> None:
+        """Wait until no task runs, or until a time on the clock of the loop."""
+        loop = asyncio.get_running_loop()
+        while self._tasks and (deadline is None or loop.time() < deadline):
+            await asyncio.wait(self._tasks, timeout=None if deadline is None else deadline - loop.time())
+
+    async def stop(self) -> None:
+        """Cancel all tasks, also those that are started meanwhile, and wait until none runs."""
+        while self._tasks:
+            self.cancel()
+            await asyncio.wait(self._tasks)
+
+
+def ignore_op_error(task: asyncio.Task[Any]) -> None:
+    """A done callback: the OpError of a task that nobody awaits is not reported. Any other error is, at once."""
+    if not task.cancelled() and not isinstance(task.exception(), OpError | None):
+        task.result()
 
 
 def begin(coroutine: Coroutine[Any, Any, T]) -> "Suspended[T]":

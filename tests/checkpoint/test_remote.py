@@ -185,7 +185,7 @@ def test_roots_bound_urls_too(here):
 def test_without_fsspec_a_url_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     for use in (Checkpoint.open, latest_checkpoint, lambda url: Draft(url, "t")):
-        with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow\[storage\]"):
+        with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[storage\]"):
             use("s3://bucket/c-1")
 
 

@@ -102,7 +102,7 @@ def test_without_threadpoolctl_the_error_says_what_to_install(monkeypatch):
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow\[blas\]"):
+    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[blas\]"):
         blas.limit_threads(1)
 
 

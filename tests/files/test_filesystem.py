@@ -86,7 +86,7 @@ def test_a_url_is_read_through_fsspec():
 
 def test_without_fsspec_a_url_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow\[storage\]"):
+    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[storage\]"):
         FILES.read("s3://bucket/name")
     with pytest.raises(errors.NotFoundError):
         FILES.read("c://windows")  # a drive

@@ -676,7 +676,7 @@ async def test_however_a_step_ends_nothing_of_it_is_left_on_any_device(session, 
     running.clear()
     del caught
     assert not session._state.steps
-    assert all(not table.left and not table.waiting for table in tables)
+    assert all(not table.unreceived and not table.waiting for table in tables)
     await asyncio.sleep(0)  # until then the loop has the task that has ended
     assert all(reference() is None for reference in visits.arrays)
     visits.at = None

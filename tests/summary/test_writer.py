@@ -246,9 +246,9 @@ def served(folder):
 
 async def test_without_the_package_a_writer_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow\[tensorboard\]"):
+    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[tensorboard\]"):
         af.summary.FileWriter(tmp_path)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow\[tensorboard\]"):
+    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[tensorboard\]"):
         af.summary.Event  # noqa: B018 - it is looked up
     with pytest.raises(AttributeError, match="has no attribute 'Evnt'"):
         af.summary.Evnt  # noqa: B018 - it is looked up

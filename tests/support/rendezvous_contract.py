@@ -170,7 +170,7 @@ class RendezvousTests:
                 await ends.receiver.recv(KEY)
         with pytest.raises(errors.DataLossError, match="a cause"):
             getattr(ends, end).send(KEY, np.int64(2))
-        assert getattr(ends, end).left == 0
+        assert getattr(ends, end).unreceived == 0
 
     async def test_of_several_aborts_the_first_counts(self, ends):
         async with self.receiving(ends, KEY) as (task,):
@@ -201,9 +201,9 @@ class RendezvousTests:
         ends.sender.send(KEY, np.int64(1))
         ends.sender.send(KEY, np.int64(2))
         ends.sender.send(OTHERS["edge"], DEAD)
-        assert ends.sender.left == 3
+        assert ends.sender.unreceived == 3
         assert ends.sender.close() == (KEY, OTHERS["edge"])
-        assert ends.sender.left == 0
+        assert ends.sender.unreceived == 0
         assert ends.sender.close() == ()
         with pytest.raises(errors.CancelledError, match=r"never received: .*add:0;3:1, .*add:1;3:1"):
             ends.sender.send(KEY, np.int64(1))
@@ -226,5 +226,5 @@ class RendezvousTests:
         async with self.receiving(ends, KEY) as (task,):
             ends.sender.send(KEY, np.int64(1))
             await task
-        assert (ends.sender.left, ends.receiver.left, ends.receiver.waiting) == (0, 0, [])
+        assert (ends.sender.unreceived, ends.receiver.unreceived, ends.receiver.waiting) == (0, 0, [])
         assert ends.sender.close() == ()

@@ -166,7 +166,9 @@ async def test_workers_wait_for_the_chief(simulated):
 async def test_a_worker_waits_for_its_chief_so_long_and_names_what_is_missing(simulated):
     step_by_step(PS)
     creator = af.train.WorkerSessionCreator(None, simulated.target("worker", 1), max_wait_secs=30)
-    with pytest.raises(errors.DeadlineExceededError, match="global_step: nobody has given them values"):
+    with pytest.raises(
+        errors.DeadlineExceededError, match="global_step have no values: the chief has not initialized them"
+    ):
         async with af.train.MonitoredSession(creator):
             pass
     assert 25 < asyncio.get_running_loop().time() <= 31
@@ -175,7 +177,9 @@ async def test_a_worker_waits_for_its_chief_so_long_and_names_what_is_missing(si
 async def test_a_supervisor_waits_for_its_chief_as_long_as_it_is_told_to(simulated):
     step_by_step(PS)
     supervisor = af.train.Supervisor(is_chief=False)
-    with pytest.raises(errors.DeadlineExceededError, match="global_step: nobody has given them values"):
+    with pytest.raises(
+        errors.DeadlineExceededError, match="global_step have no values: the chief has not initialized them"
+    ):
         async with supervisor.managed_session(simulated.target("worker", 1), max_wait_secs=30):
             pass
     assert 25 < asyncio.get_running_loop().time() <= 31

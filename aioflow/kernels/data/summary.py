@@ -108,7 +108,7 @@ def image_summary(tensor: Spec, tag: str, max_images: int = 3) -> Spec:
     """The summary of the first pictures of a batch, [batch, height, width, 1, 3 or 4], as PNG.
 
     Floats are scaled: the largest value becomes 255; if there are negative ones, 0 becomes 128, and what is farthest
-    from 0 becomes 1 or 255. Pixels that are not finite are red. It needs Pillow: `pip install aioflow[image]`.
+    from 0 becomes 1 or 255. Pixels that are not finite are red. It needs Pillow: `pip install aioflow-engine[image]`.
     """
     sizes = tensor.only(FLOAT, frozenset({dtypes.uint8})).with_rank(4, "tensor").sizes
     if sizes is not None and sizes[3] not in (None, 1, 3, 4):

@@ -1,4 +1,6 @@
-"""PNG, JPEG, GIF and BMP in strings as images of pixels, and back. They need Pillow: `pip install aioflow[image]`.
+"""PNG, JPEG, GIF and BMP in strings as images of pixels, and back.
+
+They need Pillow: `pip install aioflow-engine[image]`.
 
 A picture whose header tells of more than 89 million pixels, or of more than its bytes can hold, is refused before
 anything is decoded.

@@ -99,7 +99,7 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise errors.UnimplementedError("pictures need Pillow: pip install aioflow[image]") from None
+        raise errors.UnimplementedError("images need Pillow: pip install aioflow-engine[image]") from None
     return Image
 
 

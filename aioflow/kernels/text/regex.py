@@ -173,13 +173,13 @@ def _by_python(pattern: str) -> Expression:
         if not linear or _reads_otherwise(pattern):
             raise errors.UnimplementedError(
                 f"{pattern!r} needs RE2, which is not installed: matching it by Python's own engine may hold up all "
-                "that runs in the process. Install aioflow[re2]"
+                "that runs in the process. Install aioflow-engine[re2]"
             )
         expression = re.compile(pattern, re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(
             f"{pattern!r} is not a regular expression, or one of RE2, which is not installed: {error}. Install "
-            "aioflow[re2]"
+            "aioflow-engine[re2]"
         ) from None
     decode = functools.partial(str, encoding="utf-8", errors="surrogateescape")
     return Expression(expression, decode, lambda text: text.encode("utf-8", "surrogateescape"), lambda text, place: 1)

@@ -62,6 +62,7 @@ from aioflow.tensors.dtypes import Array
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.element_spec import Elements
 from aioflow.waiting.handover import Held
+from aioflow.waiting.tasks import OwnedTasks, ignore_op_error
 
 _INSPECTED: Final = 10.0
 """Seconds that the tasks have to say what they are at."""
@@ -109,7 +110,7 @@ class RemoteEngine:
         self._extending: Final = asyncio.Lock()
         self._open: OpenSession | None = None
         self._handles: Final[weakref.WeakSet[RemotePartialRun]] = weakref.WeakSet()
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._tasks: Final = OwnedTasks()
 
     @property
     def devices(self) -> Sequence[DeviceAttributes]:
@@ -249,10 +250,7 @@ class RemoteEngine:
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do this in a task that ends before the session does."""
-        task = asyncio.get_running_loop().create_task(work, name="for a session of a cluster")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(_look_at)
+        self._tasks.start(work, "for a session of a cluster").add_done_callback(ignore_op_error)
 
     async def ready(self, deadline: float | None) -> OpenSession:
         """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
@@ -395,12 +393,9 @@ class RemoteEngine:
 
     async def _settle(self, limit: float | None) -> None:
         """What goes on for the session beside its runs ends: by itself until that time, then because it has to."""
-        if self._tasks and limit is not None:
-            await asyncio.wait(self._tasks, timeout=limit - asyncio.get_running_loop().time())
-        while self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks)
+        if limit is not None:
+            await self._tasks.ended(limit)
+        await self._tasks.stop()
 
     def __repr__(self) -> str:
         return f"of the cluster whose master is at {self._address.address}"
@@ -488,8 +483,3 @@ class RemoteCall:
         number: int = answer.handle
         self._engine.give_up_with(self, found, ReleaseCallable(found.session, number))
         return number
-
-
-def _look_at(task: "asyncio.Task[Any]") -> None:
-    if not task.cancelled() and not isinstance(task.exception(), errors.OpError | None):
-        task.result()

@@ -52,6 +52,7 @@ from aioflow.net.worker.introspection import pack_placement
 from aioflow.net.worker.worker import Worker
 from aioflow.tensors.validation import check_options
 from aioflow.tracing import RunMetadata
+from aioflow.waiting.tasks import OwnedTasks
 
 SETTINGS: Final = (
     "allow_soft_placement", "compression", "device_filters", "log_device_placement", "operation_timeout",
@@ -69,7 +70,7 @@ class Master:
         self._addresses: Final = addresses
         self._config: Final = config
         self._sessions: Final[dict[str, MasterSession]] = {}
-        self._ending: Final[set[asyncio.Task[None]]] = set()
+        self._ending: Final = OwnedTasks()
         self._peers: Final = peers
 
     async def create(self, call: Call) -> SessionCreated:
@@ -270,10 +271,7 @@ class Master:
 
     async def _end(self, session: MasterSession) -> None:
         """The session is over on all tasks. It ends there, too, if who waits for that does not any more."""
-        task = asyncio.get_running_loop().create_task(session.close(), name="closing a session")
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-        await asyncio.shield(task)
+        await asyncio.shield(self._ending.start(session.close(), "closing a session"))
 
     async def forget_lost(self) -> None:
         """The sessions of clients that are lost end."""
@@ -285,8 +283,7 @@ class Master:
     async def close(self) -> None:
         """End all sessions."""
         await self._end_all()
-        while self._ending:
-            await asyncio.wait(self._ending)
+        await self._ending.ended()
 
     async def _end_all(self) -> None:
         sessions = list(self._sessions.values())

@@ -49,6 +49,7 @@ from aioflow.runtime.plan_cache import LONG_PLAN
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.validation import check_all_fit
 from aioflow.tracing import RunMetadata
+from aioflow.waiting.tasks import OwnedTasks
 
 T = TypeVar("T")
 _TOLD: Final = 0.1
@@ -121,7 +122,7 @@ class MasterSession:
         self.under_way: Final[dict[int, int]] = {}
         """The steps, by how all tasks know them: their numbers in this session."""
         self._shared: Final[OrderedDict[Signature, asyncio.Task[Shared]]] = OrderedDict()
-        self._steps: Final[set[asyncio.Task[Any]]] = set()
+        self._work: Final = OwnedTasks()
         self.cleanup: Final = StepCleanup(peers)
         self.stale = False
         """Whether a task was lost, and may have been started anew since."""
@@ -146,10 +147,7 @@ class MasterSession:
         """The plan of a call, registered; made once, however many ask for it."""
         found = self._shared.get(signature)
         if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
-            work = self._share(signature)
-            found = self._shared[signature] = asyncio.get_running_loop().create_task(work, name="registering a plan")
-            self._steps.add(found)
-            found.add_done_callback(self._steps.discard)
+            found = self._shared[signature] = self._work.start(self._share(signature), "registering a plan")
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
             if len(self._shared) > self.config.plan_cache_size:
                 self._drop(self._shared.popitem(last=False)[1])
@@ -440,10 +438,7 @@ class MasterSession:
 
     def later(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """A task of the session's, which ends before it does."""
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._steps.add(task)
-        task.add_done_callback(self._steps.discard)
-        return task
+        return self._work.start(work, "for a session")
 
     async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
         """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
@@ -463,8 +458,7 @@ class MasterSession:
         await asyncio.gather(*[stream.stop() for stream in list(self.streams.values())])
         self.doubts.close()
         self.cleanup.close()
-        while self._steps:
-            await asyncio.wait(self._steps)
+        await self._work.ended()
         await self.tell(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
 
 

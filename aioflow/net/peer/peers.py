@@ -16,6 +16,7 @@ from aioflow.net.transport.channel import Network, NobodyListensError
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.schema import Answer, Note, Request
 from aioflow.net.wire.worker_verbs import GetStatus
+from aioflow.waiting.tasks import OwnedTasks, ignore_op_error
 
 A = TypeVar("A", bound=Answer)
 R = TypeVar("R")
@@ -89,7 +90,7 @@ class Peers:
         self._dialling: Final[dict[str, asyncio.Task[Peer]]] = {}
         self._liveness: Final[dict[str, DialLiveness]] = {}
         """Of each task that is being dialled."""
-        self._telling: Final[dict[asyncio.Task[Any], None]] = {}
+        self._telling: Final = OwnedTasks()
         self._closed = False
         self.on_loss: Callable[[Peer, errors.OpError], None] | None = None
         """What is told when a task that was dialled is lost."""
@@ -144,15 +145,9 @@ class Peers:
             await asyncio.wait(pending, timeout=min(_LOOKS, limit - loop.time()))
 
     def _ask(self, peer: Asked, message: Request[Any]) -> "asyncio.Task[Any]":
-        task = asyncio.get_running_loop().create_task(peer.request(message), name=f"tell {type(message).__name__}")
-        self._telling[task] = None
-        task.add_done_callback(self._told)
+        task = self._telling.start(peer.request(message), f"tell {type(message).__name__}")
+        task.add_done_callback(ignore_op_error)
         return task
-
-    def _told(self, task: "asyncio.Task[Any]") -> None:
-        del self._telling[task]
-        if not task.cancelled():
-            task.exception()
 
     async def settled(self, tasks: Iterable[str]) -> None:
         """Return when every lost connection to these tasks is restored or given up."""
@@ -232,9 +227,7 @@ class Peers:
             task.cancel()
         await asyncio.gather(*self._dialling.values(), return_exceptions=True)
         await asyncio.gather(*[peer.close(text) for peer in self._peers.values()])
-        for telling in list(self._telling):
-            telling.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)
+        await self._telling.stop()
         self._peers.clear()
 
 

@@ -12,6 +12,7 @@ from aioflow import errors
 from aioflow.net.peer.link import Link
 from aioflow.net.peer.peer_loss import Loss
 from aioflow.net.transport.channel import LOST, VIOLATION, Channel, NobodyListensError, Reason
+from aioflow.waiting.tasks import OwnedTasks
 
 Redial = Callable[[int, int], Awaitable[tuple[Channel, int]]]
 """Dials a new channel for a link, given its number and its received bytes; also returns the peer's received bytes.
@@ -54,7 +55,7 @@ class Reconnect:
         self._redial: Final = redial
         self._has_ended: Final = has_ended
         self._waiting: Final[dict[Link, asyncio.TimerHandle]] = {}
-        self._tasks: Final[dict[asyncio.Task[None], None]] = {}
+        self._tasks: Final = OwnedTasks()
 
     def lost(self, place: int, link: Link) -> None:
         """Begin to restore a link whose channel is lost. Does not wait."""
@@ -64,9 +65,7 @@ class Reconnect:
         loop = asyncio.get_running_loop()
         self._waiting[link] = loop.call_later(self._limit, self._expire, link)
         work = self._dial_again(place, link) if self._redial is not None else self._look(link)
-        task = loop.create_task(work, name="reconnects")
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        self._tasks.start(work, "reconnects")
 
     def resume(self, link: Link, channel: Channel, position: int) -> None:
         """Continue a link over a new channel, to a peer that has received that many bytes; see `Link.resume`."""
@@ -127,7 +126,4 @@ class Reconnect:
             timer.cancel()
         self._waiting.clear()
         self.settled.set()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()

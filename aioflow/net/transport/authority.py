@@ -88,7 +88,7 @@ def _cryptography() -> tuple[Any, Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
         raise errors.UnimplementedError(
-            "certificates are made by the package cryptography, which is not installed: pip install 'aioflow[tls]'"
+            "making certificates needs the package cryptography: pip install 'aioflow-engine[tls]'"
         ) from None
     return x509, hashes, ec
 

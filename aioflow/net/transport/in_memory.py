@@ -37,6 +37,7 @@ from aioflow.net.transport.channel import (
 from aioflow.net.transport.liveness import Offer, Watch, Word
 from aioflow.net.transport.memory_monitor import MemoryMonitors
 from aioflow.net.wire.framing import Frame
+from aioflow.waiting.tasks import OwnedTasks
 
 CONGESTED: Final = 256 << 10
 """So many bytes may wait in one direction of a channel before it is congested."""
@@ -268,7 +269,7 @@ class MemoryListener:
         self._address: Final = address
         self._accept: Final = accept
         self._context: Final = contextvars.copy_context()
-        self._serving: Final[dict[asyncio.Task[None], None]] = {}
+        self._serving: Final = OwnedTasks()
 
     @property
     def address(self) -> str:
@@ -277,9 +278,7 @@ class MemoryListener:
 
     def begin(self, channel: MemoryChannel) -> None:
         """Serve a channel, in the context of who listens, not of who dials."""
-        task = asyncio.get_running_loop().create_task(self._serve(channel), context=self._context.copy())
-        self._serving[task] = None
-        task.add_done_callback(self._serving.pop)
+        self._serving.start(self._serve(channel), f"serves at {self._address}", self._context.copy())
 
     async def _serve(self, channel: MemoryChannel) -> None:
         try:
@@ -290,10 +289,7 @@ class MemoryListener:
     async def close(self) -> None:
         """It cannot be dialled any more, and what was accepted is closed."""
         self._network.forget(self)
-        tasks = list(self._serving)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._serving.stop()
 
 
 class MemoryHost:

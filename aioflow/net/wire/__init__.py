@@ -1,4 +1,6 @@
-"""Messages as bytes: schema, fields, encoding and limits.
+"""Messages as bytes: schema, fields, encoding and limits. PROTOCOL.md specifies them.
 
-Every decoder checks counts and sizes before it allocates.
+Input: messages and arrays. Output: frames, and messages of frames. `schema` declares fields, the `verbs` modules the
+messages, `codec` and `framing` turn them into frames. Every decoder checks counts and sizes before it allocates. This
+folder never opens a socket and never awaits.
 """

@@ -1,1 +1,6 @@
-"""The worker service: runs the share of a task in each step, and serves values and queues to other tasks."""
+"""The worker service: it runs the share of its task in each step, and serves values and queues to other tasks.
+
+Input: RegisterGraph and RunGraph of masters, RecvTensor of workers. Output: fetched values, and values of the local
+rendezvous. `worker` registers and runs shares, `step_table` keeps the open steps, `remote_rendezvous` receives values
+of other tasks, `outbox` pushes small ones. This folder never plans, and it knows no client.
+"""

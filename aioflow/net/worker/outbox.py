@@ -13,6 +13,7 @@ from aioflow.net.peer.peer import Peer
 from aioflow.net.wire.worker_verbs import MOST_KEYS, PushTensors
 from aioflow.rendezvous import Key
 from aioflow.tensors.dtypes import Array
+from aioflow.waiting.tasks import OwnedTasks
 
 
 class Tasks(Protocol):
@@ -49,7 +50,7 @@ class Outbox:
         self._asked = False
         self._used: Final[set[Peer]] = set()
         """The connections over which it has sent something."""
-        self._working: Final[set[asyncio.Task[None]]] = set()
+        self._working: Final = OwnedTasks()
 
     def put(self, key: Key, transfer: Transfer) -> None:
         """One more value. It leaves when the loop turns."""
@@ -65,9 +66,7 @@ class Outbox:
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.get_running_loop().create_task(self._watched(work), name=f"sending to {self._task}")
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
+        self._working.start(self._watched(work), f"sending to {self._task}")
 
     async def _watched(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
@@ -107,5 +106,4 @@ class Outbox:
     def cancel(self) -> None:
         """Nothing of it is wanted any more."""
         self._items.clear()
-        for task in self._working:
-            task.cancel()
+        self._working.cancel()

@@ -16,6 +16,7 @@ from aioflow import errors
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.net.wire.worker_verbs import MOST_KEYS
 from aioflow.rendezvous import Key, LocalRendezvous, Waiting
+from aioflow.waiting.tasks import OwnedTasks
 
 Ask = Callable[[str, Sequence[Key]], Awaitable[Mapping[int, Any]]]
 """Gives values of keys of another task's, by the places of these: of some of them, once there is one."""
@@ -61,7 +62,7 @@ class RemoteRendezvous:
         self._arrived: Final = LocalRendezvous()
         self._wanted: Final[dict[str, list[Key]]] = {}
         """What is to be asked for when the loop turns, by who is asked."""
-        self._asking: Final[set[asyncio.Task[None]]] = set()
+        self._asking: Final = OwnedTasks()
         self._spare: Final[Counter[Key]] = Counter()
         """How many more values were asked for than are waited for."""
 
@@ -124,9 +125,7 @@ class RemoteRendezvous:
             self._begin(task, wanted[start : start + MOST_KEYS])
 
     def _begin(self, task: str, keys: list[Key]) -> None:
-        asking = asyncio.get_running_loop().create_task(self._fetched(task, keys), name=f"receiving {keys[0]}")
-        self._asking.add(asking)
-        asking.add_done_callback(self._asking.discard)
+        self._asking.start(self._fetched(task, keys), f"receiving {keys[0]}")
 
     async def _fetched(self, task: str, keys: list[Key]) -> None:
         """Ask until all have come."""
@@ -148,8 +147,7 @@ class RemoteRendezvous:
     def _stop(self) -> None:
         """Nothing is asked for or sent any more."""
         self._wanted.clear()
-        for task in self._asking:
-            task.cancel()
+        self._asking.cancel()
         for line in self._outboxes.values():
             line.cancel()
 
@@ -161,8 +159,7 @@ class RemoteRendezvous:
 
     async def settled(self) -> None:
         """Return when nothing is asked any more."""
-        while self._asking:
-            await asyncio.wait(self._asking)
+        await self._asking.ended()
 
     @property
     def waiting(self) -> list[Waiting]:
@@ -170,9 +167,9 @@ class RemoteRendezvous:
         return self.here.waiting + self._arrived.waiting
 
     @property
-    def left(self) -> int:
+    def unreceived(self) -> int:
         """How many values were sent and not received."""
-        return self.here.left + self._arrived.left
+        return self.here.unreceived + self._arrived.unreceived
 
 
 @functools.lru_cache(4096)

@@ -4,7 +4,6 @@ A step is met before it begins by whoever asks for something of it, or sends som
 lasts until the master says that it has ended everywhere, so that all of it has been received.
 """
 
-import asyncio
 import contextlib
 import functools
 from collections import OrderedDict
@@ -34,6 +33,7 @@ from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.net.worker.worker_state import WorkerStep, is_lost, is_same
 from aioflow.rendezvous import Key
 from aioflow.runtime.session_state import SessionState
+from aioflow.waiting.tasks import OwnedTasks
 
 _REMEMBERED: Final = 10_000
 """Of so many steps that are over it is known that they are."""
@@ -61,7 +61,7 @@ class StepTable:
         self._over: Final[OrderedDict[int, bool]] = OrderedDict()
         """The steps that are over, and whether an error has ended them."""
         self._dialling: Final[set[str]] = set()
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._tasks: Final = OwnedTasks()
         self._early = 0
         """Bytes that have come unasked for steps that have not begun."""
 
@@ -157,9 +157,7 @@ class StepTable:
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """A task of the worker's."""
-        task = asyncio.get_running_loop().create_task(work, name=f"{self.task} for its peers")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(work, f"{self.task} for its peers")
 
     # What it sends, and gets
 
@@ -321,10 +319,7 @@ class StepTable:
         """End all steps."""
         for number in list(self.open):
             self.end(number, errors.UnavailableError(f"{self.task} is stopping", task=self.task))
-        while self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks)
+        await self._tasks.stop()
 
 
 def _has_ended(peer: object) -> bool:

@@ -678,7 +678,7 @@ async def test_bytes_that_are_too_few_name_the_operation_and_its_line(graph):
 
 def test_without_pillow_a_picture_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow\[image\]"):
+    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[image\]"):
         evaluate(af.image.decode_png(constant(PICTURES["png"])))
 
 

@@ -156,7 +156,7 @@ def test_backtracking_expressions_need_re2_and_are_linear_with_it(pattern, monke
     expression.matches(hostile)
     expression.replace(hostile, [0], False)
     monkeypatch.setattr(regex, "_by_re2", lambda pattern: None)
-    with pytest.raises(af.errors.UnimplementedError, match=r"Install aioflow\[re2\]"):
+    with pytest.raises(af.errors.UnimplementedError, match=r"Install aioflow-engine\[re2\]"):
         regex.compiled.__wrapped__(pattern)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import aioflow.net
+import aioflow.net.wire
 from aioflow.net.transport.monitor_process import ACCEPT, DIAL, Connection
 from aioflow.net.wire.codec import announcement
 from aioflow.net.wire.control_verbs import Cancel, Credit, Failure, Hello, Ping, Reply, Welcome
@@ -17,7 +17,7 @@ from aioflow.net.wire.worker_verbs import PushTensors, RecvTensor, TensorSent
 from tests.support.net_frames import LIMITS, frames, put_together
 from tests.support.net_samples import plain
 
-TEXT = (Path(aioflow.net.__file__).parent / "PROTOCOL.md").read_text()
+TEXT = (Path(aioflow.net.wire.__file__).parent / "PROTOCOL.md").read_text()
 BLOCKS = dict(re.findall(r"^```hex (\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 SESSION = "000102030405060708090a0b0c0d0e0f"
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
